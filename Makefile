@@ -1,0 +1,66 @@
+# Every target sets up what it needs by itself: Python 3.11+, make and a package index are enough.
+# The environment is .venv; a stamp per set of extras makes the second run instant. Paths are
+# relative throughout, so that the checkout may lie anywhere, in a folder with spaces too.
+
+.DEFAULT_GOAL := help
+# Two pip runs must not work on one environment at a time.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+PYTHON ?=
+ARGS ?=
+WORKERS ?= 2
+
+RUN := .venv/bin/python
+# The stamps carry the checkout's place: a copied or moved .venv would still point at the old one.
+STAMPS := .venv/.stamps-$(shell pwd | cksum | cut -d ' ' -f 1)
+comma := ,
+
+# Tests on real streams need data that is not part of the repository.
+ifneq ($(wildcard ../shared/data/.),)
+export TIDEGATE_DATA ?= $(CURDIR)/../shared/data
+endif
+
+.PHONY: help demo test lint bench docs format clean
+
+help: ## show this list
+	@printf 'Tidegate. Each target sets itself up in .venv; nothing else is touched.\n\n'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{printf "%-14s %s\n", $$1, $$2}'
+	@printf '\nVariables: PYTHON=python3.12 (which Python .venv is made from), ARGS="-k forest" (handed to\n'
+	@printf 'pytest, the demo or the benchmarks), WORKERS=0 (tests in one process, for a debugger).\n'
+
+demo: $(STAMPS)/demo ## a stream goes in, a private one comes out: see it in a minute
+	@$(RUN) -m tidegate.demo $(ARGS)
+
+test: $(STAMPS)/test ## the whole suite, with the examples of docstrings and docs
+	@$(RUN) -m pytest -n $(WORKERS) $(ARGS)
+
+lint: $(STAMPS)/demo+lint ## style, types, layers
+	@$(RUN) -m ruff check
+	@$(RUN) -m ruff format --check
+	@$(RUN) -m mypy
+	@.venv/bin/lint-imports --no-logo
+
+format: $(STAMPS)/demo+lint ## let ruff mend what it can
+	@$(RUN) -m ruff check --fix-only --quiet
+	@$(RUN) -m ruff format
+
+bench: $(STAMPS)/test ## throughput and accuracy, measured on this machine
+	@$(RUN) -m benchmarks $(ARGS)
+
+# Not --quiet: it would hide warnings from --strict too.
+docs: $(STAMPS)/docs ## the documentation, into site/
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
+	@echo 'open site/index.html'
+
+clean: ## remove .venv and everything that was made
+	rm -rf .venv site build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.made:
+	@sh tools/make_venv.sh "$(PYTHON)"
+
+$(STAMPS)/%: pyproject.toml src/tidegate/_version.py | .venv/.made
+	@echo 'Setting up .venv: tidegate with [$(subst +,$(comma) ,$*)] (once; a minute or less) ...'
+	@$(RUN) -m pip install -qq --disable-pip-version-check --editable '.[$(subst +,$(comma),$*)]'
+	@mkdir -p $(STAMPS) && touch $@

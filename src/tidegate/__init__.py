@@ -1,0 +1,57 @@
+"""Tidegate: release a stream of sensitive numbers under differential privacy, continuously.
+
+    source → Release.push → hold-out: threshold → truncate → perturb ║ smooth → record, queries
+             raw integers, in memory or sealed                       ║ released data only
+                                                        the privacy barrier: `Noisy`
+
+>>> import tidegate as tg
+>>> pipeline = tg.tops(epsilon=0.5, bound=500, horizon=2**16, holdout=4096)
+>>> release = pipeline.start()  # or start(tg.seeded(7)) to simulate
+>>> released = release.push(tg.synthetic.baskets(40_000))
+>>> len(released)  # the first 4,096 chose the threshold
+35904
+>>> answer = release.query(1_000, 30_000)
+>>> answer.low < answer.estimate < answer.high
+True
+>>> print(release.guarantee)
+ε = 0.5 per event (exact arithmetic, central model)
+"""
+
+from tidegate import perturb, plan, smooth, synthetic, threshold
+from tidegate._version import __version__
+from tidegate.errors import InputError, QueryError, SettingError, SnapshotError, TidegateError
+from tidegate.guarantee import Guarantee, parallel, sequential
+from tidegate.pipeline import Pipeline, load_record
+from tidegate.presets import pak, pak_with_tops_stream, pak_with_tops_threshold, tops
+from tidegate.queries import Answer, Answers, Record
+from tidegate.randomness import secure, seeded
+from tidegate.release import Release
+
+__all__ = [
+    "Answer",
+    "Answers",
+    "Guarantee",
+    "InputError",
+    "Pipeline",
+    "QueryError",
+    "Record",
+    "Release",
+    "SettingError",
+    "SnapshotError",
+    "TidegateError",
+    "__version__",
+    "load_record",
+    "pak",
+    "pak_with_tops_stream",
+    "pak_with_tops_threshold",
+    "parallel",
+    "perturb",
+    "plan",
+    "secure",
+    "seeded",
+    "sequential",
+    "smooth",
+    "synthetic",
+    "threshold",
+    "tops",
+]

@@ -1,0 +1,104 @@
+"""`make demo`: a made-up stream goes in, a private one comes out; a table and a picture of both."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+import tidegate as tg
+from tidegate.lattice import IntArray
+
+DAY = 86_400
+BOUND = 2_000
+_LENGTHS = {"a minute": 60, "an hour": 3_600, "six hours": 21_600, "a day": DAY, "a week": 7 * DAY}
+
+
+def main() -> None:
+    """Release two weeks of made-up requests per second; print a table; draw a picture."""
+    options = _options()
+    values = tg.synthetic.traffic(options.days * DAY, seed=options.seed)
+    pipeline = tg.tops(epsilon=options.epsilon, bound=BOUND, holdout=DAY)
+
+    began = time.perf_counter()
+    release = pipeline.start(None if options.noise_seed is None else tg.seeded(options.noise_seed))
+    released = release.push(values)
+    seconds = time.perf_counter() - began
+
+    print(
+        f"A made-up stream: {values.size:,} values, requests per second over {options.days} days."
+    )
+    print(
+        f"The first {DAY:,} (a day) chose the threshold {release.threshold:g} and stay unpublished;"
+    )
+    print(f"{released.size:,} private values came out in {seconds:.2f} s.")
+    print(f"Guarantee: {release.guarantee}.\n")
+    _print_table(release, values[DAY:])
+    _draw(options.picture, values[DAY:], release)
+    print(f"\nPicture of both moving averages: {options.picture}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tidegate.demo", description=main.__doc__)
+    parser.add_argument("--epsilon", default="0.1", help="privacy budget (default: 0.1)")
+    parser.add_argument("--days", type=int, default=14, help="length of the stream (default: 14)")
+    parser.add_argument("--seed", type=int, default=0, help="of the made-up data (default: 0)")
+    parser.add_argument("--noise-seed", type=int, help="repeat the noise too: no privacy")
+    parser.add_argument("--picture", type=Path, default=Path("tidegate-demo.png"))
+    options = parser.parse_args()
+    if options.days < 9:
+        parser.error("--days: at least 9, one for the threshold and a week for the longest range")
+    return options
+
+
+def _print_table(release: tg.Release, values: IntArray) -> None:
+    truncated = np.minimum(values, int(release.threshold or 0))
+    print(f"{'':<11}{'true sum':>13}{'truncated':>13}{'released':>13}{'95 % interval':>27}  holds?")
+    for name, length in _LENGTHS.items():
+        start = (values.size - length) // 2
+        answer = release.query(start, start + length)
+        true, kept = (int(stream[start : start + length].sum()) for stream in (values, truncated))
+        interval = f"{answer.low:,.0f} … {answer.high:,.0f}"
+        holds = "yes" if answer.low <= kept <= answer.high else "no"
+        print(f"{name:<11}{true:>13,}{kept:>13,}{answer.estimate:>13,.0f}{interval:>27}  {holds}")
+    print("Intervals are for the sum of truncated values; 19 in 20 should hold.")
+
+
+def _draw(picture: Path, values: IntArray, release: tg.Release) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")  # writes a file, needs no screen
+    from matplotlib import pyplot as plt
+
+    window = 3_600
+    step = 600
+    ends = np.arange(window, values.size + 1, step)
+    truth = np.concatenate(([0], np.cumsum(values)))
+    true_mean = (truth[ends] - truth[ends - window]) / window
+    answers = release.queries(ends - window, ends)
+    days = ends / DAY
+
+    figure, axes = plt.subplots(figsize=(10, 4.5), layout="constrained")
+    axes.fill_between(
+        days, answers.low / window, answers.high / window, color="#0072B2", alpha=0.2, linewidth=0,
+        label="95 % interval",
+    )  # fmt: skip
+    axes.plot(days, answers.estimate / window, color="#0072B2", linewidth=1.2, label="released")
+    axes.plot(days, true_mean, color="black", linewidth=0.8, label="true (not published)")
+    axes.set(
+        xlabel="days after the hold-out",
+        ylabel="requests per second, mean of an hour",
+        title=f"Hourly moving average, true and released; {release.guarantee}",
+        xlim=(0, values.size / DAY),
+    )
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    axes.grid(alpha=0.3)
+    figure.savefig(picture, dpi=120)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

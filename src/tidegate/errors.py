@@ -1,0 +1,27 @@
+"""The errors users meet. None ever carries a value of the stream, a partial sum or noise."""
+
+from __future__ import annotations
+
+
+class TidegateError(Exception):
+    """Base of every error that Tidegate raises on purpose."""
+
+
+class SettingError(TidegateError, ValueError):
+    """A setting is wrong. Settings are public, so the message may show them."""
+
+    def __init__(self, setting: str, problem: str) -> None:
+        super().__init__(f"{setting}: {problem}")
+        self.setting = setting
+
+
+class InputError(TidegateError, ValueError):
+    """An input is not a number. Says where, never what."""
+
+
+class SnapshotError(TidegateError, ValueError):
+    """A snapshot or record cannot be used: tampered with, sealed, or of another pipeline."""
+
+
+class QueryError(TidegateError, ValueError):
+    """A range cannot be answered: empty, not released yet, or older than the record."""

@@ -1,0 +1,115 @@
+"""Real values ↔ integers at a public resolution; no error and no branch depends on a number's size.
+
+Input policy: neighbouring streams differ in one value at a fixed position, so a position never
+shifts. A NaN or a missing value counts as 0 in its place; a number is clamped to [0, bound] and
+rounded to the nearest multiple of the resolution. What is not a number at all is an error that
+names the position and never the content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import InputError, SettingError
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+# Integers up to here are exact as floats, which the float path of `units` relies on.
+_LARGEST = 1 << 53
+
+
+class Lattice:
+    """The multiples of `resolution` in [0, bound], counted 0, 1, …, `top`.
+
+    >>> lattice = Lattice(bound=Fraction(30), resolution=Fraction(1, 100))
+    >>> lattice.top
+    3000
+    >>> lattice.units(lattice.numbers([0.126, 31, -5, float("nan")]))
+    array([  13, 3000,    0,    0])
+    """
+
+    def __init__(self, bound: Fraction, resolution: Fraction) -> None:
+        self.bound = bound
+        self.resolution = resolution
+        self.top = int(bound / resolution)
+        if self.top < 1:
+            raise SettingError("resolution", f"must not exceed the bound {bound}, not {resolution}")
+        if self.top >= _LARGEST:
+            raise SettingError("resolution", "too fine: bound/resolution must stay below 2**53")
+        self.step = float(resolution)
+        self._per_unit = float(1 / resolution)
+        self._unscaled = resolution == 1
+
+    def numbers(self, values: Any, position: int = 0) -> NDArray[Any]:
+        """`values` as a one-dimensional array of numbers; the only place where input can be
+        refused.
+
+        Raises:
+            InputError: if something is not a number; it names the position, counted from
+            `position`.
+        """
+        try:
+            array = np.asarray(values)
+        except (ValueError, TypeError):
+            raise InputError("values must be one-dimensional: they have uneven lengths") from None
+        if array.ndim != 1:
+            raise InputError(f"values must be one-dimensional, not of {array.ndim} dimensions")
+        if isinstance(values, np.ma.MaskedArray):
+            array = np.asarray(values.filled(0))
+        if array.dtype.kind in "iufb":
+            return array
+        if array.dtype.kind == "O" or not isinstance(values, np.ndarray):
+            return self._from_objects(values, position)
+        raise InputError(f"value at position {position} is not a number")
+
+    def units(self, numbers: NDArray[Any]) -> IntArray:
+        """Clamped and rounded lattice units; a new array of int64."""
+        if numbers.dtype.kind == "f" or not self._unscaled:
+            with np.errstate(over="ignore"):  # an overflow is clamped like any large value
+                scaled = np.multiply(numbers, self._per_unit, dtype=np.float64, casting="unsafe")
+            np.fmax(scaled, 0.0, out=scaled)  # fmax takes the 0 when the other is NaN
+            np.fmin(scaled, float(self.top), out=scaled)
+            np.rint(scaled, out=scaled)
+            rounded: IntArray = scaled.astype(np.int64)
+            return rounded
+        if numbers.dtype == np.uint64:  # may not fit int64 before it is clamped
+            numbers = np.minimum(numbers, np.uint64(self.top))
+        integers = numbers.astype(np.int64, copy=False)
+        clamped: IntArray = np.clip(integers, 0, self.top)
+        return clamped
+
+    def unit(self, value: Any, position: int = 0) -> int:
+        """One value: the same result as `units` on an array that holds it."""
+        if type(value) is int and self._unscaled:
+            return 0 if value < 0 else self.top if value > self.top else value
+        scaled = (value if type(value) is float else self._float(value, position)) * self._per_unit
+        if scaled >= self.top:
+            return self.top
+        return round(scaled) if scaled > 0 else 0  # NaN compares false: 0
+
+    def _from_objects(self, values: Iterable[Any], position: int) -> FloatArray:
+        return np.array(
+            [self._float(value, position + index) for index, value in enumerate(values)],
+            dtype=np.float64,
+        )
+
+    def _float(self, value: Any, position: int) -> float:
+        if value is None:
+            return 0.0
+        if isinstance(
+            value, int | float | Decimal | Fraction | np.integer | np.floating | np.bool_
+        ):
+            try:
+                return float(value)
+            except OverflowError:  # an integer beyond every float: clamped like any large value
+                return float("inf") if value > 0 else 0.0
+            except ValueError:  # a signalling NaN
+                pass
+        raise InputError(f"value at position {position} is not a number") from None

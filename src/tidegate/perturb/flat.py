@@ -1,0 +1,51 @@
+"""Independent noise on every block: the baseline without a hierarchy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tidegate.guarantee import Guarantee
+from tidegate.perturb.budget import check_headroom, level_scales
+from tidegate.perturb.forest import Forest
+from tidegate.perturb.run import ForestRun
+from tidegate.randomness import Keystream
+from tidegate.settings import Exact, Spec, Whole
+
+_ALL = (Fraction(1),)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Flat(Spec):
+    """Discrete Laplace noise of scale θ/ε on each block's sum; range errors grow as √length.
+
+    Guarantee: pure ε-DP for one replaced value: it lies in one block and moves its sum by at most
+    θ.
+
+    Args:
+        epsilon: the budget of the stream.
+        horizon: how many values share one stretch of the keystream; no effect on accuracy.
+        block: values per measured sum.
+    """
+
+    epsilon: Exact = Exact()
+    horizon: Whole = Whole(minimum=1, default=2**20)
+    block: Whole = Whole(minimum=1, default=1)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ε-DP: blocks in parallel."""
+        return Guarantee(epsilon=self.epsilon)
+
+    def noise_law(self, threshold: int) -> Forest:
+        """A forest of leaves only."""
+        blocks = -(-self.horizon // self.block)
+        return Forest(2, blocks, level_scales(threshold, self.epsilon, _ALL))
+
+    def check(self, ceiling: int) -> None:
+        """Refuse settings that could overflow 64-bit integers."""
+        check_headroom(ceiling, self.epsilon, _ALL, 1, self.horizon + self.block)
+
+    def start(self, threshold: int, keystream: Keystream) -> ForestRun:
+        """Begin to release."""
+        return ForestRun(self.noise_law(threshold), self.block, threshold, keystream)

@@ -1,0 +1,130 @@
+"""The frozen specification of a release: three stages, a resolution, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+from tidegate import perturb, smooth, threshold
+from tidegate.errors import SettingError, SnapshotError
+from tidegate.guarantee import Guarantee, parallel
+from tidegate.lattice import Lattice
+from tidegate.queries import Record
+from tidegate.randomness import Randomness, secure
+from tidegate.release import Release
+from tidegate.sealing import restore, unseal
+from tidegate.settings import Exact, OptionalWhole, Spec
+from tidegate.stages import Perturber, Smoother, Threshold
+
+_FAMILIES: dict[str, ModuleType] = {"threshold": threshold, "perturb": perturb, "smooth": smooth}
+_HORIZONS_KEPT = 16
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Pipeline(Spec):
+    """Threshold, perturber and smoother, put together; `start` it to release a stream.
+
+    Args:
+        threshold: how the truncation level is chosen (`tidegate.threshold`).
+        perturber: how noise is added (`tidegate.perturb`).
+        smoother: how values inside a block are predicted (`tidegate.smooth`).
+        resolution: values are rounded to multiples of this. Public, never read off the data.
+        non_negative: publish no negative values (see `tidegate.publish.Remainder`).
+        history: how many released values `query` can look back on; None: 16 horizons.
+
+    >>> from tidegate import perturb, smooth, threshold
+    >>> pipeline = Pipeline(
+    ...     threshold=threshold.Fixed(21),
+    ...     perturber=perturb.Hierarchy(epsilon=0.1, horizon=2**20),
+    ...     smoother=smooth.Recent(),
+    ... )
+    >>> print(pipeline.guarantee)
+    ε = 0.1 per event (exact arithmetic, central model)
+    """
+
+    threshold: Threshold
+    perturber: Perturber
+    smoother: Smoother = smooth.Recent()
+    resolution: Exact = Exact(default=1)
+    non_negative: bool = False
+    history: OptionalWhole = OptionalWhole(minimum=1)
+
+    def __post_init__(self) -> None:
+        for name, verb, example in (
+            ("threshold", "choose", "threshold.Fixed(21)"),
+            ("perturber", "noise_law", "perturb.Hierarchy(epsilon=0.1, horizon=1000)"),
+            ("smoother", "start", "smooth.Recent()"),
+        ):
+            if not hasattr(getattr(self, name), verb):
+                raise SettingError(name, f"must be a stage such as tidegate.{example}")
+        self.perturber.check(self.threshold.ceiling(self.lattice))
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        """Values as integers."""
+        return Lattice(self.threshold.bound, self.resolution)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Derived: hold-out and stream are disjoint, so the larger of their costs."""
+        return parallel(self.threshold.guarantee, self.perturber.guarantee)
+
+    @property
+    def kept_history(self) -> int:
+        """How many released values queries can look back on."""
+        return self.history or _HORIZONS_KEPT * self.perturber.horizon
+
+    def resolved(self) -> dict[str, Any]:
+        """The settings and what was decided from them: the identity of the noise."""
+        return {**self.settings(), "block": self.perturber.block}
+
+    def start(self, randomness: Randomness | None = None) -> Release:
+        """Begin a release with new noise; `seeded(n)` only to simulate."""
+        return Release(self, (randomness or secure()).new_epoch())
+
+    def resume(self, snapshot: bytes, key: bytes | None = None) -> Release:
+        """Go on from a snapshot of this pipeline, bit for bit (see `Release.snapshot`)."""
+        return Release._resumed(self, snapshot, key)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Pipeline:
+        """The pipeline that `settings()` was taken of."""
+        values = {
+            name: _stage(value) if isinstance(value, Mapping) else value
+            for name, value in settings.items()
+            if name != "kind"
+        }
+        return cls(**values)
+
+
+def load_record(data: bytes) -> Record:
+    """A stored record (`Release.save_record`), ready to be queried."""
+    header, body = unseal(data, key=None)
+    if header.get("content") != "record":
+        raise SnapshotError("this is not a stored record")
+    pipeline = Pipeline.from_settings(body["settings"])
+    threshold_units, perturber = body["threshold"], pipeline.perturber
+    record = Record(
+        law=perturber.noise_law(threshold_units),
+        block=perturber.block,
+        threshold=threshold_units,
+        step=pipeline.lattice.step,
+        history=pipeline.kept_history,
+        origin=body["origin"],
+        epoch=header["epoch"],
+        first=0.0,
+    )
+    restore(record, body["record"])
+    return record
+
+
+def _stage(settings: Mapping[str, Any]) -> Any:
+    family, _, name = settings["kind"].partition(".")
+    if family not in _FAMILIES or name not in _FAMILIES[family].__all__:
+        raise SettingError("kind", f"there is no stage {settings['kind']!r}")
+    return getattr(_FAMILIES[family], name)(
+        **{field: value for field, value in settings.items() if field != "kind"}
+    )

@@ -1,0 +1,164 @@
+"""Named combinations of stages: the paper's methods are functions, not classes.
+
+| function | threshold | perturber | smoother | guarantee |
+|---|---|---|---|---|
+| `tops` | NM-E | Ĥ16c (levels skipped) | Recent | ε |
+| `pak` | S-PAK | H2 | – | (ε, δ), float arithmetic |
+| `pak_with_tops_threshold` | NM-E | H2 | – | ε |
+| `pak_with_tops_stream` | S-PAK | Ĥ16c | Recent | (ε, δ), float arithmetic |
+
+Threshold and stream look at disjoint values, so each gets the whole ε.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from tidegate import perturb, smooth, threshold
+from tidegate.perturb.forest import level_count
+from tidegate.pipeline import Pipeline
+from tidegate.settings import Number, whole
+from tidegate.stages import Smoother
+
+_HORIZON = 2**20
+_HOLDOUT = 65_536
+
+
+def tops(
+    epsilon: Number,
+    bound: Number,
+    *,
+    horizon: int = _HORIZON,
+    holdout: int = _HOLDOUT,
+    fanout: int = 16,
+    resolution: Number = 1,
+    smoother: Smoother | None = None,
+    skipped: int | None = None,
+    non_negative: bool = False,
+    history: int | None = None,
+) -> Pipeline:
+    """ToPS: the paper's method. Pure ε-DP in exact arithmetic.
+
+    Args:
+        epsilon: the budget of every value: of the held-out ones for the threshold, of the others
+        for
+            the stream.
+        bound: public upper bound of a value; larger values count as this.
+        horizon: the longest range that should be answered well.
+        holdout: how many values are spent on the threshold and not released.
+        fanout: children per node of the hierarchy.
+        resolution: values are rounded to multiples of this.
+        smoother: how values inside a block are predicted; None: `smooth.Recent()`.
+        skipped: levels left to the smoother; None: the paper's rule.
+        non_negative: publish no negative values.
+        history: how many released values queries can look back on; None: 16 horizons.
+
+    >>> pipeline = tops(epsilon=0.1, bound=1657)
+    >>> print(pipeline.guarantee)
+    ε = 0.1 per event (exact arithmetic, central model)
+    """
+    return Pipeline(
+        threshold=threshold.NoisyMax(
+            epsilon=epsilon, bound=bound, holdout=holdout, horizon=horizon, fanout=fanout
+        ),
+        perturber=perturb.Hierarchy(
+            epsilon=epsilon, horizon=horizon, fanout=fanout, skipped=skipped
+        ),
+        smoother=smoother or smooth.Recent(),
+        resolution=resolution,
+        non_negative=non_negative,
+        history=history,
+    )
+
+
+def pak(
+    epsilon: Number,
+    bound: Number,
+    *,
+    delta: Number | None = None,
+    horizon: int = _HORIZON,
+    holdout: int = _HOLDOUT,
+    resolution: Number = 1,
+    clip: bool = True,
+    history: int | None = None,
+) -> Pipeline:
+    """PAK (Perrier, Asghar, Kaafar): the baseline, for comparison. (ε, δ)-DP in float arithmetic.
+
+    `clip=False` is PAK as published: θ may lie far above the bound, which costs it three to six
+    orders of magnitude. `delta=None` takes the paper's 1/n² with n = horizon.
+    """
+    return Pipeline(
+        threshold=_pak_threshold(epsilon, bound, delta, horizon, holdout, clip),
+        perturber=_binary_tree(epsilon, horizon),
+        smoother=smooth.Unsmoothed(),
+        resolution=resolution,
+        history=history,
+    )
+
+
+def pak_with_tops_threshold(
+    epsilon: Number,
+    bound: Number,
+    *,
+    horizon: int = _HORIZON,
+    holdout: int = _HOLDOUT,
+    resolution: Number = 1,
+    history: int | None = None,
+) -> Pipeline:
+    """The paper's mixture NM-E + H2: PAK with its threshold replaced. Pure ε-DP."""
+    return Pipeline(
+        threshold=threshold.NoisyMax(
+            epsilon=epsilon, bound=bound, holdout=holdout, horizon=horizon
+        ),
+        perturber=_binary_tree(epsilon, horizon),
+        smoother=smooth.Unsmoothed(),
+        resolution=resolution,
+        history=history,
+    )
+
+
+def pak_with_tops_stream(
+    epsilon: Number,
+    bound: Number,
+    *,
+    delta: Number | None = None,
+    horizon: int = _HORIZON,
+    holdout: int = _HOLDOUT,
+    fanout: int = 16,
+    resolution: Number = 1,
+    smoother: Smoother | None = None,
+    clip: bool = True,
+    history: int | None = None,
+) -> Pipeline:
+    """The paper's mixture S-PAK + Ĥ16c: PAK with its stream replaced. (ε, δ)-DP in floats."""
+    return Pipeline(
+        threshold=_pak_threshold(epsilon, bound, delta, horizon, holdout, clip),
+        perturber=perturb.Hierarchy(epsilon=epsilon, horizon=horizon, fanout=fanout),
+        smoother=smoother or smooth.Recent(),
+        resolution=resolution,
+        history=history,
+    )
+
+
+def _pak_threshold(
+    epsilon: Number, bound: Number, delta: Number | None, horizon: int, holdout: int, clip: bool
+) -> threshold.SmoothQuantile:
+    if delta is None:
+        # At least 2 keeps δ below 1 for the shortest horizons.
+        delta = Fraction(1, max(2, whole("horizon", horizon, minimum=1)) ** 2)
+    return threshold.SmoothQuantile(
+        epsilon=epsilon,
+        delta=delta,
+        bound=bound,
+        holdout=holdout,
+        failure=Fraction(3, 10) * Fraction(2, 100),
+        clip=clip,
+    )
+
+
+def _binary_tree(epsilon: Number, horizon: int) -> perturb.Hierarchy:
+    """H2 as published: every level of the binary tree below the root, no consistency."""
+    levels = level_count(2, whole("horizon", horizon, minimum=1))
+    return perturb.Hierarchy(
+        epsilon=epsilon, horizon=horizon, fanout=2, skipped=0, levels=levels, consistent=False
+    )

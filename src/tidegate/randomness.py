@@ -1,0 +1,146 @@
+"""The only place where randomness is made.
+
+Every random word comes from an AES-256-CTR keystream. Its key is derived (HKDF-SHA256) from
+
+    the epoch's 256-bit secret · the epoch's 128-bit id · the purpose · a digest of the resolved
+    settings
+
+and its initial counter block spells out *where* the noise goes:
+
+    chunk (48 bits) | tree (32 bits) | level (8 bits) | block counter (40 bits)
+
+so two different places never share noise, and the same place of the same epoch always gets the
+same noise (law 2: resume is invisible). An epoch is made anew by every `start`: the same noise on
+other data, or under other settings, would reveal the difference of the data.
+
+Replacing true randomness by a keystream makes the guarantee computational: it holds against
+adversaries that cannot tell AES-256-CTR from random bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from tidegate.errors import SettingError
+
+SECRET_BYTES = 32
+EPOCH_BYTES = 16
+_CHUNKS, _TREES, _LEVELS = 1 << 48, 1 << 32, 1 << 8
+_COUNTER_BITS = 40
+
+
+def random_bytes(count: int) -> bytes:
+    """Fresh bytes from the operating system."""
+    return os.urandom(count)
+
+
+class WordSource(Protocol):
+    """Independent uniform words of `bits` bits each; a sampler asks for as many as it needs."""
+
+    @property
+    def bits(self) -> int:
+        """Width of a word."""
+        ...
+
+    def take(self, count: int) -> NDArray[np.uint64]:
+        """The next `count` words, each uniform on [0, 2**bits)."""
+        ...
+
+
+class KeystreamWords:
+    """64-bit words of one keystream; never the same words twice."""
+
+    bits = 64
+
+    def __init__(self, encryptor: CipherContext) -> None:
+        self._encryptor = encryptor
+
+    def take(self, count: int) -> NDArray[np.uint64]:
+        """The next `count` words."""
+        return np.frombuffer(self._encryptor.update(bytes(8 * count)), dtype="<u8")
+
+
+class Keystream:
+    """The noise of one purpose under one epoch and one set of settings, addressed by place."""
+
+    def __init__(self, key: bytes) -> None:
+        self._algorithm = algorithms.AES256(key)
+
+    def at(self, *, chunk: int = 0, tree: int = 0, level: int = 0) -> KeystreamWords:
+        """A fresh reader of the words that belong to this place, from their beginning."""
+        if not (0 <= chunk < _CHUNKS and 0 <= tree < _TREES and 0 <= level < _LEVELS):
+            raise OverflowError("noise address out of range: the stream or its forest is too large")
+        place = ((chunk * _TREES + tree) * _LEVELS + level) << _COUNTER_BITS
+        return KeystreamWords(
+            Cipher(self._algorithm, modes.CTR(place.to_bytes(16, "big"))).encryptor()
+        )
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The identity of one run's noise. `secret` is as sensitive as the raw data."""
+
+    secret: bytes = field(repr=False)
+    id: bytes
+    simulation: bool = False
+
+    def keystream(self, purpose: str, settings_digest: bytes) -> Keystream:
+        """The keystream for one purpose; other purposes and other settings get unrelated keys."""
+        info = b"tidegate/1/" + purpose.encode() + b"/" + settings_digest
+        derived = HKDF(algorithm=SHA256(), length=SECRET_BYTES, salt=self.id, info=info)
+        return Keystream(derived.derive(self.secret))
+
+
+class Randomness(Protocol):
+    """Where epochs come from: `secure()` for data, `seeded(n)` for simulations."""
+
+    def new_epoch(self) -> Epoch:
+        """The identity of a new run's noise."""
+        ...
+
+
+@dataclass(frozen=True)
+class SecureRandomness:
+    """Every epoch gets a fresh secret and a fresh id from the operating system."""
+
+    def new_epoch(self) -> Epoch:
+        """New every time."""
+        return Epoch(secret=random_bytes(SECRET_BYTES), id=random_bytes(EPOCH_BYTES))
+
+
+@dataclass(frozen=True)
+class SeededRandomness:
+    """Reproducible noise: anyone who knows the seed can subtract it, so there is no privacy."""
+
+    seed: int
+
+    def new_epoch(self) -> Epoch:
+        """The same every time."""
+        material = hashlib.sha512(b"tidegate simulation %d" % self.seed).digest()
+        end = SECRET_BYTES + EPOCH_BYTES
+        return Epoch(material[:SECRET_BYTES], material[SECRET_BYTES:end], simulation=True)
+
+
+def secure() -> SecureRandomness:
+    """Randomness from the operating system: the default of `Pipeline.start`."""
+    return SecureRandomness()
+
+
+def seeded(seed: int) -> SeededRandomness:
+    """Reproducible randomness for tests and experiments; its releases have no guarantee.
+
+    >>> seeded(7).new_epoch().simulation
+    True
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise SettingError("seed", "must be a whole number")
+    return SeededRandomness(int(seed))

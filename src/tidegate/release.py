@@ -1,0 +1,345 @@
+"""The run: raw values in, private values out, online and for ever.
+
+push → lattice → hold-out → Threshold.choose → θ
+               → PerturberRun.push → Noisy ║ Publisher → output
+                                           ║ Record → query
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tidegate.errors import SnapshotError, TidegateError
+from tidegate.guarantee import Guarantee, sequential, simulated
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.publish import Publisher, Remainder
+from tidegate.queries import Answer, Answers, Record
+from tidegate.randomness import Epoch, Randomness, secure
+from tidegate.sealing import restore, seal, state_of, unseal
+from tidegate.settings import digest
+from tidegate.stages import Noisy, PerturberRun, SmootherRun
+
+if TYPE_CHECKING:
+    from tidegate.pipeline import Pipeline
+
+# Values handled at once: small enough to stay in the cache, large enough to hide fixed costs.
+_PIECE = 1 << 16
+_SCALARS = (np.generic, Decimal, Fraction, str, bytes, type(None), bool)
+
+
+class Release:
+    """A pipeline at work on one stream. Made by `Pipeline.start`, `Pipeline.resume` or `fork`.
+
+    Holds raw values (the hold-out, the open block's sum) and the noise key: as secret as the data.
+    Its `repr` shows public facts only; it can be neither pickled nor copied.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        epoch: Epoch,
+        *,
+        threshold: int | None = None,
+        origin: int = 0,
+        forks: list[Guarantee] | None = None,
+    ) -> None:
+        self.pipeline = pipeline
+        self._epoch = epoch
+        self._lattice = pipeline.lattice
+        self._forks = [] if forks is None else forks
+        self._origin = origin
+        self._seen = origin  # inputs taken, the hold-out included
+        self._held: IntArray = np.empty(0, dtype=np.int64)
+        self._stream: _Stream | None = None
+        if threshold is not None:
+            self._stream = self._open_stream(threshold)
+        elif pipeline.threshold.holdout == 0:
+            self._choose_threshold()
+
+    # -- facts -----------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """How many values have been released."""
+        return self._stream.record.end if self._stream else self._origin
+
+    @property
+    def holding(self) -> int:
+        """How many more values the hold-out will take before anything is released."""
+        return 0 if self._stream else self.pipeline.threshold.holdout - self._held.size
+
+    @property
+    def threshold(self) -> float | None:
+        """θ in the unit of the data; None during the hold-out. Public once chosen."""
+        return self._stream.threshold * self._lattice.step if self._stream else None
+
+    @property
+    def epoch(self) -> str:
+        """The public id of this run's noise."""
+        return self._epoch.id.hex()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to every value of the source, forks included."""
+        total = sequential(self.pipeline.guarantee, *self._forks)
+        return simulated(total) if self._epoch.simulation else total
+
+    @property
+    def record(self) -> Record:
+        """The released block sums that queries are answered from."""
+        return self._released().record
+
+    def __repr__(self) -> str:
+        state = f"holding {self.holding} more" if self.holding else f"threshold={self.threshold:g}"
+        return f"<Release position={self.position} {state}; {self.guarantee}>"
+
+    # -- data ------------------------------------------------------------------------------------
+
+    @overload
+    def push(self, values: float | Decimal | Fraction | None) -> float | None: ...
+
+    @overload
+    def push(self, values: ArrayLike) -> FloatArray: ...
+
+    def push(self, values: Any) -> FloatArray | float | None:
+        """Take one value or an array of values; give one private value for each.
+
+        Nothing comes out during the hold-out: None for a single value, an array that is shorter by
+        what was held. Splitting a stream into pushes in another way changes nothing (law 1). If an
+        input is refused, none of this push was taken.
+        """
+        kind = type(values)
+        if kind is int or kind is float or isinstance(values, _SCALARS):
+            return self._push_one(values)
+        numbers = self._lattice.numbers(values, self._seen)
+        self._seen += numbers.size
+        start = min(self.holding, numbers.size)
+        if start:
+            self._hold(self._lattice.units(numbers[:start]))
+        out = np.empty(numbers.size - start)
+        if self._stream is not None:
+            for at in range(0, out.size, _PIECE):
+                piece = numbers[start + at : start + at + _PIECE]
+                self._stream.push(self._lattice.units(piece), out[at : at + piece.size])
+        return out
+
+    def _push_one(self, value: Any) -> float | None:
+        unit = self._lattice.unit(value, self._seen)
+        self._seen += 1
+        if self._stream is not None:
+            return self._stream.push_one(unit)
+        self._hold(np.array([unit]))
+        return None
+
+    def _hold(self, units: IntArray) -> None:
+        """Keep values for the choice of θ; choose when there are enough."""
+        if not self._held.size:
+            self._held = np.empty(self.pipeline.threshold.holdout, dtype=np.int64)[:0]
+        grown = self._held.base[: self._held.size + units.size]  # type: ignore[index]
+        grown[self._held.size :] = units
+        self._held = grown
+        if not self.holding:
+            self._choose_threshold()
+
+    def _choose_threshold(self) -> None:
+        stage = self.pipeline.threshold
+        keystream = self._epoch.keystream("threshold", digest(self.pipeline.resolved()))
+        threshold = stage.choose(self._held, self._lattice, keystream)
+        self._stream = self._open_stream(threshold)
+        self._held = np.empty(0, dtype=np.int64)
+
+    def _open_stream(self, threshold: int) -> _Stream:
+        settings = {**self.pipeline.resolved(), "threshold in units": threshold}
+        keystream = self._epoch.keystream("perturb", digest(settings))
+        perturber = self.pipeline.perturber.start(threshold, keystream)
+        return _Stream(self.pipeline, threshold, perturber, self._origin, self.epoch)
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
+        """The sum of the released values [start, end), counted from 0, with its interval."""
+        return self.record.query(start, end, confidence)
+
+    def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
+        """Many ranges at once."""
+        return self.record.queries(starts, ends, confidence)
+
+    def save_record(self) -> bytes:
+        """The record as bytes, to be stored and asked later with `tidegate.load_record`.
+
+        It holds released data and public facts only.
+        """
+        record = self.record
+        body = {
+            "settings": self.pipeline.settings(),
+            "threshold": self._released().threshold,
+            "origin": record.origin,
+            "guarantee": str(self.guarantee),
+            "record": state_of(record),
+        }
+        header = {"content": "record", "epoch": self.epoch, "position": self.position}
+        return seal(header, body, key=None)
+
+    def _released(self) -> _Stream:
+        if self._stream is None:
+            raise TidegateError(f"nothing is released yet: the hold-out needs {self.holding} more")
+        return self._stream
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def snapshot(self, key: bytes | None = None) -> bytes:
+        """The whole state. As secret as the raw data: give a 32-byte key to seal it.
+
+        Single-use: what continues from it continues *this* epoch's noise. Two continuations that
+        see different values publish the same noise on both, and their difference is raw data. To
+        branch, use `fork`.
+        """
+        body = {
+            "secret": self._epoch.secret,
+            "simulation": self._epoch.simulation,
+            "seen": self._seen,
+            "origin": self._origin,
+            "held": self._held,
+            "forks": [_plain_guarantee(item) for item in self._forks],
+            "stream": self._stream and self._stream.state(),
+        }
+        header = {
+            "content": "snapshot",
+            "settings": digest(self.pipeline.settings()).hex(),
+            "epoch": self.epoch,
+            "position": self.position,
+        }
+        return seal(header, body, key)
+
+    @classmethod
+    def _resumed(cls, pipeline: Pipeline, data: bytes, key: bytes | None) -> Release:
+        header, body = unseal(data, key)
+        if header.get("content") != "snapshot":
+            raise SnapshotError("this is not a snapshot of a release")
+        if header["settings"] != digest(pipeline.settings()).hex():
+            raise SnapshotError("it belongs to a pipeline with other settings")
+        epoch = Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"])
+        stream = body["stream"]
+        release = cls(
+            pipeline,
+            epoch,
+            threshold=stream and stream["threshold"],
+            origin=body["origin"],
+            forks=[Guarantee(**_exact_guarantee(item)) for item in body["forks"]],
+        )
+        release._seen = body["seen"]
+        if stream:
+            release._stream.restore(stream)  # type: ignore[union-attr]  # threshold was given
+        elif body["held"].size:
+            release._hold(body["held"])
+        return release
+
+    def fork(self, randomness: Randomness | None = None) -> Release:
+        """Branch safely: a second release from here on, with a new epoch and new noise.
+
+        Both branches may see the same values, so the fork's cost is added to the guarantee of both:
+        the stream's ε, or everything while θ is not chosen yet. The fork starts a new forest at the
+        present position; the past is answered by the original.
+        """
+        chosen = self._stream
+        self._forks.append(self.pipeline.perturber.guarantee if chosen else self.pipeline.guarantee)
+        branch = Release(
+            self.pipeline,
+            (randomness or secure()).new_epoch(),
+            threshold=chosen.threshold if chosen else None,
+            origin=self.position,
+            forks=self._forks,
+        )
+        branch._seen = self._seen
+        if self._held.size:
+            branch._hold(self._held)
+        return branch
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TidegateError(
+            "a release cannot be copied or pickled (two copies would share noise): "
+            "use snapshot() to continue it elsewhere, fork() to branch"
+        )
+
+
+class _Stream:
+    """What runs after the hold-out: perturber ║ smoother, publisher, record."""
+
+    def __init__(
+        self, pipeline: Pipeline, threshold: int, perturber: PerturberRun, origin: int, epoch: str
+    ) -> None:
+        block, step = pipeline.perturber.block, pipeline.lattice.step
+        self.threshold = threshold
+        self._block = block
+        self._step = step
+        self._perturber = perturber
+        self._smoother: SmootherRun = pipeline.smoother.start(
+            threshold=threshold, block=block, blocks=-(-pipeline.perturber.horizon // block)
+        )
+        self._publisher = Publisher(self._smoother, block, step)
+        self._remainder = Remainder() if pipeline.non_negative else None
+        self.record = Record(
+            law=pipeline.perturber.noise_law(threshold),
+            block=block,
+            threshold=threshold,
+            step=step,
+            history=pipeline.kept_history,
+            origin=origin,
+            epoch=epoch,
+            first=self._smoother.first,
+        )
+
+    def push(self, units: IntArray, out: FloatArray) -> None:
+        """Release one piece of the stream into `out`."""
+        self._publish(self._perturber.push(units), out)
+
+    def push_one(self, unit: int) -> float:
+        """Release one value; arrays only where a block ends."""
+        noisy = self._perturber.push_one(unit)
+        if self._remainder is None:
+            if noisy is None:
+                self.record.filled += 1
+                return self._publisher.push_inside()
+            if self._block == 1:
+                self.record.append_one(noisy)
+                return noisy * self._step
+        out = np.empty(1)
+        self._publish(Noisy(np.array([] if noisy is None else [noisy], dtype=np.int64)), out)
+        return out.item()
+
+    def _publish(self, noisy: Noisy, out: FloatArray) -> None:
+        predictions = self._publisher.push(noisy, out)
+        self.record.extend(noisy.sums, predictions, self._publisher.filled)
+        if self._remainder is not None:
+            self._remainder.settle(out)
+
+    def _runs(self) -> dict[str, object]:
+        runs: dict[str, object] = {
+            "perturber": self._perturber,
+            "smoother": self._smoother,
+            "publisher": self._publisher,
+            "record": self.record,
+        }
+        return runs if self._remainder is None else {**runs, "remainder": self._remainder}
+
+    def state(self) -> dict[str, Any]:
+        states = {name: state_of(run) for name, run in self._runs().items()}
+        return {"threshold": self.threshold, **states}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name, run in self._runs().items():
+            restore(run, state[name])
+
+
+def _plain_guarantee(guarantee: Guarantee) -> dict[str, Any]:
+    return {**asdict(guarantee), "epsilon": str(guarantee.epsilon), "delta": str(guarantee.delta)}
+
+
+def _exact_guarantee(plain: dict[str, Any]) -> dict[str, Any]:
+    return {**plain, "epsilon": Fraction(plain["epsilon"]), "delta": Fraction(plain["delta"])}

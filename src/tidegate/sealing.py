@@ -1,0 +1,129 @@
+"""State as bytes: versioned, checked on opening, sealed when a key is given. Never pickle.
+
+    magic · version · header length · header (public JSON) · body
+
+The header stays readable: settings digest, epoch id, position. The body is either checked by a
+SHA-256 digest (which shows accidents, not attacks) or sealed with AES-256-GCM under the user's
+key, the header being bound in: a body cannot be moved to another stream, epoch or position.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from numpy.typing import NDArray
+
+from tidegate.errors import SettingError, SnapshotError
+from tidegate.randomness import random_bytes
+
+_MAGIC = b"TIDEGATE"
+_VERSION = 1
+_KEY_BYTES = 32
+_NONCE_BYTES = 12
+_PREFIX = struct.Struct(">8sBI")
+_TAMPERED = "it is damaged or was tampered with"
+
+
+def seal(header: Mapping[str, Any], body: Mapping[str, Any], key: bytes | None) -> bytes:
+    """Plain data and arrays as bytes."""
+    public = json.dumps({**header, "sealed": key is not None}, sort_keys=True).encode()
+    prefix = _PREFIX.pack(_MAGIC, _VERSION, len(public)) + public
+    payload = _encoded(body)
+    if key is None:
+        return prefix + hashlib.sha256(prefix + payload).digest() + payload
+    nonce = random_bytes(_NONCE_BYTES)
+    return prefix + nonce + _cipher(key).encrypt(nonce, payload, prefix)
+
+
+def unseal(data: bytes, key: bytes | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and body, or a `SnapshotError` that says what is wrong."""
+    if len(data) < _PREFIX.size or data[: len(_MAGIC)] != _MAGIC:
+        raise SnapshotError("this is not a Tidegate snapshot or record")
+    _, version, length = _PREFIX.unpack_from(data)
+    if version != _VERSION:
+        raise SnapshotError(f"it has format version {version}; this Tidegate reads {_VERSION}")
+    prefix, rest = data[: _PREFIX.size + length], data[_PREFIX.size + length :]
+    try:
+        header: dict[str, Any] = json.loads(prefix[_PREFIX.size :])
+        sealed: bool = header["sealed"]
+    except (ValueError, KeyError, TypeError):
+        raise SnapshotError(_TAMPERED) from None
+    if not sealed:
+        if hashlib.sha256(prefix + rest[32:]).digest() != rest[:32]:
+            raise SnapshotError(_TAMPERED)
+        return header, _decoded(rest[32:])
+    if key is None:
+        raise SnapshotError("it is sealed: give the key it was sealed with")
+    try:
+        payload = _cipher(key).decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], prefix)
+    except (InvalidTag, ValueError):
+        raise SnapshotError(f"{_TAMPERED}, or the key is another one") from None
+    return header, _decoded(payload)
+
+
+def _cipher(key: bytes) -> AESGCM:
+    if len(key) != _KEY_BYTES:
+        raise SettingError("key", f"must be {_KEY_BYTES} bytes, for example os.urandom(32)")
+    return AESGCM(key)
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    blobs: list[bytes] = []
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            blobs.append(
+                np.ascontiguousarray(value).astype(value.dtype.newbyteorder("<")).tobytes()
+            )
+            return {"$array": value.dtype.newbyteorder("<").str, "size": value.size}
+        if isinstance(value, bytes):
+            return {"$bytes": value.hex()}
+        if isinstance(value, Mapping):
+            return {name: plain(item) for name, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(item) for item in value]
+        return value
+
+    text = json.dumps(plain(body)).encode()
+    return struct.pack(">Q", len(text)) + text + b"".join(blobs)
+
+
+def _decoded(payload: bytes) -> dict[str, Any]:
+    (length,) = struct.unpack_from(">Q", payload)
+    offset = 8 + length
+
+    def rebuilt(value: Any) -> Any:
+        nonlocal offset
+        if isinstance(value, list):
+            return [rebuilt(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "$bytes" in value:
+            return bytes.fromhex(value["$bytes"])
+        if "$array" in value:
+            kind = np.dtype(value["$array"])
+            array: NDArray[Any] = np.frombuffer(payload, kind, value["size"], offset)
+            offset += array.nbytes
+            return array.astype(kind.newbyteorder("="))
+        return {name: rebuilt(item) for name, item in value.items()}
+
+    body: dict[str, Any] = rebuilt(json.loads(payload[8 : 8 + length]))
+    return body
+
+
+def state_of(run: object) -> dict[str, Any]:
+    """The attributes that a run names in STATE."""
+    return {name: getattr(run, name) for name in run.STATE}  # type: ignore[attr-defined]
+
+
+def restore(run: object, state: Mapping[str, Any]) -> None:
+    """Put a saved state into a freshly started run."""
+    for name in run.STATE:  # type: ignore[attr-defined]
+        setattr(run, name, state[name])

@@ -1,0 +1,183 @@
+"""Settings: checked on entry, kept exactly, printed and digested canonically.
+
+A stage is a frozen, keyword-only dataclass whose fields are the descriptors below. They turn what
+a user may write (0.1, "1/10", Decimal, …) into one exact value, or refuse it by name:
+
+>>> from dataclasses import dataclass
+>>> @dataclass(frozen=True, kw_only=True, repr=False)
+... class Example(Spec):
+...     epsilon: Exact = Exact()
+...     fanout: Whole = Whole(minimum=2, default=16)
+>>> Example(epsilon=0.1)
+Example(epsilon=1/10, fanout=16)
+>>> Example(epsilon="NaN")
+Traceback (most recent call last):
+    ...
+tidegate.errors.SettingError: epsilon: must be a finite number, not 'NaN'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from tidegate.errors import SettingError
+
+Number = int | float | str | Fraction | Decimal
+
+
+def exact(name: str, value: object) -> Fraction:
+    """The fraction that `value` says in decimal: the float 0.1 is taken as 1/10.
+
+    (As a binary number the float 0.1 is a little more than 1/10: it would overspend a budget.)
+
+    >>> exact("epsilon", 0.1), exact("epsilon", "2/3")
+    (Fraction(1, 10), Fraction(2, 3))
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(
+        value, int | float | str | Fraction | Decimal | np.integer | np.floating
+    ):
+        raise SettingError(name, f"must be a number, not {type(value).__name__}")
+    try:
+        if isinstance(value, np.integer | np.floating):
+            value = value.item()
+        return Fraction(repr(value) if isinstance(value, float) else value)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        raise SettingError(name, f"must be a finite number, not {value!r}") from None
+
+
+def positive(name: str, value: object) -> Fraction:
+    """An exact number greater than zero."""
+    number = exact(name, value)
+    if number <= 0:
+        raise SettingError(name, f"must be greater than 0, not {number}")
+    return number
+
+
+def whole(name: str, value: object, minimum: int) -> int:
+    """A whole number of at least `minimum`; 16.0 and "16" count as whole."""
+    number = exact(name, value)
+    if number.denominator != 1:
+        raise SettingError(name, f"must be a whole number, not {value}")
+    if number < minimum:
+        raise SettingError(name, f"must be at least {minimum}, not {number}")
+    return int(number)
+
+
+Kept = TypeVar("Kept")
+Given = TypeVar("Given")
+_REQUIRED: Any = object()
+
+
+class Setting(Generic[Kept, Given]):
+    """A dataclass field that checks what it is given and keeps the checked value.
+
+    (Dataclasses pass assignments on to descriptors, in frozen classes too.)
+    """
+
+    def __init__(self, default: Any = _REQUIRED) -> None:
+        self._default = default
+
+    def check(self, value: Given) -> Kept:
+        """The value to keep; raises `SettingError` that names this setting."""
+        raise AssertionError("every kind of setting says how to check it")
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type) -> Kept:
+        if instance is not None:
+            kept: Kept = instance.__dict__[self.name]
+            return kept
+        if self._default is _REQUIRED:
+            raise AttributeError(self.name)  # tells dataclass that there is no default
+        return self.check(self._default)
+
+    def __set__(self, instance: object, value: Given) -> None:
+        instance.__dict__[self.name] = self.check(value)
+
+
+class Exact(Setting[Fraction, Number]):
+    """Any positive number, kept as a `Fraction`."""
+
+    def check(self, value: Number) -> Fraction:
+        """Positive and finite."""
+        return positive(self.name, value)
+
+
+class OptionalExact(Setting[Fraction | None, Number | None]):
+    """Like `Exact`, but `None` stands for "decide for me"."""
+
+    def check(self, value: Number | None) -> Fraction | None:
+        """None, or positive and finite."""
+        return None if value is None else positive(self.name, value)
+
+
+class Whole(Setting[int, int]):
+    """A whole number of at least `minimum`."""
+
+    def __init__(self, minimum: int, default: Any = _REQUIRED) -> None:
+        super().__init__(default)
+        self.minimum = minimum
+
+    def check(self, value: int) -> int:
+        """Whole and not too small."""
+        return whole(self.name, value, self.minimum)
+
+
+class OptionalWhole(Setting[int | None, int | None]):
+    """Like `Whole`, but `None`, the default, stands for "decide for me"."""
+
+    def __init__(self, minimum: int) -> None:
+        super().__init__(None)
+        self.minimum = minimum
+
+    def check(self, value: int | None) -> int | None:
+        """None, or whole and not too small."""
+        return None if value is None else whole(self.name, value, self.minimum)
+
+
+class Spec:
+    """Base of every frozen specification: compared by value, printed short, plain data."""
+
+    def settings(self) -> dict[str, Any]:
+        """The specification as plain data (numbers that must stay exact become strings)."""
+        family = type(self).__module__.split(".")[1]
+        values: dict[str, Any] = {"kind": f"{family}.{type(self).__name__}"}
+        for item in fields(self):  # type: ignore[arg-type]  # every Spec is a dataclass
+            values[item.name] = _plain(getattr(self, item.name))
+        return values
+
+    def __repr__(self) -> str:
+        shown = (f"{item.name}={_shown(getattr(self, item.name))}" for item in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def digest(settings: Mapping[str, Any]) -> bytes:
+    """SHA-256 of plain data in one canonical spelling."""
+    text = json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Spec):
+        return value.settings()
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, Fraction) else repr(value)

@@ -1,0 +1,32 @@
+"""Predict nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tidegate.lattice import FloatArray
+from tidegate.settings import Spec
+from tidegate.stages import Noisy
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Unsmoothed(Spec):
+    """Zero inside a block, the whole noisy sum at its end; the natural choice for blocks of one."""
+
+    def start(self, *, threshold: int, block: int, blocks: int) -> UnsmoothedRun:
+        """Begin."""
+        return UnsmoothedRun()
+
+
+class UnsmoothedRun:
+    """Nothing to remember."""
+
+    STATE: ClassVar[tuple[str, ...]] = ()
+    first = 0.0
+
+    def push(self, noisy: Noisy) -> FloatArray:
+        """Zeros."""
+        return np.zeros(noisy.sums.size)

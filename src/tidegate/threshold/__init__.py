@@ -1,0 +1,7 @@
+"""Stage 1: the truncation threshold, chosen privately from the hold-out. One file a method."""
+
+from tidegate.threshold.fixed import Fixed
+from tidegate.threshold.noisy_max import NoisyMax
+from tidegate.threshold.quantile import SmoothQuantile
+
+__all__ = ["Fixed", "NoisyMax", "SmoothQuantile"]
