@@ -19,11 +19,12 @@ True
 
 from tidegate import perturb, plan, smooth, synthetic, threshold
 from tidegate._version import __version__
+from tidegate.answers import Answer, Answers
 from tidegate.errors import InputError, QueryError, SettingError, SnapshotError, TidegateError
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.pipeline import Pipeline, load_record
 from tidegate.presets import pak, pak_with_tops_stream, pak_with_tops_threshold, tops
-from tidegate.queries import Answer, Answers, Record
+from tidegate.queries import Record
 from tidegate.randomness import secure, seeded
 from tidegate.release import Release
 

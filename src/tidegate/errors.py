@@ -24,4 +24,4 @@ class SnapshotError(TidegateError, ValueError):
 
 
 class QueryError(TidegateError, ValueError):
-    """A range cannot be answered: empty, not released yet, or older than the record."""
+    """A range cannot be answered: reversed, not released yet, or older than the record."""

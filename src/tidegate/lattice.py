@@ -58,9 +58,13 @@ class Lattice:
         try:
             array = np.asarray(values)
         except (ValueError, TypeError):
-            raise InputError("values must be one-dimensional: they have uneven lengths") from None
+            raise InputError(
+                "values must be one number, or a one-dimensional array or list of them"
+            ) from None
         if array.ndim != 1:
-            raise InputError(f"values must be one-dimensional, not of {array.ndim} dimensions")
+            raise InputError(
+                "values must be one number, or a one-dimensional array or list of them"
+            )
         if isinstance(values, np.ma.MaskedArray):
             array = np.asarray(values.filled(0))
         if array.dtype.kind in "iufb":

@@ -83,7 +83,10 @@ class Pipeline(Spec):
 
     def start(self, randomness: Randomness | None = None) -> Release:
         """Begin a release with new noise; `seeded(n)` only to simulate."""
-        return Release(self, (randomness or secure()).new_epoch())
+        source = secure() if randomness is None else randomness
+        if not hasattr(source, "new_epoch"):
+            raise SettingError("randomness", "must be tidegate.secure() or tidegate.seeded(7)")
+        return Release(self, source.new_epoch())
 
     def resume(self, snapshot: bytes, key: bytes | None = None) -> Release:
         """Go on from a snapshot of this pipeline, bit for bit (see `Release.snapshot`)."""
@@ -118,6 +121,7 @@ def load_record(data: bytes) -> Record:
         first=0.0,
     )
     restore(record, body["record"])
+    record.guarantee = body["guarantee"]
     return record
 
 

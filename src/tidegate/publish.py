@@ -29,38 +29,41 @@ class Publisher:
         self.filled = 0  # values already published of the open block
 
     def push(self, noisy: Noisy, out: FloatArray) -> FloatArray:
-        """Fill `out` for as many values as it holds; give the prediction each block had, then the
-        next.
-
-        Returns:
-            One prediction per completed block, and the one for the block now open.
-        """
+        """Fill `out`, one number per value; give the prediction that follows each block."""
         if self._block == 1:  # every value ends its block: nothing to predict
             np.multiply(noisy.sums, self._step, out=out)
-            return np.zeros(noisy.sums.size + 1)
-        predictions = np.concatenate(([self.prediction], self._smoother.push(noisy)))
+            return np.zeros(noisy.sums.size)
+        following = self._smoother.push(noisy)
+        completed, head = noisy.sums.size, self._block - self.filled
+        if not completed:
+            out[:] = self.prediction * self._step
+            self.filled += out.size
+            return following
+        predictions = np.concatenate(([self.prediction], following))
         values = predictions * self._step
         corrections = (noisy.sums - (self._block - 1) * predictions[:-1]) * self._step
-        completed, head = noisy.sums.size, self._block - self.filled
-        if completed:
-            out[: head - 1] = values[0]
-            out[head - 1] = corrections[0]
-            body = out[head : head + (completed - 1) * self._block].reshape(-1, self._block)
-            body[:] = values[1:-1, np.newaxis]
-            body[:, -1] = corrections[1:]
-            tail = out[head + (completed - 1) * self._block :]
-            self.filled = tail.size
-            tail[:] = values[-1]
-        else:
-            out[:] = values[0]
-            self.filled += out.size
+        out[: head - 1] = values[0]
+        out[head - 1] = corrections[0]
+        body = out[head : head + (completed - 1) * self._block].reshape(-1, self._block)
+        body[:] = values[1:-1, np.newaxis]
+        body[:, -1] = corrections[1:]
+        tail = out[head + (completed - 1) * self._block :]
+        tail[:] = values[-1]
+        self.filled = tail.size
         self.prediction = float(predictions[-1])
-        return predictions
+        return following
 
-    def push_inside(self) -> float:
-        """One more value that does not complete its block."""
-        self.filled += 1
-        return self.prediction * self._step
+    def push_one(self, noisy: int | None) -> tuple[float, float]:
+        """The same for one value: the published number, and the prediction that follows."""
+        before = self.prediction
+        if noisy is None:
+            self.filled += 1
+            return before * self._step, before
+        if self._block == 1:
+            return noisy * self._step, 0.0
+        self.filled = 0
+        self.prediction = self._smoother.push(Noisy(np.array([noisy]))).item()
+        return (noisy - (self._block - 1) * before) * self._step, self.prediction
 
 
 class Remainder:
@@ -102,6 +105,12 @@ class Remainder:
                     self.debt = float(running[-1])
                     return
                 reach *= 4
+
+    def settle_one(self, value: float) -> float:
+        """The same for one value."""
+        paid = self.debt + value
+        self.debt = min(paid, 0.0)
+        return max(paid, 0.0)
 
     @staticmethod
     def _next(negative: np.ndarray[tuple[int], np.dtype[np.intp]], start: int) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tidegate.answers import Answer, Answers
 from tidegate.errors import QueryError, SettingError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import NoiseLaw
@@ -17,73 +17,6 @@ from tidegate.stages import NoiseLaw
 # How many block residuals say how well blocks are predicted at present.
 _RESIDUALS = 16
 _FIRST_CAPACITY = 1024
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The sum over one range, of values truncated at `threshold`.
-
-    Attributes:
-        start, end: the range, half-open, counted from the first released value.
-        estimate: the sum of the published values.
-        noise_error: standard deviation of the noise of the completed blocks: exact.
-        prediction_error: estimated standard error of predictions in blocks that the range cuts.
-        standard_error: both together.
-        low, high: the interval around the estimate that holds the truncated sum with `confidence`.
-        threshold: larger values counted as this much. What truncation took away is not known here
-            and not part of the interval.
-    """
-
-    start: int
-    end: int
-    estimate: float
-    noise_error: float
-    prediction_error: float
-    low: float
-    high: float
-    confidence: float
-    threshold: float
-
-    @property
-    def standard_error(self) -> float:
-        """√(noise_error² + prediction_error²)."""
-        return math.hypot(self.noise_error, self.prediction_error)
-
-    def __str__(self) -> str:
-        half = (self.high - self.low) / 2
-        return (
-            f"[{self.start}, {self.end}): {self.estimate:.6g} ± {half:.3g} ({self.confidence:.0%})"
-            f", sum of values truncated at {self.threshold:g}"
-        )
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The sums over many ranges: the attributes of `Answer`, as arrays."""
-
-    start: IntArray
-    end: IntArray
-    estimate: FloatArray
-    noise_error: FloatArray
-    prediction_error: FloatArray
-    low: FloatArray
-    high: FloatArray
-    confidence: float
-    threshold: float
-
-    @property
-    def standard_error(self) -> FloatArray:
-        """√(noise_error² + prediction_error²)."""
-        return np.hypot(self.noise_error, self.prediction_error)
-
-    def __len__(self) -> int:
-        return self.start.size
-
-    def __getitem__(self, index: int) -> Answer:
-        columns = ("estimate", "noise_error", "prediction_error", "low", "high")
-        numbers = {name: float(getattr(self, name)[index]) for name in columns}
-        start, end = int(self.start[index]), int(self.end[index])
-        return Answer(start, end, confidence=self.confidence, threshold=self.threshold, **numbers)
 
 
 class Record:
@@ -108,6 +41,7 @@ class Record:
         self._most = max(2, -(-history // block) + 2)
         self.origin = origin
         self.epoch = epoch
+        self.guarantee = ""  # in words, when it was last looked at
         self.closed = 0  # blocks completed since the origin
         self.filled = 0  # values released of the open block
         self._sums: NDArray[np.int64] = np.zeros(min(self._most, _FIRST_CAPACITY), dtype=np.int64)
@@ -115,7 +49,7 @@ class Record:
         self._predictions = np.full(width, first)
         self._squares = np.zeros(width)
         self._oldest = 0  # the first block that is still known
-        self._pending: list[int] = []
+        self._pending: list[tuple[int, float]] = []
 
     @property
     def end(self) -> int:
@@ -129,35 +63,37 @@ class Record:
 
     # -- keeping ---------------------------------------------------------------------------------
 
-    def extend(self, sums: IntArray, predictions: FloatArray, filled: int) -> None:
-        """Completed blocks, the prediction each had and the next one, and the open block's fill."""
+    def extend(self, sums: IntArray, following: FloatArray, filled: int) -> None:
+        """Completed blocks, the prediction for the block after each, and the open block's fill."""
         self._flush()
-        self._append(sums, predictions)
+        self._append(sums, following)
         self.filled = filled
 
-    def append_one(self, noisy: int) -> None:
-        """One completed block of a single value: kept aside until someone asks."""
-        self._pending.append(noisy)
+    def append_one(self, noisy: int, following: float) -> None:
+        """One completed block: kept aside until someone asks, which saves the cost of arrays."""
+        self._pending.append((noisy, following))
+        self.filled = 0
         if len(self._pending) >= _FIRST_CAPACITY:
             self._flush()
 
     def _flush(self) -> None:
         if self._pending:
-            sums = np.array(self._pending, dtype=np.int64)
+            sums, following = zip(*self._pending, strict=True)
             self._pending.clear()
-            self._append(sums, np.zeros(sums.size + 1))
+            self._append(np.array(sums, dtype=np.int64), np.array(following))
 
-    def _append(self, sums: IntArray, predictions: FloatArray) -> None:
+    def _append(self, sums: IntArray, following: FloatArray) -> None:
         self._grow(sums.size)
         slots = self._slots(np.arange(self.closed, self.closed + sums.size + 1))
-        recent = slots[1:][-self._most :]  # of a large push only the end is kept
-        running = np.cumsum(np.concatenate((self._sums[slots[:1]], sums)))
-        self._sums[recent] = running[1:][-self._most :]
+        now, new = slots[:1], slots[1:][-self._most :]  # of a large push only the end is kept
+        running = np.cumsum(np.concatenate((self._sums[now], sums)))
         if self._block > 1:
-            residuals = sums - self._block * predictions[:-1]
-            squares = np.cumsum(np.concatenate((self._squares[slots[:1]], np.square(residuals))))
-            self._squares[recent] = squares[1:][-self._most :]
-            self._predictions[recent] = predictions[1:][-self._most :]
+            predictions = np.concatenate((self._predictions[now], following))
+            misses = np.square(sums - self._block * predictions[:-1])
+            squares = np.cumsum(np.concatenate((self._squares[now], misses)))
+            self._squares[new] = squares[1:][-self._most :]
+            self._predictions[new] = following[-self._most :]
+        self._sums[new] = running[1:][-self._most :]
         self.closed += sums.size
         self._oldest = max(self._oldest, self.closed + 1 - self._sums.size)
 
@@ -206,6 +142,7 @@ class Record:
             first=0.0,
         )
         both.closed, both.filled = later.closed, later.filled
+        both.guarantee = later.guarantee
         both.table = [
             np.concatenate((early[: later._oldest - self._oldest], late))
             for early, late in zip(self.table, later.table, strict=True)

@@ -7,6 +7,7 @@ push → lattice → hold-out → Threshold.choose → θ
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from decimal import Decimal
 from fractions import Fraction
@@ -15,15 +16,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tidegate.answers import Answer, Answers
 from tidegate.errors import SnapshotError, TidegateError
 from tidegate.guarantee import Guarantee, sequential, simulated
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.publish import Publisher, Remainder
-from tidegate.queries import Answer, Answers, Record
+from tidegate.queries import Record
 from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.sealing import restore, seal, state_of, unseal
+from tidegate.sealing import seal, state_of, unseal
 from tidegate.settings import digest
-from tidegate.stages import Noisy, PerturberRun, SmootherRun
+from tidegate.stream import Stream
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
@@ -47,16 +48,19 @@ class Release:
         *,
         threshold: int | None = None,
         origin: int = 0,
-        forks: list[Guarantee] | None = None,
+        charges: list[Guarantee] | None = None,
     ) -> None:
         self.pipeline = pipeline
         self._epoch = epoch
         self._lattice = pipeline.lattice
-        self._forks = [] if forks is None else forks
+        # Shared by all branches of one source; the first entry is the original release.
+        self._charges = [_cost(pipeline.guarantee, epoch)] if charges is None else charges
         self._origin = origin
         self._seen = origin  # inputs taken, the hold-out included
-        self._held: IntArray = np.empty(0, dtype=np.int64)
-        self._stream: _Stream | None = None
+        self._holdout: IntArray = np.empty(0, dtype=np.int64)  # room for it, once needed
+        self._held = 0  # how many values are in it
+        self._interrupted = False
+        self._stream: Stream | None = None
         if threshold is not None:
             self._stream = self._open_stream(threshold)
         elif pipeline.threshold.holdout == 0:
@@ -72,7 +76,7 @@ class Release:
     @property
     def holding(self) -> int:
         """How many more values the hold-out will take before anything is released."""
-        return 0 if self._stream else self.pipeline.threshold.holdout - self._held.size
+        return 0 if self._stream else self.pipeline.threshold.holdout - self._held
 
     @property
     def threshold(self) -> float | None:
@@ -87,13 +91,14 @@ class Release:
     @property
     def guarantee(self) -> Guarantee:
         """What is promised to every value of the source, forks included."""
-        total = sequential(self.pipeline.guarantee, *self._forks)
-        return simulated(total) if self._epoch.simulation else total
+        return sequential(*self._charges)
 
     @property
     def record(self) -> Record:
         """The released block sums that queries are answered from."""
-        return self._released().record
+        record = self._released().record
+        record.guarantee = str(self.guarantee)
+        return record
 
     def __repr__(self) -> str:
         state = f"holding {self.holding} more" if self.holding else f"threshold={self.threshold:g}"
@@ -118,18 +123,28 @@ class Release:
         if kind is int or kind is float or isinstance(values, _SCALARS):
             return self._push_one(values)
         numbers = self._lattice.numbers(values, self._seen)
-        self._seen += numbers.size
         start = min(self.holding, numbers.size)
+        out = np.empty(numbers.size - start)
+        self._check_whole()
+        self._interrupted = True  # until this push is complete
+        self._seen += numbers.size
         if start:
             self._hold(self._lattice.units(numbers[:start]))
-        out = np.empty(numbers.size - start)
         if self._stream is not None:
             for at in range(0, out.size, _PIECE):
                 piece = numbers[start + at : start + at + _PIECE]
                 self._stream.push(self._lattice.units(piece), out[at : at + piece.size])
+        self._interrupted = False
         return out
 
+    def _check_whole(self) -> None:
+        """After a push that was cut short, what was published and what was lost is not known."""
+        if self._interrupted:
+            raise TidegateError("a push was interrupted midway: resume from the last snapshot")
+
     def _push_one(self, value: Any) -> float | None:
+        if self._interrupted:
+            self._check_whole()
         unit = self._lattice.unit(value, self._seen)
         self._seen += 1
         if self._stream is not None:
@@ -139,26 +154,27 @@ class Release:
 
     def _hold(self, units: IntArray) -> None:
         """Keep values for the choice of θ; choose when there are enough."""
-        if not self._held.size:
-            self._held = np.empty(self.pipeline.threshold.holdout, dtype=np.int64)[:0]
-        grown = self._held.base[: self._held.size + units.size]  # type: ignore[index]
-        grown[self._held.size :] = units
-        self._held = grown
+        if not self._holdout.size:
+            self._holdout = np.zeros(self.pipeline.threshold.holdout, dtype=np.int64)
+        self._holdout[self._held : self._held + units.size] = units
+        self._held += units.size
         if not self.holding:
             self._choose_threshold()
 
     def _choose_threshold(self) -> None:
-        stage = self.pipeline.threshold
         keystream = self._epoch.keystream("threshold", digest(self.pipeline.resolved()))
-        threshold = stage.choose(self._held, self._lattice, keystream)
+        threshold = self.pipeline.threshold.choose(self._holdout, self._lattice, keystream)
         self._stream = self._open_stream(threshold)
-        self._held = np.empty(0, dtype=np.int64)
+        self._holdout.fill(0)  # raw values are not kept longer than needed
+        self._holdout = np.empty(0, dtype=np.int64)
+        self._held = 0
 
-    def _open_stream(self, threshold: int) -> _Stream:
-        settings = {**self.pipeline.resolved(), "threshold in units": threshold}
-        keystream = self._epoch.keystream("perturb", digest(settings))
+    def _open_stream(self, threshold: int) -> Stream:
+        law = repr(self.pipeline.perturber.noise_law(threshold))  # θ and every scale that follows
+        identity = digest({**self.pipeline.resolved(), "threshold": threshold, "law": law})
+        keystream = self._epoch.keystream("perturb", identity)
         perturber = self.pipeline.perturber.start(threshold, keystream)
-        return _Stream(self.pipeline, threshold, perturber, self._origin, self.epoch)
+        return Stream(self.pipeline, threshold, perturber, self._origin, self.epoch, identity)
 
     # -- answers ---------------------------------------------------------------------------------
 
@@ -180,13 +196,13 @@ class Release:
             "settings": self.pipeline.settings(),
             "threshold": self._released().threshold,
             "origin": record.origin,
-            "guarantee": str(self.guarantee),
+            "guarantee": record.guarantee,
             "record": state_of(record),
         }
         header = {"content": "record", "epoch": self.epoch, "position": self.position}
         return seal(header, body, key=None)
 
-    def _released(self) -> _Stream:
+    def _released(self) -> Stream:
         if self._stream is None:
             raise TidegateError(f"nothing is released yet: the hold-out needs {self.holding} more")
         return self._stream
@@ -200,13 +216,14 @@ class Release:
         see different values publish the same noise on both, and their difference is raw data. To
         branch, use `fork`.
         """
+        self._check_whole()
         body = {
             "secret": self._epoch.secret,
             "simulation": self._epoch.simulation,
             "seen": self._seen,
             "origin": self._origin,
-            "held": self._held,
-            "forks": [_plain_guarantee(item) for item in self._forks],
+            "held": self._holdout[: self._held],
+            "charges": [_plain_guarantee(item) for item in self._charges],
             "stream": self._stream and self._stream.state(),
         }
         header = {
@@ -231,7 +248,7 @@ class Release:
             epoch,
             threshold=stream and stream["threshold"],
             origin=body["origin"],
-            forks=[Guarantee(**_exact_guarantee(item)) for item in body["forks"]],
+            charges=[_exact_guarantee(item) for item in body["charges"]],
         )
         release._seen = body["seen"]
         if stream:
@@ -244,21 +261,25 @@ class Release:
         """Branch safely: a second release from here on, with a new epoch and new noise.
 
         Both branches may see the same values, so the fork's cost is added to the guarantee of both:
-        the stream's ε, or everything while θ is not chosen yet. The fork starts a new forest at the
-        present position; the past is answered by the original.
+        the stream's ε, or everything while θ is not chosen yet. (If one of them is a simulation,
+        none of them has a guarantee.) The fork starts a new forest at the present position; the past is
+        answered by the original.
         """
+        self._check_whole()
         chosen = self._stream
-        self._forks.append(self.pipeline.perturber.guarantee if chosen else self.pipeline.guarantee)
+        epoch = (randomness or secure()).new_epoch()
+        spent = self.pipeline.perturber.guarantee if chosen else self.pipeline.guarantee
+        self._charges.append(_cost(spent, epoch))
         branch = Release(
             self.pipeline,
-            (randomness or secure()).new_epoch(),
+            epoch,
             threshold=chosen.threshold if chosen else None,
             origin=self.position,
-            forks=self._forks,
+            charges=self._charges,
         )
         branch._seen = self._seen
-        if self._held.size:
-            branch._hold(self._held)
+        if self._held:
+            branch._hold(self._holdout[: self._held])
         return branch
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
@@ -268,78 +289,14 @@ class Release:
         )
 
 
-class _Stream:
-    """What runs after the hold-out: perturber ║ smoother, publisher, record."""
-
-    def __init__(
-        self, pipeline: Pipeline, threshold: int, perturber: PerturberRun, origin: int, epoch: str
-    ) -> None:
-        block, step = pipeline.perturber.block, pipeline.lattice.step
-        self.threshold = threshold
-        self._block = block
-        self._step = step
-        self._perturber = perturber
-        self._smoother: SmootherRun = pipeline.smoother.start(
-            threshold=threshold, block=block, blocks=-(-pipeline.perturber.horizon // block)
-        )
-        self._publisher = Publisher(self._smoother, block, step)
-        self._remainder = Remainder() if pipeline.non_negative else None
-        self.record = Record(
-            law=pipeline.perturber.noise_law(threshold),
-            block=block,
-            threshold=threshold,
-            step=step,
-            history=pipeline.kept_history,
-            origin=origin,
-            epoch=epoch,
-            first=self._smoother.first,
-        )
-
-    def push(self, units: IntArray, out: FloatArray) -> None:
-        """Release one piece of the stream into `out`."""
-        self._publish(self._perturber.push(units), out)
-
-    def push_one(self, unit: int) -> float:
-        """Release one value; arrays only where a block ends."""
-        noisy = self._perturber.push_one(unit)
-        if self._remainder is None:
-            if noisy is None:
-                self.record.filled += 1
-                return self._publisher.push_inside()
-            if self._block == 1:
-                self.record.append_one(noisy)
-                return noisy * self._step
-        out = np.empty(1)
-        self._publish(Noisy(np.array([] if noisy is None else [noisy], dtype=np.int64)), out)
-        return out.item()
-
-    def _publish(self, noisy: Noisy, out: FloatArray) -> None:
-        predictions = self._publisher.push(noisy, out)
-        self.record.extend(noisy.sums, predictions, self._publisher.filled)
-        if self._remainder is not None:
-            self._remainder.settle(out)
-
-    def _runs(self) -> dict[str, object]:
-        runs: dict[str, object] = {
-            "perturber": self._perturber,
-            "smoother": self._smoother,
-            "publisher": self._publisher,
-            "record": self.record,
-        }
-        return runs if self._remainder is None else {**runs, "remainder": self._remainder}
-
-    def state(self) -> dict[str, Any]:
-        states = {name: state_of(run) for name, run in self._runs().items()}
-        return {"threshold": self.threshold, **states}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        for name, run in self._runs().items():
-            restore(run, state[name])
+def _cost(guarantee: Guarantee, epoch: Epoch) -> Guarantee:
+    return simulated(guarantee) if epoch.simulation else guarantee
 
 
 def _plain_guarantee(guarantee: Guarantee) -> dict[str, Any]:
     return {**asdict(guarantee), "epsilon": str(guarantee.epsilon), "delta": str(guarantee.delta)}
 
 
-def _exact_guarantee(plain: dict[str, Any]) -> dict[str, Any]:
-    return {**plain, "epsilon": Fraction(plain["epsilon"]), "delta": Fraction(plain["delta"])}
+def _exact_guarantee(plain: dict[str, Any]) -> Guarantee:
+    epsilon = math.inf if plain["epsilon"] == "inf" else Fraction(plain["epsilon"])
+    return Guarantee(**{**plain, "epsilon": epsilon, "delta": Fraction(plain["delta"])})

@@ -56,20 +56,23 @@ def unseal(data: bytes, key: bytes | None) -> tuple[dict[str, Any], dict[str, An
     except (ValueError, KeyError, TypeError):
         raise SnapshotError(_TAMPERED) from None
     if not sealed:
+        if key is not None:  # else whoever can write the file could plant noise of their own
+            raise SnapshotError("it is not sealed, but a key was given: it is not what you sealed")
         if hashlib.sha256(prefix + rest[32:]).digest() != rest[:32]:
             raise SnapshotError(_TAMPERED)
         return header, _decoded(rest[32:])
     if key is None:
         raise SnapshotError("it is sealed: give the key it was sealed with")
+    cipher = _cipher(key)
     try:
-        payload = _cipher(key).decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], prefix)
+        payload = cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], prefix)
     except (InvalidTag, ValueError):
         raise SnapshotError(f"{_TAMPERED}, or the key is another one") from None
     return header, _decoded(payload)
 
 
-def _cipher(key: bytes) -> AESGCM:
-    if len(key) != _KEY_BYTES:
+def _cipher(key: object) -> AESGCM:
+    if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
         raise SettingError("key", f"must be {_KEY_BYTES} bytes, for example os.urandom(32)")
     return AESGCM(key)
 

@@ -105,11 +105,17 @@ class Forest:
         """
         first, start = np.divmod(starts, self.leaves)
         last, end = np.divmod(ends, self.leaves)
-        full = np.full_like(start, self.leaves)
-        zero = np.zeros_like(start)
-        whole = self._within(zero[:1], full[:1]) if start.size else np.zeros(1)
-        across = self._within(start, full) + (last - first - 1) * whole + self._within(zero, end)
-        return np.where(first == last, self._within(start, np.maximum(start, end)), across)
+        across = first != last
+        if not across.any():
+            return self._within(start, end)
+        beginning, ending = np.zeros_like(start), np.full_like(end, self.leaves)
+        in_first = self._within(start, np.where(across, ending, end))
+        in_last = self._within(beginning, np.where(across, end, 0))
+        return in_first + in_last + np.where(across, last - first - 1, 0) * self._whole_horizon
+
+    @cached_property
+    def _whole_horizon(self) -> float:
+        return float(self._within(np.array([0]), np.array([self.leaves]))[0])
 
     def _within(self, starts: IntArray, ends: IntArray) -> FloatArray:
         return self._consistent(starts, ends) if self.consistent else self._minimal(starts, ends)
