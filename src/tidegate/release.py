@@ -122,6 +122,8 @@ class Release:
         kind = type(values)
         if kind is int or kind is float or isinstance(values, _SCALARS):
             return self._push_one(values)
+        if isinstance(values, np.ndarray) and values.ndim == 0:
+            return self._push_one(values.item())
         numbers = self._lattice.numbers(values, self._seen)
         start = min(self.holding, numbers.size)
         out = np.empty(numbers.size - start)
@@ -262,8 +264,8 @@ class Release:
 
         Both branches may see the same values, so the fork's cost is added to the guarantee of both:
         the stream's ε, or everything while θ is not chosen yet. (If one of them is a simulation,
-        none of them has a guarantee.) The fork starts a new forest at the present position; the past is
-        answered by the original.
+        none of them has a guarantee.) The fork starts a new forest at the present position; the
+        past is answered by the original.
         """
         self._check_whole()
         chosen = self._stream
