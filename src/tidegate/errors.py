@@ -11,8 +11,12 @@ class SettingError(TidegateError, ValueError):
     """A setting is wrong. Settings are public, so the message may show them."""
 
     def __init__(self, setting: str, problem: str) -> None:
-        super().__init__(f"{setting}: {problem}")
+        super().__init__(setting, problem)  # both, so that it survives a trip between processes
         self.setting = setting
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.setting}: {self.problem}"
 
 
 class InputError(TidegateError, ValueError):

@@ -35,11 +35,11 @@ def level_scales(
 
 
 def check_headroom(
-    ceiling: int, epsilon: Fraction, shares: tuple[Fraction, ...], leaves: int, values: int
+    ceiling: int, epsilon: Fraction, shares: tuple[Fraction, ...], draws: int, values: int
 ) -> None:
-    """Refuse settings for which sums over a tree or a horizon might not fit 64 bits."""
+    """Refuse settings for which a sum of `draws` draws and `values` values might not fit 64 bits."""
     largest = max(level_scales(ceiling, epsilon, shares))
-    if leaves * _TAIL * len(shares) * largest + values * ceiling >= _INT64:
+    if draws * _TAIL * largest + values * ceiling >= _INT64:
         raise SettingError(
             "resolution",
             f"too fine: thresholds up to {ceiling} steps with noise of scale {float(largest):.3g} "

@@ -44,7 +44,7 @@ class Flat(Spec):
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
-        check_headroom(ceiling, self.epsilon, _ALL, 1, self.horizon + self.block)
+        check_headroom(ceiling, self.epsilon, _ALL, draws=1, values=self.horizon + self.block)
 
     def start(self, threshold: int, keystream: Keystream) -> ForestRun:
         """Begin to release."""

@@ -110,8 +110,15 @@ class Hierarchy(Spec):
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
         forest = self.noise_law(ceiling)
-        values = (self.blocks + forest.grove_leaves) * self.block
-        check_headroom(ceiling, self.epsilon, self._shares, forest.grove_leaves, values)
+        # Residuals sum all leaf draws below a node; prefixes sum siblings, level by level.
+        summed = forest.grove_leaves if self.consistent else self.fanout
+        check_headroom(
+            ceiling,
+            self.epsilon,
+            self._shares,
+            draws=2 * summed * self.tree_levels,
+            values=(self.blocks + forest.grove_leaves) * self.block,
+        )
 
     def start(self, threshold: int, keystream: Keystream) -> ForestRun:
         """Begin to release."""
