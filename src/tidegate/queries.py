@@ -103,11 +103,10 @@ class Record:
         if needed <= size:
             return
         size = min(self._most, max(needed, 2 * size))
-        # Not full so far: slots are still in order and stay where they are.
-        self._sums = np.resize(self._sums, size)
-        if self._block > 1:
-            self._predictions = np.resize(self._predictions, size)
-            self._squares = np.resize(self._squares, size)
+        # Not full so far: slots are still in order and stay where they are. In place, since two
+        # copies would be the peak of the memory that a release needs.
+        for column in self._columns():
+            column.resize(size, refcheck=False)
 
     def _slots(self, blocks: IntArray) -> IntArray:
         return blocks % self._sums.size
