@@ -80,6 +80,19 @@ def simulated(guarantee: Guarantee) -> Guarantee:
     return replace(guarantee, epsilon=math.inf, delta=1.0, simulation=True)
 
 
+def grouped(guarantee: Guarantee, size: int, unit: str) -> Guarantee:
+    """What a guarantee per event is worth for a unit of up to `size` events (group privacy).
+
+    Replace the events one after the other: ε adds up, and δ is multiplied by e^ε on the way, so
+    δ_size = δ·(e^(size·ε) − 1)/(e^ε − 1).
+    """
+    delta = guarantee.delta
+    if delta and size > 1:
+        step = float(guarantee.epsilon)
+        delta = min(1.0, float(delta) * math.expm1(size * step) / math.expm1(step))
+    return replace(guarantee, epsilon=size * guarantee.epsilon, delta=delta, unit=unit)
+
+
 def sequential(first: Guarantee, *others: Guarantee) -> Guarantee:
     """The same values are used several times: budgets add up."""
     return _compose(

@@ -93,6 +93,15 @@ class Epoch:
     id: bytes
     simulation: bool = False
 
+    def child(self, number: int) -> Epoch:
+        """The epoch of a later phase of the same run: unrelated noise, but no new secret.
+
+        Derived and not drawn, so that a run that was killed goes on exactly as it would have.
+        """
+        info = b"tidegate/1/epoch/%d" % number
+        derived = HKDF(algorithm=SHA256(), length=EPOCH_BYTES, salt=self.id, info=info)
+        return Epoch(self.secret, derived.derive(self.secret), self.simulation)
+
     def keystream(self, purpose: str, settings_digest: bytes) -> Keystream:
         """The keystream for one purpose; other purposes and other settings get unrelated keys."""
         info = b"tidegate/1/" + purpose.encode() + b"/" + settings_digest

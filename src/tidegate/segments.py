@@ -1,0 +1,248 @@
+"""The released block sums of one epoch, kept for a while: what range sums are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import QueryError
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.stages import NoiseLaw
+
+# How many block residuals say how well blocks are predicted at present.
+_RESIDUALS = 16
+_FIRST_CAPACITY = 1024
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a segment contributes to range sums, in the unit of the data."""
+
+    estimate: FloatArray
+    noise_variance: FloatArray
+    prediction_variance: FloatArray
+
+
+class Segment:
+    """The block sums of the last `history` values of one epoch, and the predictions inside blocks.
+
+    Position p counts released values from 0; block t covers [origin + t·block, origin +
+    (t+1)·block). The segment keeps, for every block t it still knows, the running sum before t, the
+    prediction inside t, and the running sum of squared residuals before t, in ring buffers that
+    grow on demand.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("closed", "filled", "table")
+
+    def __init__(
+        self, *, law: NoiseLaw, block: int, threshold: int, step: float, history: int, origin: int,
+        epoch: str, first: float,
+    ) -> None:  # fmt: skip
+        self._law = law
+        self._block = block
+        self.threshold = threshold  # in lattice units
+        self._step = step
+        self._most = max(2, -(-history // block) + 2)
+        self.origin = origin
+        self.epoch = epoch
+        self.closed = 0  # blocks completed since the origin
+        self.filled = 0  # values released of the open block
+        self._sums: NDArray[np.int64] = np.zeros(min(self._most, _FIRST_CAPACITY), dtype=np.int64)
+        width = 0 if block == 1 else self._sums.size  # blocks of one need no predictions
+        self._predictions = np.full(width, first)
+        self._squares = np.zeros(width)
+        self._oldest = 0  # the first block that is still known
+        self._pending: list[tuple[int, float]] = []
+
+    @property
+    def end(self) -> int:
+        """The position after the last released value."""
+        return self.origin + (self.closed + len(self._pending)) * self._block + self.filled
+
+    @property
+    def start(self) -> int:
+        """The first position that can still be asked about."""
+        return self.origin + self._oldest * self._block
+
+    @property
+    def threshold_value(self) -> float:
+        """The threshold in the unit of the data."""
+        return self.threshold * self._step
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def extend(self, sums: IntArray, following: FloatArray, filled: int) -> None:
+        """Completed blocks, the prediction for the block after each, and the open block's fill."""
+        self._flush()
+        self._append(sums, following)
+        self.filled = filled
+
+    def append_one(self, noisy: int, following: float) -> None:
+        """One completed block: kept aside until someone asks, which saves the cost of arrays."""
+        self._pending.append((noisy, following))
+        self.filled = 0
+        if len(self._pending) >= _FIRST_CAPACITY:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._pending:
+            sums, following = zip(*self._pending, strict=True)
+            self._pending.clear()
+            self._append(np.array(sums, dtype=np.int64), np.array(following))
+
+    def _append(self, sums: IntArray, following: FloatArray) -> None:
+        self._grow(sums.size)
+        slots = self._slots(np.arange(self.closed, self.closed + sums.size + 1))
+        now, new = slots[:1], slots[1:][-self._most :]  # of a large push only the end is kept
+        running = np.cumsum(np.concatenate((self._sums[now], sums)))
+        if self._block > 1:
+            predictions = np.concatenate((self._predictions[now], following))
+            misses = np.square(sums - self._block * predictions[:-1])
+            squares = np.cumsum(np.concatenate((self._squares[now], misses)))
+            self._squares[new] = squares[1:][-self._most :]
+            self._predictions[new] = following[-self._most :]
+        self._sums[new] = running[1:][-self._most :]
+        self.closed += sums.size
+        self._oldest = max(self._oldest, self.closed + 1 - self._sums.size)
+
+    def _grow(self, more: int) -> None:
+        size = self._sums.size
+        needed = min(self.closed + 1 + more, self._most)
+        if needed <= size:
+            return
+        size = min(self._most, max(needed, 2 * size))
+        # Not full so far: slots are still in order and stay where they are. In place, since two
+        # copies would be the peak of the memory that a release needs.
+        for column in self._columns():
+            column.resize(size, refcheck=False)
+
+    def _slots(self, blocks: IntArray) -> IntArray:
+        return blocks % self._sums.size
+
+    @property
+    def table(self) -> list[NDArray[Any]]:
+        """The kept blocks, oldest first: running sums, predictions, running squares."""
+        self._flush()
+        slots = self._slots(np.arange(self._oldest, self.closed + 1))
+        return [column[slots] for column in self._columns()]
+
+    @table.setter
+    def table(self, columns: list[NDArray[Any]]) -> None:
+        self._oldest = self.closed + 1 - columns[0].size
+        self._grow(0)
+        slots = self._slots(np.arange(self._oldest, self.closed + 1))
+        for column, values in zip(self._columns(), columns, strict=True):
+            column[slots] = values
+
+    def joined(self, later: Segment) -> Segment:
+        """This segment and a later state of it, as one that answers for both."""
+        if self.epoch != later.epoch or not self._oldest <= later._oldest <= self.closed + 1:
+            raise QueryError("these are not two records of one release, without a gap between them")
+        both = Segment(
+            law=self._law,
+            block=self._block,
+            threshold=self.threshold,
+            step=self._step,
+            history=(later.closed - self._oldest) * self._block,
+            origin=self.origin,
+            epoch=self.epoch,
+            first=0.0,
+        )
+        both.closed, both.filled = later.closed, later.filled
+        both.table = [
+            np.concatenate((early[: later._oldest - self._oldest], late))
+            for early, late in zip(self.table, later.table, strict=True)
+        ]
+        return both
+
+    def _columns(self) -> Sequence[NDArray[Any]]:
+        if self._block == 1:
+            return (self._sums,)
+        return (self._sums, self._predictions, self._squares)
+
+    # -- answering -------------------------------------------------------------------------------
+
+    @property
+    def largest_variance(self) -> float:
+        """Variance of the noisiest single draw, in the unit of the data."""
+        return self._law.largest_variance * self._step**2
+
+    @property
+    def level(self) -> float:
+        """What one more value is expected to be, in lattice units, from what was released last."""
+        self._flush()
+        if self._block > 1:
+            return float(self._predictions[self._slots(np.array([self.closed]))[0]])
+        since = max(self.closed - _RESIDUALS, self._oldest)
+        ends = self._sums[self._slots(np.array([since, self.closed]))]
+        return float(ends[1] - ends[0]) / max(1, self.closed - since)
+
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
+        """The sums over [start, end), which must lie within [self.start, self.end]."""
+        self._flush()
+        first, first_offset = np.divmod(starts - self.origin, self._block)
+        last, last_offset = np.divmod(ends - self.origin, self._block)
+        estimates = (self._sums[self._slots(last)] - self._sums[self._slots(first)]) * 1.0
+        prediction_variance = np.zeros(starts.size)
+        if self._block > 1:
+            estimates += last_offset * self._predictions[self._slots(last)]
+            estimates -= first_offset * self._predictions[self._slots(first)]
+            prediction_variance = np.where(
+                first == last,
+                self._prediction_variance(last, last_offset - first_offset),
+                self._prediction_variance(first, first_offset)
+                + self._prediction_variance(last, last_offset),
+            )
+        return Parts(
+            estimates * self._step,
+            self._law.range_variance(first, last) * self._step**2,
+            prediction_variance * self._step**2,
+        )
+
+    def _prediction_variance(self, blocks: IntArray, offsets: IntArray) -> FloatArray:
+        """Variance of (k·prediction − sum of the first k values of the block), in units²."""
+        to = np.minimum(blocks + 1, self.closed)
+        since = np.maximum(to - _RESIDUALS, self._oldest)
+        misses = self._squares[self._slots(to)] - self._squares[self._slots(since)]
+        unknown = (self._block * self.threshold / 2) ** 2  # block 0 is predicted from nothing
+        miss = np.where(blocks == 0, unknown, np.maximum(misses, 0.0) / np.maximum(to - since, 1))
+        level = np.clip(self._predictions[self._slots(blocks)], 0, self.threshold)
+        share = offsets / self._block
+        spread = np.maximum(level * (self.threshold - level), self.threshold**2 / 16)
+        return np.where(offsets == 0, 0.0, share**2 * miss + offsets * (1 - share) * spread)
+
+
+class Gap:
+    """Values that were withheld from the noise (they chose a threshold) and published by prediction."""
+
+    def __init__(
+        self, *, origin: int, end: int, prediction: float, threshold: int, step: float, epoch: str
+    ) -> None:
+        self.origin = self.start = origin
+        self.end = end
+        self.prediction = prediction
+        self.threshold = threshold
+        self.epoch = epoch
+        self.largest_variance = 0.0
+        self._step = step
+
+    @property
+    def threshold_value(self) -> float:
+        """The threshold in the unit of the data."""
+        return self.threshold * self._step
+
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
+        """Nothing was measured here: the error may be a quarter of the threshold for each value."""
+        lengths = (ends - starts) * self._step
+        nothing = np.zeros(starts.size)
+        return Parts(
+            lengths * self.prediction, nothing, np.square(lengths * self.threshold / 4.0)
+        )
+
+    def joined(self, later: Gap) -> Gap:
+        """A later state of the same gap is the whole of it."""
+        return later

@@ -1,0 +1,121 @@
+"""The unit of privacy: one event, a window of time, or a user within a horizon.
+
+Noise is always calibrated per event; a larger unit divides the budget among its events (group
+privacy). What is shown to the user is derived: `Pipeline.guarantee` says it for the unit.
+
+>>> from tidegate import tops
+>>> print(tops(epsilon=1, bound=100, unit=Window(length=60)).guarantee)
+ε = 1 per window of 60 consecutive values (exact arithmetic, central model)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import InputError
+from tidegate.guarantee import Guarantee, grouped
+from tidegate.lattice import IntArray
+from tidegate.settings import Spec, Whole
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Event(Spec):
+    """One value at one position."""
+
+    @property
+    def size(self) -> int:
+        """How many events the unit can hold."""
+        return 1
+
+    def widen(self, guarantee: Guarantee) -> Guarantee:
+        """The guarantee for this unit, from the one per event."""
+        return guarantee
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Window(Spec):
+    """Any `length` consecutive values, all replaced at once."""
+
+    length: Whole = Whole(minimum=1)
+
+    @property
+    def size(self) -> int:
+        """How many events the unit can hold."""
+        return self.length
+
+    def widen(self, guarantee: Guarantee) -> Guarantee:
+        """Group privacy over the window, wherever it lies: across hold-out and stream too."""
+        return grouped(guarantee, self.length, f"window of {self.length} consecutive values")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class UserHorizon(Spec):
+    """All values of one user within one horizon; at most `most` of them count.
+
+    Further values of the user count as 0 in their place. The hold-out is a horizon of its own. A
+    user who stays for n horizons is covered n times: the budget grows with each.
+    """
+
+    most: Whole = Whole(minimum=1)
+
+    @property
+    def size(self) -> int:
+        """How many events the unit can hold."""
+        return self.most
+
+    def widen(self, guarantee: Guarantee) -> Guarantee:
+        """Group privacy over the values of one user that count within one horizon."""
+        unit = f"user and horizon (at most {self.most} values count; every further horizon adds ε)"
+        return grouped(guarantee, self.most, unit)
+
+
+Unit = Event | Window | UserHorizon
+
+
+class UserCap:
+    """Counts each user's values within a horizon; those beyond the limit become 0.
+
+    Privacy: a value is kept or zeroed by its user's *earlier* values in the same horizon alone, and
+    at most `most` values per user and horizon are not zero; so two streams that differ in one user's
+    values of one horizon differ in at most that user's positions, of which `most` are non-zero in
+    each. Replacing one stream's by the other's takes at most 2·`most` single replacements in general;
+    it takes `most` here, because neighbours share the user's positions: the unit replaces the values
+    (and keeps who sent them), so the same `most` positions count in both.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("window", "counts")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.window = -1
+        self.counts: dict[str, int] = {}
+
+    def apply(self, units: IntArray, users: Sequence[Any] | NDArray[Any], window: int) -> IntArray:
+        """`units` with the values beyond the limit set to 0; all lie in the same window."""
+        if window != self.window:
+            self.window, self.counts = window, {}
+        allowed = np.ones(units.size, dtype=bool)
+        counts, most = self.counts, self._most
+        for index, user in enumerate(users):
+            name = str(user)
+            seen = counts.get(name, 0)
+            if seen < most:
+                counts[name] = seen + 1
+            else:
+                allowed[index] = False
+        return np.where(allowed, units, 0)
+
+
+def checked_users(users: Any, count: int) -> Sequence[Any]:
+    """One user per value, or an error that names no user."""
+    if users is None:
+        raise InputError("this pipeline protects users: push(values, users=...) needs both")
+    if len(users) != count:
+        raise InputError(f"{count} values but {len(users)} users")
+    checked: Sequence[Any] = users
+    return checked
