@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from tidegate.answers import Answer, Answers
 from tidegate.errors import QueryError, SettingError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.settings import exact
 from tidegate.stages import NoiseLaw
 
 # How many block residuals say how well blocks are predicted at present.
 _RESIDUALS = 16
 _FIRST_CAPACITY = 1024
+_FARTHEST = (1 << 63) - 1
 
 
 class Record:
@@ -42,7 +44,7 @@ class Record:
         self.origin = origin
         self.epoch = epoch
         self.guarantee = ""  # in words, when it was last looked at
-        self.closed = 0  # blocks completed since the origin
+        self._closed = 0  # blocks completed since the origin, without the pending ones
         self.filled = 0  # values released of the open block
         self._sums: NDArray[np.int64] = np.zeros(min(self._most, _FIRST_CAPACITY), dtype=np.int64)
         width = 0 if block == 1 else self._sums.size  # blocks of one need no predictions
@@ -52,13 +54,24 @@ class Record:
         self._pending: list[tuple[int, float]] = []
 
     @property
+    def closed(self) -> int:
+        """Blocks completed since the origin."""
+        self._flush()
+        return self._closed
+
+    @closed.setter
+    def closed(self, blocks: int) -> None:
+        self._closed = blocks
+
+    @property
     def end(self) -> int:
         """The position after the last released value."""
-        return self.origin + (self.closed + len(self._pending)) * self._block + self.filled
+        return self.origin + (self._closed + len(self._pending)) * self._block + self.filled
 
     @property
     def start(self) -> int:
         """The first position that can still be asked about."""
+        self._flush()
         return self.origin + self._oldest * self._block
 
     # -- keeping ---------------------------------------------------------------------------------
@@ -84,7 +97,7 @@ class Record:
 
     def _append(self, sums: IntArray, following: FloatArray) -> None:
         self._grow(sums.size)
-        slots = self._slots(np.arange(self.closed, self.closed + sums.size + 1))
+        slots = self._slots(np.arange(self._closed, self._closed + sums.size + 1))
         now, new = slots[:1], slots[1:][-self._most :]  # of a large push only the end is kept
         running = np.cumsum(np.concatenate((self._sums[now], sums)))
         if self._block > 1:
@@ -94,12 +107,12 @@ class Record:
             self._squares[new] = squares[1:][-self._most :]
             self._predictions[new] = following[-self._most :]
         self._sums[new] = running[1:][-self._most :]
-        self.closed += sums.size
-        self._oldest = max(self._oldest, self.closed + 1 - self._sums.size)
+        self._closed += sums.size
+        self._oldest = max(self._oldest, self._closed + 1 - self._sums.size)
 
     def _grow(self, more: int) -> None:
         size = self._sums.size
-        needed = min(self.closed + 1 + more, self._most)
+        needed = min(self._closed + 1 + more, self._most)
         if needed <= size:
             return
         size = min(self._most, max(needed, 2 * size))
@@ -115,14 +128,14 @@ class Record:
     def table(self) -> list[NDArray[Any]]:
         """The kept blocks, oldest first: running sums, predictions, running squares."""
         self._flush()
-        slots = self._slots(np.arange(self._oldest, self.closed + 1))
+        slots = self._slots(np.arange(self._oldest, self._closed + 1))
         return [column[slots] for column in self._columns()]
 
     @table.setter
     def table(self, columns: list[NDArray[Any]]) -> None:
-        self._oldest = self.closed + 1 - columns[0].size
+        self._oldest = self._closed + 1 - columns[0].size
         self._grow(0)
-        slots = self._slots(np.arange(self._oldest, self.closed + 1))
+        slots = self._slots(np.arange(self._oldest, self._closed + 1))
         for column, values in zip(self._columns(), columns, strict=True):
             column[slots] = values
 
@@ -170,8 +183,9 @@ class Record:
         the normal one (many nodes) and the Laplace one (a single node), by the share that one node
         can have of the variance.
         """
-        if not 0 < confidence < 1:
+        if not 0 < exact("confidence", confidence) < 1:
             raise SettingError("confidence", f"must lie between 0 and 1, not {confidence}")
+        confidence = float(confidence)
         self._flush()
         starts, ends = self._checked(starts, ends)
         first, first_offset = np.divmod(starts - self.origin, self._block)
@@ -208,8 +222,8 @@ class Record:
         for name, positions in (("starts", starts), ("ends", ends)):
             array = np.asarray(positions)
             if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-                raise QueryError(f"{name} must be a list of whole numbers")
-            pair.append(array.astype(np.int64))
+                raise QueryError(f"{name} must be whole numbers, in one dimension")
+            pair.append(np.minimum(array, _FARTHEST).astype(np.int64))
         begin, end = pair
         if begin.size != end.size:
             raise QueryError(f"{begin.size} starts but {end.size} ends")
@@ -232,7 +246,7 @@ class Record:
 
     def _prediction_variance(self, blocks: IntArray, offsets: IntArray) -> FloatArray:
         """Variance of (k·prediction − sum of the first k values of the block), in units²."""
-        to = np.minimum(blocks + 1, self.closed)
+        to = np.minimum(blocks + 1, self._closed)
         since = np.maximum(to - _RESIDUALS, self._oldest)
         misses = self._squares[self._slots(to)] - self._squares[self._slots(since)]
         unknown = (self._block * self._threshold / 2) ** 2  # block 0 is predicted from nothing
@@ -247,5 +261,6 @@ class Record:
 
         normal = NormalDist().inv_cdf((1 + confidence) / 2)
         laplace = -math.log(1 - confidence) / math.sqrt(2)
-        share = np.minimum(1.0, self._law.largest_variance / np.maximum(variance, 1e-300))
+        largest = self._law.largest_variance
+        share = largest / np.maximum(variance, largest)
         return normal + (laplace - normal) * share
