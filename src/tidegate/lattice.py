@@ -83,9 +83,8 @@ class Lattice:
             np.rint(scaled, out=scaled)
             rounded: IntArray = scaled.astype(np.int64)
             return rounded
-        if (
-            numbers.dtype.kind == "u" and numbers.dtype.itemsize == 8
-        ):  # may not fit int64 before it is clamped
+        if numbers.dtype.kind == "u" and numbers.dtype.itemsize == 8:
+            # May not fit int64 before it is clamped.
             numbers = np.minimum(numbers, np.uint64(self.top), dtype=np.uint64)
         integers = numbers.astype(np.int64, copy=False)
         clamped: IntArray = np.clip(integers, 0, self.top)
