@@ -66,7 +66,7 @@ class Lattice:
                 "values must be one number, or a one-dimensional array or list of them"
             )
         if isinstance(values, np.ma.MaskedArray):
-            array = np.asarray(values.filled(0))
+            values = array = np.asarray(values.filled(0))
         if array.dtype.kind in "iufb":
             return array
         if array.dtype.kind == "O" or not isinstance(values, np.ndarray):
@@ -83,8 +83,9 @@ class Lattice:
             np.rint(scaled, out=scaled)
             rounded: IntArray = scaled.astype(np.int64)
             return rounded
-        if numbers.dtype == np.uint64:  # may not fit int64 before it is clamped
-            numbers = np.minimum(numbers, np.uint64(self.top))
+        if numbers.dtype.kind == "u" and numbers.dtype.itemsize == 8:
+            # May not fit int64 before it is clamped.
+            numbers = np.minimum(numbers, np.uint64(self.top), dtype=np.uint64)
         integers = numbers.astype(np.int64, copy=False)
         clamped: IntArray = np.clip(integers, 0, self.top)
         return clamped

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from tidegate import perturb, smooth, threshold
 from tidegate.errors import SettingError, SnapshotError
@@ -16,11 +16,12 @@ from tidegate.queries import Record
 from tidegate.randomness import Randomness, secure
 from tidegate.release import Release
 from tidegate.sealing import restore, unseal
-from tidegate.settings import Exact, OptionalWhole, Spec
-from tidegate.stages import Perturber, Smoother, Threshold
+from tidegate.settings import Exact, Flag, OptionalWhole, Spec
+from tidegate.stages import Perturber, Smoother, Threshold, fulfils
 
 _FAMILIES: dict[str, ModuleType] = {"threshold": threshold, "perturb": perturb, "smooth": smooth}
 _HORIZONS_KEPT = 16
+_Spec = TypeVar("_Spec", bound=Spec)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -49,16 +50,17 @@ class Pipeline(Spec):
     perturber: Perturber
     smoother: Smoother = smooth.Recent()
     resolution: Exact = Exact(default=1)
-    non_negative: bool = False
+    non_negative: Flag = Flag(default=False)
     history: OptionalWhole = OptionalWhole(minimum=1)
 
     def __post_init__(self) -> None:
-        for name, verb, example in (
-            ("threshold", "choose", "threshold.Fixed(21)"),
-            ("perturber", "noise_law", "perturb.Hierarchy(epsilon=0.1, horizon=1000)"),
-            ("smoother", "start", "smooth.Recent()"),
+        for name, contract, example in (
+            ("threshold", Threshold, "threshold.Fixed(21)"),
+            ("perturber", Perturber, "perturb.Hierarchy(epsilon=0.1, horizon=1000)"),
+            ("smoother", Smoother, "smooth.Recent()"),
         ):
-            if not hasattr(getattr(self, name), verb):
+            stage = getattr(self, name)
+            if isinstance(stage, type) or not fulfils(stage, contract):
                 raise SettingError(name, f"must be a stage such as tidegate.{example}")
         self.perturber.check(self.threshold.ceiling(self.lattice))
 
@@ -100,7 +102,7 @@ class Pipeline(Spec):
             for name, value in settings.items()
             if name != "kind"
         }
-        return cls(**values)
+        return _built(cls, values)
 
 
 def load_record(data: bytes) -> Record:
@@ -126,9 +128,17 @@ def load_record(data: bytes) -> Record:
 
 
 def _stage(settings: Mapping[str, Any]) -> Any:
-    family, _, name = settings["kind"].partition(".")
+    values = dict(settings)
+    kind = str(values.pop("kind", None))
+    family, _, name = kind.partition(".")
     if family not in _FAMILIES or name not in _FAMILIES[family].__all__:
-        raise SettingError("kind", f"there is no stage {settings['kind']!r}")
-    return getattr(_FAMILIES[family], name)(
-        **{field: value for field, value in settings.items() if field != "kind"}
-    )
+        raise SettingError("kind", f"Tidegate has no stage {kind!r}; build the pipeline in code")
+    return _built(getattr(_FAMILIES[family], name), values)
+
+
+def _built(specification: type[_Spec], values: Mapping[str, Any]) -> _Spec:
+    known = {item.name for item in fields(specification)}  # type: ignore[arg-type]  # a dataclass
+    for name in values:
+        if name not in known:
+            raise SettingError(name, f"is no setting of {specification.__name__}")
+    return specification(**values)

@@ -7,6 +7,7 @@ inside a block add depends on the data, so it rests on one stated assumption: a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,7 +19,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import Hierarchy
 from tidegate.perturb.forest import level_count
 from tidegate.pipeline import Pipeline
-from tidegate.settings import Number, exact, whole
+from tidegate.settings import Number, exact, positive, whole
 from tidegate.stages import Perturber
 
 PAPER_ROUGHNESS = Fraction(1, 3)
@@ -86,7 +87,7 @@ def expect(
     True
     """
     lattice = pipeline.lattice
-    assumed = lattice.bound if threshold is None else exact("threshold", threshold)
+    assumed = lattice.bound if threshold is None else positive("threshold", threshold)
     units = min(max(round(assumed / lattice.resolution), 1), lattice.top)
     return [
         Expectation(
@@ -124,8 +125,10 @@ def best_hierarchy(
     """
     horizon = whole("horizon", horizon, minimum=1)
     weights = _workload(lengths, horizon)
+    if not fanouts:
+        raise SettingError("fanouts", "must name at least one fan-out")
     choices = []
-    for fanout in fanouts:
+    for fanout in (whole("fanouts", given, minimum=2) for given in fanouts):
         for skipped in range(level_count(fanout, horizon)):
             tree = Hierarchy(
                 epsilon=epsilon, horizon=horizon, fanout=fanout, skipped=skipped,
@@ -146,6 +149,8 @@ def _variances(
     law = perturber.noise_law(threshold)
     block, horizon = perturber.block, perturber.horizon
     off = float(exact("roughness", roughness)) * threshold
+    if off < 0:
+        raise SettingError("roughness", f"must not be negative, not {roughness}")
     for given in lengths:
         length = whole("length", given, minimum=1)
         last = max(horizon - length, 0) if length <= horizon else horizon - 1
@@ -165,7 +170,7 @@ def _workload(
     if lengths is None:  # the lengths of uniformly chosen ranges, at 32 even quantiles
         quantiles = (np.arange(32) + 0.5) / 32
         return {max(1, round(horizon * (1 - np.sqrt(1 - q)))): 1.0 for q in quantiles.tolist()}
-    weights = lengths if isinstance(lengths, Mapping) else dict.fromkeys(lengths, 1.0)
+    weights = lengths if isinstance(lengths, Mapping) else Counter(lengths)
     if not weights or any(not weight > 0 for weight in weights.values()):
         raise SettingError("lengths", "must name at least one length, with positive weights")
     return weights

@@ -12,6 +12,9 @@ from tidegate.answers import Answer, Answers
 from tidegate.errors import QueryError, SettingError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.segments import Gap, Segment
+from tidegate.settings import exact
+
+_FARTHEST = (1 << 63) - 1
 
 
 class Record:
@@ -60,8 +63,9 @@ class Record:
         between the normal one (many nodes) and the Laplace one (a single node), by the share that
         one node can have of the variance.
         """
-        if not 0 < confidence < 1:
+        if not 0 < exact("confidence", confidence) < 1:
             raise SettingError("confidence", f"must lie between 0 and 1, not {confidence}")
+        confidence = float(confidence)
         begin, end = self._checked(starts, ends)
         estimate, noise, prediction = (np.zeros(begin.size) for _ in range(3))
         largest = np.zeros(begin.size)
@@ -94,8 +98,8 @@ class Record:
         for name, positions in (("starts", starts), ("ends", ends)):
             array = np.asarray(positions)
             if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-                raise QueryError(f"{name} must be a list of whole numbers")
-            pair.append(array.astype(np.int64))
+                raise QueryError(f"{name} must be whole numbers, in one dimension")
+            pair.append(np.minimum(array, _FARTHEST).astype(np.int64))
         begin, end = pair
         if begin.size != end.size:
             raise QueryError(f"{begin.size} starts but {end.size} ends")
@@ -122,5 +126,6 @@ def _quantile(variance: FloatArray, largest: FloatArray, confidence: float) -> F
 
     normal = NormalDist().inv_cdf((1 + confidence) / 2)
     laplace = -math.log(1 - confidence) / math.sqrt(2)
-    share = np.minimum(1.0, np.maximum(largest, 1e-300) / np.maximum(variance, 1e-300))
+    # 1 where one draw is all there is, or where there is no noise at all.
+    share = np.divide(largest, variance, out=np.ones_like(variance), where=variance > largest)
     return normal + (laplace - normal) * share

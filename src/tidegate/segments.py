@@ -49,7 +49,7 @@ class Segment:
         self._most = max(2, -(-history // block) + 2)
         self.origin = origin
         self.epoch = epoch
-        self.closed = 0  # blocks completed since the origin
+        self._closed = 0  # blocks completed since the origin, without the pending ones
         self.filled = 0  # values released of the open block
         self._sums: NDArray[np.int64] = np.zeros(min(self._most, _FIRST_CAPACITY), dtype=np.int64)
         width = 0 if block == 1 else self._sums.size  # blocks of one need no predictions
@@ -59,13 +59,24 @@ class Segment:
         self._pending: list[tuple[int, float]] = []
 
     @property
+    def closed(self) -> int:
+        """Blocks completed since the origin."""
+        self._flush()
+        return self._closed
+
+    @closed.setter
+    def closed(self, blocks: int) -> None:
+        self._closed = blocks
+
+    @property
     def end(self) -> int:
         """The position after the last released value."""
-        return self.origin + (self.closed + len(self._pending)) * self._block + self.filled
+        return self.origin + (self._closed + len(self._pending)) * self._block + self.filled
 
     @property
     def start(self) -> int:
         """The first position that can still be asked about."""
+        self._flush()
         return self.origin + self._oldest * self._block
 
     @property
@@ -96,7 +107,7 @@ class Segment:
 
     def _append(self, sums: IntArray, following: FloatArray) -> None:
         self._grow(sums.size)
-        slots = self._slots(np.arange(self.closed, self.closed + sums.size + 1))
+        slots = self._slots(np.arange(self._closed, self._closed + sums.size + 1))
         now, new = slots[:1], slots[1:][-self._most :]  # of a large push only the end is kept
         running = np.cumsum(np.concatenate((self._sums[now], sums)))
         if self._block > 1:
@@ -106,12 +117,12 @@ class Segment:
             self._squares[new] = squares[1:][-self._most :]
             self._predictions[new] = following[-self._most :]
         self._sums[new] = running[1:][-self._most :]
-        self.closed += sums.size
-        self._oldest = max(self._oldest, self.closed + 1 - self._sums.size)
+        self._closed += sums.size
+        self._oldest = max(self._oldest, self._closed + 1 - self._sums.size)
 
     def _grow(self, more: int) -> None:
         size = self._sums.size
-        needed = min(self.closed + 1 + more, self._most)
+        needed = min(self._closed + 1 + more, self._most)
         if needed <= size:
             return
         size = min(self._most, max(needed, 2 * size))
@@ -127,14 +138,14 @@ class Segment:
     def table(self) -> list[NDArray[Any]]:
         """The kept blocks, oldest first: running sums, predictions, running squares."""
         self._flush()
-        slots = self._slots(np.arange(self._oldest, self.closed + 1))
+        slots = self._slots(np.arange(self._oldest, self._closed + 1))
         return [column[slots] for column in self._columns()]
 
     @table.setter
     def table(self, columns: list[NDArray[Any]]) -> None:
-        self._oldest = self.closed + 1 - columns[0].size
+        self._oldest = self._closed + 1 - columns[0].size
         self._grow(0)
-        slots = self._slots(np.arange(self._oldest, self.closed + 1))
+        slots = self._slots(np.arange(self._oldest, self._closed + 1))
         for column, values in zip(self._columns(), columns, strict=True):
             column[slots] = values
 
@@ -205,7 +216,7 @@ class Segment:
 
     def _prediction_variance(self, blocks: IntArray, offsets: IntArray) -> FloatArray:
         """Variance of (k·prediction − sum of the first k values of the block), in units²."""
-        to = np.minimum(blocks + 1, self.closed)
+        to = np.minimum(blocks + 1, self._closed)
         since = np.maximum(to - _RESIDUALS, self._oldest)
         misses = self._squares[self._slots(to)] - self._squares[self._slots(since)]
         unknown = (self._block * self.threshold / 2) ** 2  # block 0 is predicted from nothing

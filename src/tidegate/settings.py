@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -47,9 +47,9 @@ def exact(name: str, value: object) -> Fraction:
     ):
         raise SettingError(name, f"must be a number, not {type(value).__name__}")
     try:
-        if isinstance(value, np.integer | np.floating):
-            value = value.item()
-        return Fraction(repr(value) if isinstance(value, float) else value)
+        if isinstance(value, int | np.integer):
+            return Fraction(int(value))
+        return Fraction(str(value) if isinstance(value, float | np.floating) else value)
     except (ValueError, OverflowError, ZeroDivisionError):
         raise SettingError(name, f"must be a finite number, not {value!r}") from None
 
@@ -108,9 +108,41 @@ class Setting(Generic[Kept, Given]):
 class Exact(Setting[Fraction, Number]):
     """Any positive number, kept as a `Fraction`."""
 
+    # Wide enough for every use; beyond, formulas in floats would overflow.
+    smallest: ClassVar[Fraction] = Fraction(1, 10**18)
+    largest: ClassVar[Fraction] = Fraction(10**18)
+
     def check(self, value: Number) -> Fraction:
-        """Positive and finite."""
-        return positive(self.name, value)
+        """Positive, and neither absurdly small nor large."""
+        number = positive(self.name, value)
+        if not self.smallest <= number <= self.largest:
+            low, high = float(self.smallest), float(self.largest)
+            raise SettingError(self.name, f"must lie between {low:g} and {high:g}, not {value}")
+        return number
+
+
+class Epsilon(Exact):
+    """A privacy budget."""
+
+    smallest = Fraction(1, 10**9)
+    largest = Fraction(10**6)
+
+
+class Delta(Exact):
+    """A probability that the guarantee fails."""
+
+    smallest = Fraction(1, 10**100)
+    largest = 1 - Fraction(1, 10**9)
+
+
+class Flag(Setting[bool, bool]):
+    """Yes or no; text such as "false" is refused, since it would count as yes."""
+
+    def check(self, value: bool) -> bool:
+        """True or False."""
+        if not isinstance(value, bool | np.bool_):
+            raise SettingError(self.name, f"must be True or False, not {value!r}")
+        return bool(value)
 
 
 class OptionalExact(Setting[Fraction | None, Number | None]):
@@ -150,8 +182,9 @@ class Spec:
 
     def settings(self) -> dict[str, Any]:
         """The specification as plain data (numbers that must stay exact become strings)."""
-        family = type(self).__module__.split(".")[1]
-        values: dict[str, Any] = {"kind": f"{family}.{type(self).__name__}"}
+        package, _, rest = type(self).__module__.partition(".")
+        family = rest.partition(".")[0] if package == "tidegate" else type(self).__module__
+        values: dict[str, Any] = {"kind": f"{family}.{type(self).__qualname__}"}
         for item in fields(self):  # type: ignore[arg-type]  # every Spec is a dataclass
             values[item.name] = _plain(getattr(self, item.name))
         return values

@@ -157,6 +157,15 @@ class Smoother(Protocol):
         ...
 
 
+def fulfils(stage: object, contract: type) -> bool:
+    """Whether a stage has everything that its contract names (and is of no other kind)."""
+    names = {name for name in vars(contract) if not name.startswith("_")}
+    marks = {"choose", "noise_law"}  # what only a threshold, only a perturber has
+    return all(hasattr(stage, name) for name in names) and not any(
+        hasattr(stage, mark) for mark in marks - names
+    )
+
+
 def no_sums() -> NDArray[np.int64]:
     """No block was completed."""
     return np.empty(0, dtype=np.int64)

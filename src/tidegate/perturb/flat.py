@@ -10,7 +10,7 @@ from tidegate.perturb.budget import check_headroom, level_scales
 from tidegate.perturb.forest import Forest
 from tidegate.perturb.run import ForestRun
 from tidegate.randomness import Keystream
-from tidegate.settings import Exact, Spec, Whole
+from tidegate.settings import Epsilon, Spec, Whole
 
 _ALL = (Fraction(1),)
 
@@ -28,7 +28,7 @@ class Flat(Spec):
         block: values per measured sum.
     """
 
-    epsilon: Exact = Exact()
+    epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1, default=2**20)
     block: Whole = Whole(minimum=1, default=1)
 

@@ -16,7 +16,7 @@ from tidegate.perturb.budget import check_headroom, level_scales
 from tidegate.perturb.forest import Forest, level_count
 from tidegate.perturb.run import ForestRun
 from tidegate.randomness import Keystream
-from tidegate.settings import Exact, Number, OptionalWhole, Setting, Spec, Whole, positive
+from tidegate.settings import Epsilon, Flag, Number, OptionalWhole, Setting, Spec, Whole, positive
 
 
 class _Shares(Setting[tuple[Fraction, ...] | None, Sequence[Number] | None]):
@@ -26,9 +26,9 @@ class _Shares(Setting[tuple[Fraction, ...] | None, Sequence[Number] | None]):
         """None, or one positive weight per level."""
         if value is None:
             return None
+        if not isinstance(value, list | tuple) or not value:
+            raise SettingError(self.name, "must be a list of one weight per level, leaves first")
         weights = [positive(self.name, weight) for weight in value]
-        if not weights:
-            raise SettingError(self.name, "must name one weight per level, leaves first")
         return tuple(weight / sum(weights) for weight in weights)
 
 
@@ -55,13 +55,13 @@ class Hierarchy(Spec):
     256
     """
 
-    epsilon: Exact = Exact()
+    epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1)
     fanout: Whole = Whole(minimum=2, default=16)
     skipped: OptionalWhole = OptionalWhole(minimum=0)
     levels: OptionalWhole = OptionalWhole(minimum=1)
     shares: _Shares = _Shares(default=None)
-    consistent: bool = True
+    consistent: Flag = Flag(default=True)
 
     def __post_init__(self) -> None:
         if self.shares is not None and self.levels not in (None, len(self.shares)):

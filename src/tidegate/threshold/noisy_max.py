@@ -13,7 +13,7 @@ from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray, Lattice
 from tidegate.noise import float_laplace, permute_and_flip
 from tidegate.randomness import Keystream
-from tidegate.settings import Exact, OptionalExact, OptionalWhole, Spec, Whole
+from tidegate.settings import Epsilon, Exact, OptionalExact, OptionalWhole, Spec, Whole
 
 _MOST_CANDIDATES = 1 << 20
 _HEADROOM = 1 << 62
@@ -45,7 +45,7 @@ class NoisyMax(Spec):
         selection: "permute-and-flip" (exact), or "laplace" as in the paper (float arithmetic).
     """
 
-    epsilon: Exact = Exact()
+    epsilon: Epsilon = Epsilon()
     bound: Exact = Exact()
     holdout: Whole = Whole(minimum=1, default=65_536)
     stream_epsilon: OptionalExact = OptionalExact(default=None)
@@ -66,10 +66,11 @@ class NoisyMax(Spec):
         return Guarantee(epsilon=self.epsilon, arithmetic=arithmetic)
 
     def ceiling(self, lattice: Lattice) -> int:
-        """The bound; refuses a grid that would not fit in memory."""
+        """The bound; refuses a grid that would not fit in memory, and scores beyond 64 bits."""
         count = lattice.top // (self.step or lattice.top)
         if count > 16 * _MOST_CANDIDATES:
             raise SettingError("step", f"gives {count} candidates: choose a larger one")
+        self._denominator(lattice)
         return lattice.top
 
     def candidates(self, lattice: Lattice) -> IntArray:
@@ -88,14 +89,20 @@ class NoisyMax(Spec):
     def scores(self, values: IntArray, lattice: Lattice) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers, and the common denominator of the scores."""
         grid = self.candidates(lattice)
+        denominator = self._denominator(lattice)
+        penalty = round(self.penalty() * lattice.step * denominator)
+        above = values.size - np.searchsorted(np.sort(values), grid, side="right")
+        return grid, -(penalty * grid + denominator * above), denominator
+
+    def _denominator(self, lattice: Lattice) -> int:
+        """The finest common denominator for which every score fits 64 bits."""
         penalty = self.penalty() * lattice.step
         denominator = 1 << 40
-        while (penalty * denominator + 1) * lattice.top + values.size * denominator >= _HEADROOM:
+        while (penalty * denominator + 1) * lattice.top + self.holdout * denominator >= _HEADROOM:
             if denominator == 1:
-                raise SettingError("bound", "too large for the scores of this stage")
+                raise SettingError("bound", "is too large for the scores of this stage")
             denominator >>= 1
-        above = values.size - np.searchsorted(np.sort(values), grid, side="right")
-        return grid, -(round(penalty * denominator) * grid + denominator * above), denominator
+        return denominator
 
     def choose(self, values: IntArray, lattice: Lattice, keystream: Keystream) -> int:
         """θ in lattice units."""

@@ -13,7 +13,7 @@ from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray, Lattice
 from tidegate.noise import float_laplace
 from tidegate.randomness import Keystream
-from tidegate.settings import Exact, OptionalExact, Spec, Whole
+from tidegate.settings import Delta, Epsilon, Exact, Flag, OptionalExact, Spec, Whole
 from tidegate.threshold.smooth_sensitivity import smooth_sensitivity
 
 # Unclipped, θ may still not exceed what noise of e^-64 probability makes of the bound: a public
@@ -48,21 +48,19 @@ class SmoothQuantile(Spec):
         clip: keep θ within the bound. False: as published, θ may be far above it.
     """
 
-    epsilon: Exact = Exact()
-    delta: Exact = Exact()
+    epsilon: Epsilon = Epsilon()
+    delta: Delta = Delta()
     bound: Exact = Exact()
     holdout: Whole = Whole(minimum=1, default=65_536)
     percentile: Exact = Exact(default="99.575")
     failure: OptionalExact = OptionalExact(default=None)
-    clip: bool = True
+    clip: Flag = Flag(default=True)
 
     def __post_init__(self) -> None:
-        if self.delta >= 1:
-            raise SettingError("delta", f"must be less than 1, not {self.delta}")
         if self.percentile > 100:
             raise SettingError("percentile", f"must be at most 100, not {self.percentile}")
         half, decay = float(self.epsilon) / 2, self.decay
-        if half - (half + decay) / math.expm1(decay) > math.log(self.delta):
+        if decay > 1 or half - (half + decay) / math.expm1(decay) > math.log(self.delta):
             raise SettingError("epsilon", f"is too large for smooth sensitivity: {self.epsilon}")
         if self.failure is not None and self.failure >= Fraction(1, 2):
             raise SettingError("failure", f"must be less than 1/2, not {self.failure}")
