@@ -53,7 +53,7 @@ class Lattice:
 
         Raises:
             InputError: if something is not a number; it names the position, counted from
-            `position`.
+                `position`.
         """
         try:
             array = np.asarray(values)

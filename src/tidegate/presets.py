@@ -41,8 +41,7 @@ def tops(
 
     Args:
         epsilon: the budget of every value: of the held-out ones for the threshold, of the others
-        for
-            the stream.
+            for the stream.
         bound: public upper bound of a value; larger values count as this.
         horizon: the longest range that should be answered well.
         holdout: how many values are spent on the threshold and not released.

@@ -36,6 +36,7 @@ SECRET_BYTES = 32
 EPOCH_BYTES = 16
 _CHUNKS, _TREES, _LEVELS = 1 << 48, 1 << 32, 1 << 8
 _COUNTER_BITS = 40
+_WORDS = 2 << _COUNTER_BITS  # two words of 64 bits per AES block
 
 
 def random_bytes(count: int) -> bytes:
@@ -63,9 +64,13 @@ class KeystreamWords:
 
     def __init__(self, encryptor: CipherContext) -> None:
         self._encryptor = encryptor
+        self._left = _WORDS
 
     def take(self, count: int) -> NDArray[np.uint64]:
         """The next `count` words."""
+        self._left -= count
+        if self._left < 0:  # the next word would belong to another place
+            raise OverflowError("too much noise was asked for in one place")
         return np.frombuffer(self._encryptor.update(bytes(8 * count)), dtype="<u8")
 
 

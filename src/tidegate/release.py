@@ -101,7 +101,7 @@ class Release:
         return record
 
     def __repr__(self) -> str:
-        state = f"holding {self.holding} more" if self.holding else f"threshold={self.threshold:g}"
+        state = f"threshold={self.threshold:g}" if self._stream else f"holding {self.holding} more"
         return f"<Release position={self.position} {state}; {self.guarantee}>"
 
     # -- data ------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Release:
             return self._push_one(values.item())
         numbers = self._lattice.numbers(values, self._seen)
         start = min(self.holding, numbers.size)
-        out = np.empty(numbers.size - start)
+        out = np.zeros(numbers.size - start)  # never memory that may hold something else
         self._check_whole()
         self._interrupted = True  # until this push is complete
         self._seen += numbers.size
@@ -142,7 +142,10 @@ class Release:
     def _check_whole(self) -> None:
         """After a push that was cut short, what was published and what was lost is not known."""
         if self._interrupted:
-            raise TidegateError("a push was interrupted midway: resume from the last snapshot")
+            raise TidegateError(
+                "an earlier push was cut short, so what it published is not known: resume the last "
+                "snapshot and push exactly the same values again, or start a new release"
+            )
 
     def _push_one(self, value: Any) -> float | None:
         if self._interrupted:
@@ -164,16 +167,18 @@ class Release:
             self._choose_threshold()
 
     def _choose_threshold(self) -> None:
+        interrupted, self._interrupted = self._interrupted, True  # a choice is made once, or never
         keystream = self._epoch.keystream("threshold", digest(self.pipeline.resolved()))
         threshold = self.pipeline.threshold.choose(self._holdout, self._lattice, keystream)
         self._stream = self._open_stream(threshold)
         self._holdout.fill(0)  # raw values are not kept longer than needed
         self._holdout = np.empty(0, dtype=np.int64)
         self._held = 0
+        self._interrupted = interrupted
 
     def _open_stream(self, threshold: int) -> Stream:
-        law = repr(self.pipeline.perturber.noise_law(threshold))  # θ and every scale that follows
-        identity = digest({**self.pipeline.resolved(), "threshold": threshold, "law": law})
+        law = repr(self.pipeline.perturber.noise_law(threshold))  # every scale, and where it goes
+        identity = digest({**self.pipeline.resolved(), "threshold in units": threshold, "law": law})
         keystream = self._epoch.keystream("perturb", identity)
         perturber = self.pipeline.perturber.start(threshold, keystream)
         return Stream(self.pipeline, threshold, perturber, self._origin, self.epoch, identity)
@@ -264,7 +269,8 @@ class Release:
 
         Both branches may see the same values, so the fork's cost is added to the guarantee of both:
         the stream's ε, or everything while θ is not chosen yet. (If one of them is a simulation,
-        none of them has a guarantee.) The fork starts a new forest at the present position; the
+        none of them has a guarantee. Branches know of each other within one process only; beyond, a
+        ledger must add them up.) The fork starts a new forest at the present position; the
         past is answered by the original.
         """
         self._check_whole()

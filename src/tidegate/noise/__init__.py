@@ -1,14 +1,14 @@
 """Exact samplers: integers in, integers out, and probabilities that are right to the last bit.
 
-==========================  =====================================================================
-`discrete_laplace`          P(k) ∝ exp(−|k|/scale): the noise of every perturber
-`discrete_laplace_variance` its variance, for error bars and plans
-`bernoulli_exp`             coins that succeed with probability exp(−n·unit)
-`permute_and_flip`          ε-private choice of the candidate with (nearly) the highest score
-`uniform_below`             a uniform integer below n
-`exponential_bounds`        the integers around 2**bits·exp(−n/d): what decides all of the above
-`float_laplace`             Laplace noise in floats, for the paper's comparison methods only
-==========================  =====================================================================
+| sampler | what it draws |
+|---|---|
+| `discrete_laplace` | P(k) ∝ exp(−abs(k)/scale): the noise of every perturber |
+| `discrete_laplace_variance` | its variance, for error bars and plans |
+| `bernoulli_exp` | coins that succeed with probability exp(−n·unit) |
+| `permute_and_flip` | ε-private choice of the candidate with (nearly) the highest score |
+| `uniform_below` | a uniform integer below n |
+| `exponential_bounds` | the integers around 2**bits·exp(−n/d): what decides all of the above |
+| `float_laplace` | Laplace noise in floats, for the paper's comparison methods only |
 
 All of them read a `WordSource` and nothing else. A float only ever *proposes* an outcome; where its
 error could matter, integers decide, with as many more random bits as that takes. So the outcome is

@@ -19,8 +19,7 @@ _ALL = (Fraction(1),)
 class Flat(Spec):
     """Discrete Laplace noise of scale θ/ε on each block's sum; range errors grow as √length.
 
-    Guarantee: pure ε-DP for one replaced value: it lies in one block and moves its sum by at most
-    θ.
+    Guarantee: pure ε-DP for one replaced value, which moves the sum of one block by at most θ.
 
     Args:
         epsilon: the budget of the stream.

@@ -23,6 +23,7 @@ from tidegate.perturb.consistency import consistent_leaves, own_weights, prefix_
 from tidegate.randomness import Keystream
 
 # Making this many leaves at once takes about as long as the fixed cost of making any.
+# Part of the noise's identity: it decides which words a leaf gets.
 _GROVE_LEAVES = 4096
 
 
@@ -46,6 +47,7 @@ class Forest:
     leaves: int
     scales: tuple[Fraction, ...]
     consistent: bool = True
+    grove: int = _GROVE_LEAVES
 
     @property
     def levels(self) -> int:
@@ -61,7 +63,7 @@ class Forest:
     def grove_leaves(self) -> int:
         """Leaves that are made at once: the memory that noise needs."""
         trees = -(-self.leaves // self.tree_leaves)
-        return self.tree_leaves * min(trees, max(1, _GROVE_LEAVES // self.tree_leaves))
+        return self.tree_leaves * min(trees, max(1, self.grove // self.tree_leaves))
 
     @cached_property
     def variances(self) -> tuple[float, ...]:

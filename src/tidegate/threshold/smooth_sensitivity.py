@@ -24,8 +24,7 @@ def smooth_sensitivity(ordered: IntArray, rank: int, top: int, decay: float) -> 
     values = np.concatenate(([0], ordered, [top])).astype(np.float64)  # values[i] = V(i), 0…m+1
     highs, lows = _ends(values, rank)
     best = 0.0
-    # Each task: rows [first, last] of highs still to do, with the best low known to be in [left,
-    # right].
+    # Each task: rows [first, last] of highs still to do; their best low lies in [left, right].
     first, last = np.array([0]), np.array([highs.size - 1])
     left, right = np.array([0]), np.array([lows.size - 1])
     while first.size:
