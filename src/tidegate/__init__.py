@@ -17,7 +17,7 @@ True
 ε = 0.5 per event (exact arithmetic, central model)
 """
 
-from tidegate import perturb, plan, smooth, synthetic, threshold
+from tidegate import perturb, plan, smooth, synthetic, threshold, units
 from tidegate._version import __version__
 from tidegate.answers import Answer, Answers
 from tidegate.errors import InputError, QueryError, SettingError, SnapshotError, TidegateError
@@ -27,6 +27,7 @@ from tidegate.presets import pak, pak_with_tops_stream, pak_with_tops_threshold,
 from tidegate.queries import Record
 from tidegate.randomness import secure, seeded
 from tidegate.release import Release
+from tidegate.reselection import Reselection
 
 __all__ = [
     "Answer",
@@ -37,6 +38,7 @@ __all__ = [
     "QueryError",
     "Record",
     "Release",
+    "Reselection",
     "SettingError",
     "SnapshotError",
     "TidegateError",
@@ -55,4 +57,5 @@ __all__ = [
     "synthetic",
     "threshold",
     "tops",
+    "units",
 ]

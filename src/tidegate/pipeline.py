@@ -8,18 +8,27 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tidegate import perturb, smooth, threshold
+from tidegate import perturb, reselection, smooth, threshold, units
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.guarantee import Guarantee, parallel
 from tidegate.lattice import Lattice
+from tidegate.phases import restored_segment
 from tidegate.queries import Record
 from tidegate.randomness import Randomness, secure
 from tidegate.release import Release
-from tidegate.sealing import restore, unseal
+from tidegate.reselection import Reselection
+from tidegate.sealing import unseal
 from tidegate.settings import Exact, Flag, OptionalWhole, Spec
 from tidegate.stages import Perturber, Smoother, Threshold, fulfils
+from tidegate.units import Unit
 
-_FAMILIES: dict[str, ModuleType] = {"threshold": threshold, "perturb": perturb, "smooth": smooth}
+_FAMILIES: dict[str, ModuleType] = {
+    "threshold": threshold,
+    "perturb": perturb,
+    "smooth": smooth,
+    "units": units,
+    "reselection": reselection,
+}
 _HORIZONS_KEPT = 16
 _Spec = TypeVar("_Spec", bound=Spec)
 
@@ -34,6 +43,8 @@ class Pipeline(Spec):
         smoother: how values inside a block are predicted (`tidegate.smooth`).
         resolution: values are rounded to multiples of this. Public, never read off the data.
         non_negative: publish no negative values (see `tidegate.publish.Remainder`).
+        unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
+        reselect: when to choose the threshold again (`Reselection`); None: never.
         history: how many released values `query` can look back on; None: 16 horizons.
 
     >>> from tidegate import perturb, smooth, threshold
@@ -51,6 +62,8 @@ class Pipeline(Spec):
     smoother: Smoother = smooth.Recent()
     resolution: Exact = Exact(default=1)
     non_negative: Flag = Flag(default=False)
+    unit: Unit = units.Event()
+    reselect: Reselection | None = None
     history: OptionalWhole = OptionalWhole(minimum=1)
 
     def __post_init__(self) -> None:
@@ -62,7 +75,14 @@ class Pipeline(Spec):
             stage = getattr(self, name)
             if isinstance(stage, type) or not fulfils(stage, contract):
                 raise SettingError(name, f"must be a stage such as tidegate.{example}")
-        self.perturber.check(self.threshold.ceiling(self.lattice))
+        if not isinstance(self.unit, Unit):
+            raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
+        ceiling = self.threshold.ceiling(self.lattice)
+        if self.reselect is not None:
+            if self.reselect.threshold.bound != self.threshold.bound:
+                raise SettingError("reselect", "must have the same bound as the threshold")
+            ceiling = max(ceiling, self.reselect.threshold.ceiling(self.lattice))
+        self.perturber.check(ceiling)
 
     @cached_property
     def lattice(self) -> Lattice:
@@ -71,8 +91,18 @@ class Pipeline(Spec):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Derived: hold-out and stream are disjoint, so the larger of their costs."""
-        return parallel(self.threshold.guarantee, self.perturber.guarantee)
+        """Derived: hold-out and stream are disjoint, so the larger of their costs, for the unit."""
+        return self.unit.widen(parallel(self.threshold.guarantee, self._stream_events))
+
+    @property
+    def stream_guarantee(self) -> Guarantee:
+        """What the values after the hold-out are promised, for the unit."""
+        return self.unit.widen(self._stream_events)
+
+    @property
+    def _stream_events(self) -> Guarantee:
+        stream = self.perturber.guarantee
+        return stream if self.reselect is None else self.reselect.widen(stream)
 
     @property
     def kept_history(self) -> int:
@@ -111,24 +141,15 @@ def load_record(data: bytes) -> Record:
     if header.get("content") != "record":
         raise SnapshotError("this is not a stored record")
     pipeline = Pipeline.from_settings(body["settings"])
-    threshold_units, perturber = body["threshold"], pipeline.perturber
-    record = Record(
-        law=perturber.noise_law(threshold_units),
-        block=perturber.block,
-        threshold=threshold_units,
-        step=pipeline.lattice.step,
-        history=pipeline.kept_history,
-        origin=body["origin"],
-        epoch=header["epoch"],
-        first=0.0,
-    )
-    restore(record, body["record"])
-    record.guarantee = body["guarantee"]
-    return record
+    segments = [restored_segment(pipeline, state) for state in body["segments"]]
+    return Record(segments, body["guarantee"])
 
 
 def _stage(settings: Mapping[str, Any]) -> Any:
-    values = dict(settings)
+    values = {
+        name: _stage(value) if isinstance(value, Mapping) else value
+        for name, value in settings.items()
+    }
     kind = str(values.pop("kind", None))
     family, _, name = kind.partition(".")
     if family not in _FAMILIES or name not in _FAMILIES[family].__all__:

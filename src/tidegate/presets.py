@@ -14,11 +14,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tidegate import perturb, smooth, threshold
+from tidegate import perturb, smooth, threshold, units
+from tidegate.errors import SettingError
 from tidegate.perturb.forest import level_count
 from tidegate.pipeline import Pipeline
-from tidegate.settings import Number, whole
+from tidegate.reselection import Reselection
+from tidegate.settings import Number, exact, positive, whole
 from tidegate.stages import Smoother
+from tidegate.units import Unit
 
 _HORIZON = 2**20
 _HOLDOUT = 65_536
@@ -36,6 +39,10 @@ def tops(
     skipped: int | None = None,
     non_negative: bool = False,
     history: int | None = None,
+    unit: Unit | None = None,
+    start_early: int | None = None,
+    rethreshold_every: int | None = None,
+    rethreshold_share: Number | None = None,
 ) -> Pipeline:
     """ToPS: the paper's method. Pure ε-DP in exact arithmetic.
 
@@ -51,23 +58,70 @@ def tops(
         skipped: levels left to the smoother; None: the paper's rule.
         non_negative: publish no negative values.
         history: how many released values queries can look back on; None: 16 horizons.
+        unit: what `epsilon` protects; None: one event.
+        start_early: begin after this many held-out values, and choose again, from `holdout`
+            values, once as many were released.
+        rethreshold_every: choose the threshold again after every so many released values.
+        rethreshold_share: the part of the stream's budget that choosing again gets; None: 1/10 if
+            it starts early, else the values that choose are withheld from the stream instead.
 
     >>> pipeline = tops(epsilon=0.1, bound=1657)
     >>> print(pipeline.guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
+    >>> print(tops(epsilon=0.1, bound=1657, start_early=1000, rethreshold_share=0.2).guarantee)
+    ε = 0.1 per event (exact arithmetic, central model)
     """
+    unit = units.Event() if unit is None else unit
+    if not isinstance(unit, Unit):
+        raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
+    per_event = positive("epsilon", epsilon) / unit.size
+    share = _rethreshold_share(rethreshold_share, start_early, rethreshold_every)
+    stream_epsilon = per_event * (1 - share)
+
+    def selector(budget: Fraction, values: int) -> threshold.NoisyMax:
+        return threshold.NoisyMax(
+            epsilon=budget,
+            bound=bound,
+            holdout=values,
+            stream_epsilon=stream_epsilon if share else None,
+            horizon=horizon,
+            fanout=fanout,
+        )
+
+    reselect = None
+    if start_early is not None or rethreshold_every is not None:
+        reselect = Reselection(
+            threshold=selector(per_event * share if share else per_event, holdout),
+            first=holdout if start_early is not None else None,
+            every=rethreshold_every,
+            blocking=not share,
+        )
     return Pipeline(
-        threshold=threshold.NoisyMax(
-            epsilon=epsilon, bound=bound, holdout=holdout, horizon=horizon, fanout=fanout
-        ),
+        threshold=selector(per_event, holdout if start_early is None else start_early),
         perturber=perturb.Hierarchy(
-            epsilon=epsilon, horizon=horizon, fanout=fanout, skipped=skipped
+            epsilon=stream_epsilon, horizon=horizon, fanout=fanout, skipped=skipped
         ),
         smoother=smoother or smooth.Recent(),
         resolution=resolution,
         non_negative=non_negative,
         history=history,
+        unit=unit,
+        reselect=reselect,
     )
+
+
+def _rethreshold_share(
+    share: Number | None, start_early: int | None, every: int | None
+) -> Fraction:
+    """The part of the stream's budget that choosing again gets; 0: it blocks values instead."""
+    if share is None:
+        return Fraction(0) if start_early is None else Fraction(1, 10)
+    if start_early is None and every is None:
+        raise SettingError("rethreshold_share", "needs rethreshold_every or start_early")
+    part = exact("rethreshold_share", share)
+    if not 0 < part < 1:
+        raise SettingError("rethreshold_share", f"must lie between 0 and 1, not {share}")
+    return part
 
 
 def pak(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,7 +45,7 @@ class Record:
             known = by_epoch.get(segment.epoch)
             by_epoch[segment.epoch] = segment if known is None else known.joined(segment)  # type: ignore[arg-type]
         segments = list(by_epoch.values())
-        if any(after.start != before.end for before, after in zip(segments, segments[1:], strict=False)):
+        if any(after.start != before.end for before, after in pairwise(segments)):
             raise QueryError("these are not two records of one release, without a gap between them")
         return Record(segments, later.guarantee)
 

@@ -14,17 +14,18 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tidegate.answers import Answer, Answers
-from tidegate.errors import SnapshotError, TidegateError
+from tidegate.errors import InputError, SnapshotError, TidegateError
 from tidegate.guarantee import Guarantee, sequential, simulated
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.phases import Phase, Phases, segment_state
 from tidegate.queries import Record
 from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.sealing import seal, state_of, unseal
+from tidegate.sealing import restore, seal, state_of, unseal
 from tidegate.settings import digest
-from tidegate.stream import Stream
+from tidegate.units import UserCap, UserHorizon, checked_users
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
@@ -60,9 +61,11 @@ class Release:
         self._holdout: IntArray = np.empty(0, dtype=np.int64)  # room for it, once needed
         self._held = 0  # how many values are in it
         self._interrupted = False
-        self._stream: Stream | None = None
+        unit = pipeline.unit
+        self._cap = UserCap(unit.most) if isinstance(unit, UserHorizon) else None
+        self._run: Phases | None = None
         if threshold is not None:
-            self._stream = self._open_stream(threshold)
+            self._run = Phases(pipeline, epoch, threshold, origin)
         elif pipeline.threshold.holdout == 0:
             self._choose_threshold()
 
@@ -71,17 +74,27 @@ class Release:
     @property
     def position(self) -> int:
         """How many values have been released."""
-        return self._stream.record.end if self._stream else self._origin
+        return self._run.position if self._run else self._origin
+
+    @property
+    def seen(self) -> int:
+        """How many values have been taken, the hold-out included."""
+        return self._seen
 
     @property
     def holding(self) -> int:
         """How many more values the hold-out will take before anything is released."""
-        return 0 if self._stream else self.pipeline.threshold.holdout - self._held
+        return 0 if self._run else self.pipeline.threshold.holdout - self._held
 
     @property
     def threshold(self) -> float | None:
         """θ in the unit of the data; None during the hold-out. Public once chosen."""
-        return self._stream.threshold * self._lattice.step if self._stream else None
+        return self._run.phases[-1].threshold if self._run else None
+
+    @property
+    def phases(self) -> list[Phase]:
+        """Every threshold so far: from which position on, and in which epoch."""
+        return list(self._run.phases) if self._run else []
 
     @property
     def epoch(self) -> str:
@@ -96,48 +109,63 @@ class Release:
     @property
     def record(self) -> Record:
         """The released block sums that queries are answered from."""
-        record = self._released().record
-        record.guarantee = str(self.guarantee)
-        return record
+        return Record(self._released().segments, str(self.guarantee))
 
     def __repr__(self) -> str:
-        state = f"threshold={self.threshold:g}" if self._stream else f"holding {self.holding} more"
+        state = f"threshold={self.threshold:g}" if self._run else f"holding {self.holding} more"
         return f"<Release position={self.position} {state}; {self.guarantee}>"
 
     # -- data ------------------------------------------------------------------------------------
 
     @overload
-    def push(self, values: float | Decimal | Fraction | None) -> float | None: ...
+    def push(
+        self, values: float | Decimal | Fraction | None, users: Any = None
+    ) -> float | None: ...
 
     @overload
-    def push(self, values: ArrayLike) -> FloatArray: ...
+    def push(self, values: ArrayLike, users: Any = None) -> FloatArray: ...
 
-    def push(self, values: Any) -> FloatArray | float | None:
+    def push(self, values: Any, users: Any = None) -> FloatArray | float | None:
         """Take one value or an array of values; give one private value for each.
 
         Nothing comes out during the hold-out: None for a single value, an array that is shorter by
         what was held. Splitting a stream into pushes in another way changes nothing (law 1). If an
-        input is refused, none of this push was taken.
+        input is refused, none of this push was taken. `users` names who sent each value; needed if,
+        and only if, the pipeline protects users.
         """
         kind = type(values)
         if kind is int or kind is float or isinstance(values, _SCALARS):
-            return self._push_one(values)
+            return self._push_one(values, users)
         if isinstance(values, np.ndarray) and values.ndim == 0:
-            return self._push_one(values.item())
+            return self._push_one(values.item(), users)
         numbers = self._lattice.numbers(values, self._seen)
+        if self._cap is not None:
+            users = checked_users(users, numbers.size)
+        elif users is not None:
+            raise InputError("this pipeline does not protect users: push the values alone")
+        self._check_whole()
         start = min(self.holding, numbers.size)
         out = np.zeros(numbers.size - start)  # never memory that may hold something else
-        self._check_whole()
         self._interrupted = True  # until this push is complete
         self._seen += numbers.size
         if start:
-            self._hold(self._lattice.units(numbers[:start]))
-        if self._stream is not None:
-            for at in range(0, out.size, _PIECE):
-                piece = numbers[start + at : start + at + _PIECE]
-                self._stream.push(self._lattice.units(piece), out[at : at + piece.size])
+            self._hold(self._units(numbers, users, 0, start, window=0))
+        at = start
+        while self._run is not None and at < numbers.size:
+            window, room = divmod(self.position - self._origin, self.pipeline.perturber.horizon)
+            most = self.pipeline.perturber.horizon - room if self._cap else _PIECE
+            end = at + self._run.reach(min(_PIECE, most, numbers.size - at))
+            units = self._units(numbers, users, at, end, window=1 + window)
+            self._run.push(units, out[at - start : end - start])
+            at = end
         self._interrupted = False
         return out
+
+    def _units(
+        self, numbers: NDArray[Any], users: Any, start: int, end: int, window: int
+    ) -> IntArray:
+        units = self._lattice.units(numbers[start:end])
+        return units if self._cap is None else self._cap.apply(units, users[start:end], window)
 
     def _check_whole(self) -> None:
         """After a push that was cut short, what was published and what was lost is not known."""
@@ -147,13 +175,16 @@ class Release:
                 "snapshot and push exactly the same values again, or start a new release"
             )
 
-    def _push_one(self, value: Any) -> float | None:
+    def _push_one(self, value: Any, user: Any) -> float | None:
         if self._interrupted:
             self._check_whole()
         unit = self._lattice.unit(value, self._seen)
+        if self._cap is not None or user is not None:
+            out = self.push(np.array([value], dtype=np.float64), [user])
+            return out.item() if out.size else None
         self._seen += 1
-        if self._stream is not None:
-            return self._stream.push_one(unit)
+        if self._run is not None:
+            return self._run.push_one(unit)
         self._hold(np.array([unit]))
         return None
 
@@ -170,18 +201,11 @@ class Release:
         interrupted, self._interrupted = self._interrupted, True  # a choice is made once, or never
         keystream = self._epoch.keystream("threshold", digest(self.pipeline.resolved()))
         threshold = self.pipeline.threshold.choose(self._holdout, self._lattice, keystream)
-        self._stream = self._open_stream(threshold)
+        self._run = Phases(self.pipeline, self._epoch, threshold, self._origin)
         self._holdout.fill(0)  # raw values are not kept longer than needed
         self._holdout = np.empty(0, dtype=np.int64)
         self._held = 0
         self._interrupted = interrupted
-
-    def _open_stream(self, threshold: int) -> Stream:
-        law = repr(self.pipeline.perturber.noise_law(threshold))  # every scale, and where it goes
-        identity = digest({**self.pipeline.resolved(), "threshold in units": threshold, "law": law})
-        keystream = self._epoch.keystream("perturb", identity)
-        perturber = self.pipeline.perturber.start(threshold, keystream)
-        return Stream(self.pipeline, threshold, perturber, self._origin, self.epoch, identity)
 
     # -- answers ---------------------------------------------------------------------------------
 
@@ -201,27 +225,26 @@ class Release:
         record = self.record
         body = {
             "settings": self.pipeline.settings(),
-            "threshold": self._released().threshold,
-            "origin": record.origin,
             "guarantee": record.guarantee,
-            "record": state_of(record),
+            "segments": [segment_state(segment) for segment in record.segments],
         }
         header = {"content": "record", "epoch": self.epoch, "position": self.position}
         return seal(header, body, key=None)
 
-    def _released(self) -> Stream:
-        if self._stream is None:
+    def _released(self) -> Phases:
+        if self._run is None:
             raise TidegateError(f"nothing is released yet: the hold-out needs {self.holding} more")
-        return self._stream
+        return self._run
 
     # -- state -----------------------------------------------------------------------------------
 
-    def snapshot(self, key: bytes | None = None) -> bytes:
+    def snapshot(self, key: bytes | None = None, *, brief: bool = False) -> bytes:
         """The whole state. As secret as the raw data: give a 32-byte key to seal it.
 
         Single-use: what continues from it continues *this* epoch's noise. Two continuations that
         see different values publish the same noise on both, and their difference is raw data. To
-        branch, use `fork`.
+        branch, use `fork`. A `brief` snapshot leaves out the record of the past: it goes on alike,
+        but can be asked only about what comes.
         """
         self._check_whole()
         body = {
@@ -231,7 +254,8 @@ class Release:
             "origin": self._origin,
             "held": self._holdout[: self._held],
             "charges": [_plain_guarantee(item) for item in self._charges],
-            "stream": self._stream and self._stream.state(),
+            "cap": self._cap and state_of(self._cap),
+            "run": self._run and self._run.state(brief),
         }
         header = {
             "content": "snapshot",
@@ -249,17 +273,13 @@ class Release:
         if header["settings"] != digest(pipeline.settings()).hex():
             raise SnapshotError("it belongs to a pipeline with other settings")
         epoch = Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"])
-        stream = body["stream"]
-        release = cls(
-            pipeline,
-            epoch,
-            threshold=stream and stream["threshold"],
-            origin=body["origin"],
-            charges=[_exact_guarantee(item) for item in body["charges"]],
-        )
+        charges = [_exact_guarantee(item) for item in body["charges"]]
+        release = cls(pipeline, epoch, origin=body["origin"], charges=charges)
         release._seen = body["seen"]
-        if stream:
-            release._stream.restore(stream)  # type: ignore[union-attr]  # threshold was given
+        if release._cap is not None:
+            restore(release._cap, body["cap"])
+        if body["run"]:
+            release._run = Phases.resumed(pipeline, epoch, body["origin"], body["run"])
         elif body["held"].size:
             release._hold(body["held"])
         return release
@@ -270,18 +290,18 @@ class Release:
         Both branches may see the same values, so the fork's cost is added to the guarantee of both:
         the stream's ε, or everything while θ is not chosen yet. (If one of them is a simulation,
         none of them has a guarantee. Branches know of each other within one process only; beyond, a
-        ledger must add them up.) The fork starts a new forest at the present position; the
-        past is answered by the original.
+        ledger must add them up.) The fork starts a new forest at the present position; the past is
+        answered by the original.
         """
         self._check_whole()
-        chosen = self._stream
         epoch = (randomness or secure()).new_epoch()
-        spent = self.pipeline.perturber.guarantee if chosen else self.pipeline.guarantee
+        run = self._run
+        spent = self.pipeline.stream_guarantee if run else self.pipeline.guarantee
         self._charges.append(_cost(spent, epoch))
         branch = Release(
             self.pipeline,
             epoch,
-            threshold=chosen.threshold if chosen else None,
+            threshold=run.stream.threshold if run else None,
             origin=self.position,
             charges=self._charges,
         )

@@ -13,8 +13,6 @@ from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import NoiseLaw
 
-# How many block residuals say how well blocks are predicted at present.
-_RESIDUALS = 16
 _FIRST_CAPACITY = 1024
 
 
@@ -37,6 +35,7 @@ class Segment:
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("closed", "filled", "table")
+    RESIDUALS: ClassVar[int] = 16  # how many of the last blocks say how well blocks are predicted
 
     def __init__(
         self, *, law: NoiseLaw, block: int, threshold: int, step: float, history: int, origin: int,
@@ -184,20 +183,21 @@ class Segment:
 
     @property
     def level(self) -> float:
-        """What one more value is expected to be, in lattice units, from what was released last."""
+        """What one more value is expected to be, in lattice units: the mean of the last blocks."""
         self._flush()
-        if self._block > 1:
-            return float(self._predictions[self._slots(np.array([self.closed]))[0]])
-        since = max(self.closed - _RESIDUALS, self._oldest)
-        ends = self._sums[self._slots(np.array([since, self.closed]))]
-        return float(ends[1] - ends[0]) / max(1, self.closed - since)
+        since = max(self._closed - self.RESIDUALS, self._oldest)
+        if since == self._closed:
+            return self.threshold / 2
+        before, now = self._sums[self._slots(np.array([since, self._closed]))].tolist()
+        return float(now - before) / ((self._closed - since) * self._block)
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end), which must lie within [self.start, self.end]."""
         self._flush()
         first, first_offset = np.divmod(starts - self.origin, self._block)
         last, last_offset = np.divmod(ends - self.origin, self._block)
-        estimates = (self._sums[self._slots(last)] - self._sums[self._slots(first)]) * 1.0
+        sums = self._sums[self._slots(last)] - self._sums[self._slots(first)]
+        estimates = sums.astype(np.float64)
         prediction_variance = np.zeros(starts.size)
         if self._block > 1:
             estimates += last_offset * self._predictions[self._slots(last)]
@@ -217,7 +217,7 @@ class Segment:
     def _prediction_variance(self, blocks: IntArray, offsets: IntArray) -> FloatArray:
         """Variance of (k·prediction − sum of the first k values of the block), in units²."""
         to = np.minimum(blocks + 1, self._closed)
-        since = np.maximum(to - _RESIDUALS, self._oldest)
+        since = np.maximum(to - self.RESIDUALS, self._oldest)
         misses = self._squares[self._slots(to)] - self._squares[self._slots(since)]
         unknown = (self._block * self.threshold / 2) ** 2  # block 0 is predicted from nothing
         miss = np.where(blocks == 0, unknown, np.maximum(misses, 0.0) / np.maximum(to - since, 1))
@@ -228,7 +228,7 @@ class Segment:
 
 
 class Gap:
-    """Values that were withheld from the noise (they chose a threshold) and published by prediction."""
+    """Values that chose a threshold instead of being measured: predictions were published."""
 
     def __init__(
         self, *, origin: int, end: int, prediction: float, threshold: int, step: float, epoch: str
@@ -248,11 +248,9 @@ class Gap:
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """Nothing was measured here: the error may be a quarter of the threshold for each value."""
-        lengths = (ends - starts) * self._step
+        lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
         nothing = np.zeros(starts.size)
-        return Parts(
-            lengths * self.prediction, nothing, np.square(lengths * self.threshold / 4.0)
-        )
+        return Parts(lengths * self.prediction, nothing, np.square(lengths * self.threshold / 4.0))
 
     def joined(self, later: Gap) -> Gap:
         """A later state of the same gap is the whole of it."""

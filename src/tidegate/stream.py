@@ -1,4 +1,4 @@
-"""What runs after the hold-out, from raw units to published values."""
+"""One phase at work: from raw units to published values, with one threshold and one epoch."""
 
 from __future__ import annotations
 
@@ -6,44 +6,48 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.publish import Publisher, Remainder
-from tidegate.queries import Record
+from tidegate.publish import Publisher
+from tidegate.randomness import Epoch
 from tidegate.sealing import restore, state_of
-from tidegate.stages import PerturberRun, SmootherRun
+from tidegate.segments import Segment
+from tidegate.settings import digest
+from tidegate.stages import SmootherRun
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
 
 
 class Stream:
-    """What runs after the hold-out: perturber ║ smoother, publisher, record."""
+    """Perturber ║ smoother, publisher, segment of the record."""
 
     def __init__(
         self,
         pipeline: Pipeline,
         threshold: int,
-        perturber: PerturberRun,
+        epoch: Epoch,
         origin: int,
-        epoch: str,
-        identity: bytes,
+        segment: Segment | None = None,
     ) -> None:
-        block, step = pipeline.perturber.block, pipeline.lattice.step
+        stage, block, step = pipeline.perturber, pipeline.perturber.block, pipeline.lattice.step
+        law = stage.noise_law(threshold)
         self.threshold = threshold
-        self._identity = identity
-        self._perturber = perturber
+        # Every scale, and which words go where: other settings must never meet the same noise.
+        self._identity = digest(
+            {**pipeline.resolved(), "threshold in units": threshold, "law": repr(law)}
+        )
+        self._perturber = stage.start(threshold, epoch.keystream("perturb", self._identity))
         self._smoother: SmootherRun = pipeline.smoother.start(
-            threshold=threshold, block=block, blocks=-(-pipeline.perturber.horizon // block)
+            threshold=threshold, block=block, blocks=-(-stage.horizon // block)
         )
         self._publisher = Publisher(self._smoother, block, step)
-        self._remainder = Remainder() if pipeline.non_negative else None
-        self.record = Record(
-            law=pipeline.perturber.noise_law(threshold),
+        self.segment = segment or Segment(
+            law=law,
             block=block,
             threshold=threshold,
             step=step,
             history=pipeline.kept_history,
             origin=origin,
-            epoch=epoch,
+            epoch=epoch.id.hex(),
             first=self._smoother.first,
         )
 
@@ -51,31 +55,27 @@ class Stream:
         """Release one piece of the stream into `out`."""
         noisy = self._perturber.push(units)
         following = self._publisher.push(noisy, out)
-        self.record.extend(noisy.sums, following, self._publisher.filled)
-        if self._remainder is not None:
-            self._remainder.settle(out)
+        self.segment.extend(noisy.sums, following, self._publisher.filled)
 
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""
         noisy = self._perturber.push_one(unit)
         value, following = self._publisher.push_one(noisy)
         if noisy is None:
-            self.record.filled += 1
+            self.segment.filled += 1
         else:
-            self.record.append_one(noisy, following)
-        return value if self._remainder is None else self._remainder.settle_one(value)
+            self.segment.append_one(noisy, following)
+        return value
 
     def _runs(self) -> dict[str, object]:
-        runs: dict[str, object] = {
+        return {
             "perturber": self._perturber,
             "smoother": self._smoother,
             "publisher": self._publisher,
-            "record": self.record,
         }
-        return runs if self._remainder is None else {**runs, "remainder": self._remainder}
 
     def state(self) -> dict[str, Any]:
-        """All that a snapshot needs; raw partial sums among it."""
+        """What is needed to go on, raw partial sums among it; the segment is kept apart."""
         states = {name: state_of(run) for name, run in self._runs().items()}
         return {"threshold": self.threshold, "identity": self._identity, **states}
 

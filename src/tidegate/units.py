@@ -75,17 +75,15 @@ class UserHorizon(Spec):
 
 
 Unit = Event | Window | UserHorizon
+__all__ = ["Event", "UserHorizon", "Window"]
 
 
 class UserCap:
     """Counts each user's values within a horizon; those beyond the limit become 0.
 
-    Privacy: a value is kept or zeroed by its user's *earlier* values in the same horizon alone, and
-    at most `most` values per user and horizon are not zero; so two streams that differ in one user's
-    values of one horizon differ in at most that user's positions, of which `most` are non-zero in
-    each. Replacing one stream's by the other's takes at most 2·`most` single replacements in general;
-    it takes `most` here, because neighbours share the user's positions: the unit replaces the values
-    (and keeps who sent them), so the same `most` positions count in both.
+    Privacy: who sent which value is public, so neighbours share the positions of the user; the
+    same first `most` of them count in both streams, and all others are 0. The two differ in at most
+    `most` values.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("window", "counts")

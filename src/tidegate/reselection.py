@@ -1,0 +1,75 @@
+"""When to choose the threshold again, and what that costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.errors import SettingError
+from tidegate.guarantee import Guarantee, parallel, sequential
+from tidegate.settings import Flag, OptionalWhole, Spec
+from tidegate.stages import Threshold, fulfils
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Reselection(Spec):
+    """A new threshold at set positions of the stream, from the values just before.
+
+    Guarantee. Positions alone decide when a threshold is chosen and which values it looks at: the
+    `threshold.holdout` values before the switch, its *window*. Windows are disjoint, so a value
+    enters at most one selection. The values of a window are
+
+    - shared (`blocking=False`): released like any other *and* used for the choice, so that the two
+      costs add up: sequential composition; or
+    - blocked (`blocking=True`): used for the choice only; predictions are published in their place:
+      parallel composition.
+
+    Every new threshold begins a new epoch: new noise, a new forest.
+
+    Args:
+        threshold: how to choose; its hold-out is the window, its budget the cost.
+        first: the released position of the first switch; None: `every`.
+        every: released values between switches; None: there is only the first.
+        blocking: withhold the values of the window from the stream.
+    """
+
+    threshold: Threshold
+    first: OptionalWhole = OptionalWhole(minimum=1)
+    every: OptionalWhole = OptionalWhole(minimum=1)
+    blocking: Flag = Flag(default=False)
+
+    def __post_init__(self) -> None:
+        if not fulfils(self.threshold, Threshold) or self.threshold.holdout < 1:
+            raise SettingError("threshold", "must be a stage that looks at a hold-out")
+        if self.first is None and self.every is None:
+            raise SettingError("every", "or `first` must say when to choose the threshold again")
+        for name, distance in (("first", self.first), ("every", self.every)):
+            if distance is not None and distance < self.threshold.holdout:
+                window = self.threshold.holdout
+                raise SettingError(name, f"must be at least the window of {window}, not {distance}")
+
+    def widen(self, stream: Guarantee) -> Guarantee:
+        """The stream's guarantee with the cost of choosing again."""
+        compose = parallel if self.blocking else sequential
+        return compose(stream, self.threshold.guarantee)
+
+    def switch(self, number: int, block: int) -> int | None:
+        """Where switch `number` (from 0) happens: whole blocks after the start; None: never."""
+        first = _whole_blocks(self.first or self.every or 0, block)
+        if number == 0:
+            return first
+        return None if self.every is None else first + number * _whole_blocks(self.every, block)
+
+    def opening(self, number: int, block: int) -> int | None:
+        """Where the window of switch `number` begins; blocked windows are whole blocks."""
+        switch = self.switch(number, block)
+        if switch is None:
+            return None
+        window = self.threshold.holdout
+        return switch - (_whole_blocks(window, block) if self.blocking else window)
+
+
+__all__ = ["Reselection"]
+
+
+def _whole_blocks(values: int, block: int) -> int:
+    return -(-values // block) * block
