@@ -1,0 +1,1 @@
+"""Throughput, accuracy and memory of Tidegate against stated targets: `python -m benchmarks`."""
