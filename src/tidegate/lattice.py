@@ -76,11 +76,11 @@ class Lattice:
     def units(self, numbers: NDArray[Any]) -> IntArray:
         """Clamped and rounded lattice units; a new array of int64."""
         if numbers.dtype.kind == "f" or not self._unscaled:
-            with np.errstate(over="ignore"):  # an overflow is clamped like any large value
+            with np.errstate(all="ignore"):  # whatever the value, it is no event
                 scaled = np.multiply(numbers, self._per_unit, dtype=np.float64, casting="unsafe")
-            np.fmax(scaled, 0.0, out=scaled)  # fmax takes the 0 when the other is NaN
-            np.fmin(scaled, float(self.top), out=scaled)
-            np.rint(scaled, out=scaled)
+                np.fmax(scaled, 0.0, out=scaled)  # fmax takes the 0 when the other is NaN
+                np.fmin(scaled, float(self.top), out=scaled)
+                np.rint(scaled, out=scaled)
             rounded: IntArray = scaled.astype(np.int64)
             return rounded
         if numbers.dtype.kind == "u" and numbers.dtype.itemsize == 8:
@@ -115,6 +115,6 @@ class Lattice:
                 return float(value)
             except OverflowError:  # an integer beyond every float: clamped like any large value
                 return float("inf") if value > 0 else 0.0
-            except ValueError:  # a signalling NaN
+            except (ValueError, TypeError):  # a signalling NaN, a duration
                 pass
         raise InputError(f"value at position {position} is not a number") from None

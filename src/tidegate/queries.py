@@ -100,7 +100,9 @@ class Record:
             array = np.asarray(positions)
             if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
                 raise QueryError(f"{name} must be whole numbers, in one dimension")
-            pair.append(np.minimum(array, _FARTHEST).astype(np.int64))
+            if array.dtype == np.uint64:  # may not fit int64; such positions are refused below
+                array = np.minimum(array, np.uint64(_FARTHEST))
+            pair.append(array.astype(np.int64))
         begin, end = pair
         if begin.size != end.size:
             raise QueryError(f"{begin.size} starts but {end.size} ends")

@@ -8,10 +8,13 @@ push → lattice → hold-out → Threshold.choose → θ
 from __future__ import annotations
 
 import math
+import os
+import threading
 from dataclasses import asdict
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, overload
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +35,14 @@ if TYPE_CHECKING:
 
 # Values handled at once: small enough to stay in the cache, large enough to hide fixed costs.
 _PIECE = 1 << 16
+_CUT_SHORT = (
+    "an earlier push was cut short, so what it published is not known: resume the last snapshot "
+    "and push exactly the same values again, or start a new release"
+)
+_COPIED = (
+    "this process was forked, and the release with it: only the parent may go on, or two streams "
+    "would share noise"
+)
 _SCALARS = (np.generic, Decimal, Fraction, str, bytes, type(None), bool)
 
 
@@ -60,10 +71,12 @@ class Release:
         self._seen = origin  # inputs taken, the hold-out included
         self._holdout: IntArray = np.empty(0, dtype=np.int64)  # room for it, once needed
         self._held = 0  # how many values are in it
-        self._interrupted = False
+        self._lock = threading.Lock()  # two threads in one push would share noise
+        self._refusal: str | None = None  # why nothing more can be released
         unit = pipeline.unit
         self._cap = UserCap(unit.most) if isinstance(unit, UserHorizon) else None
         self._run: Phases | None = None
+        _releases.add(self)
         if threshold is not None:
             self._run = Phases(pipeline, epoch, threshold, origin)
         elif pipeline.threshold.holdout == 0:
@@ -134,10 +147,14 @@ class Release:
         and only if, the pipeline protects users.
         """
         kind = type(values)
-        if kind is int or kind is float or isinstance(values, _SCALARS):
-            return self._push_one(values, users)
-        if isinstance(values, np.ndarray) and values.ndim == 0:
-            return self._push_one(values.item(), users)
+        with self._lock:
+            if kind is int or kind is float or isinstance(values, _SCALARS):
+                return self._push_one(values, users)
+            if isinstance(values, np.ndarray) and values.ndim == 0:
+                return self._push_one(values.item(), users)
+            return self._push_array(values, users)
+
+    def _push_array(self, values: Any, users: Any) -> FloatArray:
         numbers = self._lattice.numbers(values, self._seen)
         if self._cap is not None:
             users = checked_users(users, numbers.size)
@@ -146,7 +163,7 @@ class Release:
         self._check_whole()
         start = min(self.holding, numbers.size)
         out = np.zeros(numbers.size - start)  # never memory that may hold something else
-        self._interrupted = True  # until this push is complete
+        self._refusal = _CUT_SHORT  # until this push is complete
         self._seen += numbers.size
         if start:
             self._hold(self._units(numbers, users, 0, start, window=0))
@@ -158,7 +175,7 @@ class Release:
             units = self._units(numbers, users, at, end, window=1 + window)
             self._run.push(units, out[at - start : end - start])
             at = end
-        self._interrupted = False
+        self._refusal = None
         return out
 
     def _units(
@@ -168,19 +185,15 @@ class Release:
         return units if self._cap is None else self._cap.apply(units, users[start:end], window)
 
     def _check_whole(self) -> None:
-        """After a push that was cut short, what was published and what was lost is not known."""
-        if self._interrupted:
-            raise TidegateError(
-                "an earlier push was cut short, so what it published is not known: resume the last "
-                "snapshot and push exactly the same values again, or start a new release"
-            )
+        if self._refusal is not None:
+            raise TidegateError(self._refusal)
 
     def _push_one(self, value: Any, user: Any) -> float | None:
-        if self._interrupted:
+        if self._refusal is not None:
             self._check_whole()
         unit = self._lattice.unit(value, self._seen)
         if self._cap is not None or user is not None:
-            out = self.push(np.array([value], dtype=np.float64), [user])
+            out = self._push_array(np.array([value], dtype=np.float64), [user])
             return out.item() if out.size else None
         self._seen += 1
         if self._run is not None:
@@ -198,14 +211,14 @@ class Release:
             self._choose_threshold()
 
     def _choose_threshold(self) -> None:
-        interrupted, self._interrupted = self._interrupted, True  # a choice is made once, or never
+        before, self._refusal = self._refusal, _CUT_SHORT  # a choice is made once, or never
         keystream = self._epoch.keystream("threshold", digest(self.pipeline.resolved()))
         threshold = self.pipeline.threshold.choose(self._holdout, self._lattice, keystream)
         self._run = Phases(self.pipeline, self._epoch, threshold, self._origin)
         self._holdout.fill(0)  # raw values are not kept longer than needed
         self._holdout = np.empty(0, dtype=np.int64)
         self._held = 0
-        self._interrupted = interrupted
+        self._refusal = before
 
     # -- answers ---------------------------------------------------------------------------------
 
@@ -246,6 +259,10 @@ class Release:
         branch, use `fork`. A `brief` snapshot leaves out the record of the past: it goes on alike,
         but can be asked only about what comes.
         """
+        with self._lock:
+            return self._snapshot(key, brief)
+
+    def _snapshot(self, key: bytes | None, brief: bool) -> bytes:
         self._check_whole()
         body = {
             "secret": self._epoch.secret,
@@ -293,6 +310,10 @@ class Release:
         ledger must add them up.) The fork starts a new forest at the present position; the past is
         answered by the original.
         """
+        with self._lock:
+            return self._fork(randomness)
+
+    def _fork(self, randomness: Randomness | None) -> Release:
         self._check_whole()
         epoch = (randomness or secure()).new_epoch()
         run = self._run
@@ -315,6 +336,19 @@ class Release:
             "a release cannot be copied or pickled (two copies would share noise): "
             "use snapshot() to continue it elsewhere, fork() to branch"
         )
+
+
+# A forked process inherits the noise of every release; it must not use it a second time.
+_releases: WeakSet[Release] = WeakSet()
+
+
+def _disown() -> None:
+    for release in _releases:
+        release._refusal = _COPIED
+
+
+if hasattr(os, "register_at_fork"):  # where processes fork at all
+    os.register_at_fork(after_in_child=_disown)
 
 
 def _cost(guarantee: Guarantee, epoch: Epoch) -> Guarantee:

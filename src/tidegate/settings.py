@@ -201,7 +201,7 @@ def digest(settings: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Spec):
+    if hasattr(value, "settings"):
         return value.settings()
     if isinstance(value, Fraction):
         return str(value)

@@ -68,7 +68,8 @@ class Forest:
     @cached_property
     def variances(self) -> tuple[float, ...]:
         """Exact variance of a node's noise per level, in units²."""
-        return tuple(discrete_laplace_variance(scale) for scale in self.scales)
+        # Above 0 even where noise is so small that its variance vanishes: weights divide by it.
+        return tuple(max(discrete_laplace_variance(scale), 1e-150) for scale in self.scales)
 
     @cached_property
     def weights(self) -> tuple[float, ...]:

@@ -1,0 +1,116 @@
+"""What entries add up to. Knows nothing of files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from tidegate.errors import SettingError
+from tidegate.guarantee import Guarantee
+from tidegate.ledger import composition
+from tidegate.ledger.entries import CapChange, Charge, Closing, Declaration, Entry
+
+
+class Account:
+    """The entries of a ledger, and the questions that can be asked of them."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._charges: dict[str, dict[int, Charge]] = {}  # as they stand, by source and number
+        self._disjoint: set[str] = set()
+        self._cap: Fraction | None = None
+        self._spent: dict[str, Fraction] = {}  # remembered sums, touched by writers only
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries as they were written, the first being the `Opening`."""
+        return list(self._entries)
+
+    @property
+    def count(self) -> int:
+        """How many entries there are. With `head`, the anchor to keep elsewhere."""
+        return len(self._entries)
+
+    @property
+    def cap(self) -> Fraction | None:
+        """How much ε any one source may spend; None: as much as it likes."""
+        return self._cap
+
+    @property
+    def sources(self) -> list[str]:
+        """Those that were charged, in the order of their first charges."""
+        return list(self._charges)
+
+    @property
+    def disjoint(self) -> frozenset[str]:
+        """Sources that were declared to share no value with any other."""
+        return frozenset(self._disjoint)
+
+    def charges(self, source: str | None = None) -> list[Charge]:
+        """Charges as they stand, closed stretches with their ends; in the order of writing."""
+        if source is not None:
+            return list(self._charges.get(source, {}).values())
+        every = [charge for name in self.sources for charge in self.charges(name)]
+        return sorted(every, key=lambda charge: charge.sequence)
+
+    def stretches(self, source: str) -> list[composition.Stretch]:
+        """The charged positions in order, cut so that the same charges fall on each stretch."""
+        return composition.stretches(self.charges(source))
+
+    def total(self, source: str | None = None) -> Guarantee:
+        """What a source has spent; None: all of them, added up unless declared disjoint."""
+        if source is not None:
+            return composition.total(self.charges(source))
+        return composition.overall(
+            [self.total(name) for name in self.sources if name not in self._disjoint],
+            [self.total(name) for name in self.sources if name in self._disjoint],
+        )
+
+    def left(self, source: str) -> Fraction | None:
+        """What the source may still spend where it has spent most; negative if a cap came late."""
+        return None if self._cap is None else self._cap - composition.spent(self.charges(source))
+
+    # -- for writers -----------------------------------------------------------------------------
+
+    def _take(self, entry: Entry) -> None:
+        """Know what an entry says."""
+        if isinstance(entry, Charge):
+            self._charges.setdefault(entry.source, {})[entry.sequence] = entry
+            self._spent.pop(entry.source, None)
+        elif isinstance(entry, Closing):
+            charge = self._entries[entry.charge - 1]
+            if not isinstance(charge, Charge) or entry.end < charge.start:
+                raise ValueError("only charges are closed, after their start")
+            if self._charges[charge.source][charge.sequence].end is not None:
+                raise ValueError("what has an end keeps it")
+            self._charges[charge.source][charge.sequence] = replace(charge, end=entry.end)
+            self._spent.pop(charge.source, None)
+        elif isinstance(entry, CapChange):
+            self._cap = entry.epsilon
+        elif isinstance(entry, Declaration):
+            (self._disjoint.add if entry.disjoint else self._disjoint.discard)(entry.source)
+        self._entries.append(entry)
+
+    def _check_composes(self, source: str, guarantee: Guarantee) -> None:
+        charges = self._charges.get(source, {}).values()
+        before = next((charge.guarantee for charge in charges), guarantee)
+        if (before.unit, before.model) != (guarantee.unit, guarantee.model):
+            raise SettingError(
+                "guarantee",
+                f"{source} is charged per {before.unit} in the {before.model} model; a charge per "
+                f"{guarantee.unit} in the {guarantee.model} model cannot be added to that",
+            )
+
+    def _spent_with(self, source: str, start: int, end: int | None, epsilon: Fraction) -> Fraction:
+        """What the source will have spent. Only where the new charge falls can the sum rise."""
+        amounts = [
+            (max(start, charge.start), charge.end, charge.epsilon)
+            for charge in self._charges.get(source, {}).values()
+            if (end is None or charge.start < end) and (charge.end is None or start < charge.end)
+        ]
+        return max(self._spent_by(source), composition.peak([*amounts, (start, end, epsilon)]))
+
+    def _spent_by(self, source: str) -> Fraction:
+        if source not in self._spent:
+            self._spent[source] = composition.spent(self.charges(source))
+        return self._spent[source]

@@ -1,0 +1,282 @@
+"""The ledger: charges checked against the cap, written, and added up."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import SettingError
+from tidegate.guarantee import Guarantee
+from tidegate.ledger.account import Account
+from tidegate.ledger.chain import VERSION, Chain, chain_key
+from tidegate.ledger.entries import (
+    CapExceeded,
+    Charge,
+    Entry,
+    LedgerError,
+    charge_facts,
+    chargeable,
+    decoded,
+)
+from tidegate.ledger.table import table
+from tidegate.randomness import random_bytes
+from tidegate.settings import Number, positive, whole
+
+Clock = Callable[[], datetime]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Ledger(Account):
+    """An append-only file of budget charges. Made by `Ledger.open`; close it, or use `with`.
+
+    What it guarantees:
+
+    - A charge is on the disk before `charge` returns. Release only after that, and a crash at any
+      moment leaves the ledger with everything that was released charged.
+    - A charge that would bring its source above the cap is refused, and not written.
+    - Sums are exact fractions. What cannot be added up (other units or models) is refused.
+    - One writer at a time. Opening it verifies every entry.
+
+    What it does not:
+
+    - Without a key, the chain shows accidents and naive edits, not a forger who recomputes all
+      hashes. With a key, it also shows changes by anyone who lacks that key.
+    - A ledger that was rolled back to an older copy, or whose last entries were cut off, is a valid
+      ledger, keyed or not. Only an anchor kept elsewhere (`count` and `head`, given to `open` as
+      `expected`) tells.
+    - It believes its callers: that a source is named the same every time, that stretches are the
+      positions that were read, that `close_stretch` comes after the last of them.
+    - Units larger than an event (windows, users) may straddle two stretches. The maximum over
+      positions holds for these if each charge is pure (δ = 0) and calibrated by group privacy,
+      where every single value costs its share.
+
+    Nothing in the file is secret: no values, only what the guarantee calls public.
+    """
+
+    def __init__(self, chain: Chain, clock: Clock) -> None:
+        super().__init__()
+        self._chain = chain
+        self._clock = clock
+        self._writing = threading.Lock()  # nothing may come between a check and its entry
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        create: bool = True,
+        cap: Number | None = None,
+        *,
+        expected: tuple[int, str] | None = None,
+        key: bytes | None = None,
+        read_only: bool = False,
+        clock: Clock = _now,
+    ) -> Ledger:
+        """Open and verify a ledger; `LedgerError` says which entry is wrong.
+
+        Args:
+            path: the file; made with permissions 0600 if it is missing and `create` is true.
+            cap: how much ε any one source may spend. Remembered in the file: None stands for what
+                is remembered, and another number than that is refused (see `set_cap`).
+            expected: the anchor, (`count`, `head`) of an earlier time, kept elsewhere. A ledger
+                that is missing, shorter, or differs up to there is refused. Without an anchor,
+                rollback and truncation cannot be detected.
+            key: 32 bytes for a keyed chain; given when it is made, and ever after.
+            read_only: look only: no lock, no repair, no file made. For use beside a writer.
+            clock: says the time of entries.
+        """
+        place = Path(path)
+        wanted = None if cap is None else positive("cap", cap)
+        create = create and expected is None and not read_only
+        chain = Chain(place, create=create, read_only=read_only, key=chain_key(key))
+        try:
+            ledger = cls(chain, clock)
+            ledger._replay()
+            ledger._check_anchor(expected)
+            if not ledger.entries and not create:
+                raise LedgerError(place, "it holds no entry yet")
+            if not read_only:
+                ledger._prepare()
+            ledger._agree(wanted)
+        except BaseException:
+            chain.close()
+            raise
+        return ledger
+
+    def _replay(self) -> None:
+        for number, (facts, digest) in enumerate(self._chain.read(), start=1):
+            try:
+                self._take(decoded(facts, digest))
+            except (LookupError, TypeError, ValueError, ZeroDivisionError):
+                problem = "it says nothing that this Tidegate understands"
+                raise LedgerError(self._chain.path, problem, number) from None
+
+    def _check_anchor(self, expected: tuple[int, str] | None) -> None:
+        if expected is None:
+            return
+        count, head = whole("expected", expected[0], 1), expected[1]
+        if count > self.count:
+            raise LedgerError(
+                self._chain.path,
+                f"it has {self.count} entries, but {count} were anchored: it was cut short or "
+                "rolled back; put the newer one in place",
+            )
+        if self._entries[count - 1].hash != head:
+            raise LedgerError(
+                self._chain.path, "it is not the entry that was anchored: another history", count
+            )
+
+    def _prepare(self) -> None:
+        repaired = self._chain.repair() if self._chain.unfinished else ""
+        if not self._entries:
+            identity = {"version": VERSION, "id": random_bytes(16).hex()}
+            self._append("ledger", {**identity, "keyed": self._chain.keyed}, "")
+        if repaired:
+            self._append("note", {}, repaired)
+
+    def _agree(self, wanted: Fraction | None) -> None:
+        if wanted is None or wanted == self._cap:
+            return
+        if self._cap is not None:
+            raise SettingError(
+                "cap", f"the ledger's is {self._cap}, not {wanted}: Ledger.set_cap changes it"
+            )
+        self._append("cap", {"epsilon": str(wanted)}, "")
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def charge(
+        self,
+        *,
+        source: str,
+        epoch: str,
+        stage: str,
+        start: int,
+        end: int | None = None,
+        guarantee: Guarantee,
+        note: str = "",
+    ) -> Charge:
+        """Charge a guarantee to the positions [start, end) of a source. Release after it returns.
+
+        Args:
+            source: whose values; the same name wherever the same values are used.
+            epoch: the public id of the noise (`Release.epoch`).
+            stage: what is charged for, such as "threshold" or "stream".
+            start: the first position.
+            end: the position after the last; None: without end, until `close_stretch`.
+            guarantee: what is promised. A simulation promises nothing and is refused.
+            note: anything worth remembering.
+
+        Raises:
+            CapExceeded: the source would have spent more than the cap. Nothing was written.
+        """
+        for name, text in (("source", source), ("epoch", epoch), ("stage", stage)):
+            _check_text(name, text)
+        first = whole("start", start, 0)
+        last = None if end is None else whole("end", end, first + 1)
+        exact = chargeable(guarantee)
+        with self._writing:
+            self._check_composes(source, exact)
+            total = self._spent_with(source, first, last, Fraction(exact.epsilon))
+            if self._cap is not None and total > self._cap:
+                raise CapExceeded(source, Fraction(exact.epsilon), total, self._cap)
+            facts = charge_facts(source, epoch, stage, first, last, exact)
+            entry = self._append("charge", facts, note)
+            self._spent[source] = total
+        return self._charges[source][entry.sequence]
+
+    def close_stretch(self, charge: Charge, end: int, note: str = "") -> Charge:
+        """End an open stretch at `end`, for ever; gives the charge as it now stands.
+
+        Only the caller knows which positions were read: `end` must come after all of them. When a
+        new phase takes over there, close the old one first, then charge the new one: a crash in
+        between leaves positions that nothing was released on.
+        """
+        with self._writing:
+            kept = self._charges.get(charge.source, {}).get(charge.sequence)
+            if kept is None or kept.hash != charge.hash:
+                raise SettingError("charge", "it is not in this ledger")
+            if kept.end is not None:
+                raise SettingError("charge", f"it already ends, at {kept.end}")
+            last = whole("end", end, kept.start)
+            self._append("close", {"charge": kept.sequence, "end": last}, note)
+            return self._charges[kept.source][kept.sequence]
+
+    def set_cap(self, epsilon: Number, note: str = "") -> None:
+        """Change how much ε any one source may spend, from now on.
+
+        A source that has spent more already stays over it, and gets no more.
+        """
+        wanted = positive("cap", epsilon)
+        with self._writing:
+            self._append("cap", {"epsilon": str(wanted)}, note)
+
+    def declare(self, source: str, *, disjoint: bool, note: str = "") -> None:
+        """Say that a source has no value in common with any other (or, after all, that it has).
+
+        The total over all sources then takes the larger cost instead of the sum.
+        """
+        _check_text("source", source)
+        with self._writing:
+            self._append("source", {"source": source, "disjoint": bool(disjoint)}, note)
+
+    def _append(self, kind: str, facts: Mapping[str, Any], note: str) -> Entry:
+        if not isinstance(note, str):
+            raise SettingError("note", f"must be text, not {type(note).__name__}")
+        moment = self._clock()
+        if moment.tzinfo is None:
+            raise SettingError("clock", "must say its time zone, for example datetime.now(UTC)")
+        time = moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        try:
+            entry = decoded(*self._chain.append(kind, time, {**facts, "note": note}))
+            self._take(entry)
+        except BaseException:  # Ctrl-C too: what is known may lag behind what is written
+            self._chain.close()
+            raise
+        return entry
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry, which stands for all before it too."""
+        return self._chain.head
+
+    @property
+    def torn(self) -> int:
+        """Bytes of an unfinished entry at the end; opening for writing removes them."""
+        return self._chain.torn
+
+    def table(self) -> str:
+        """Charges, stretches and totals as plain text."""
+        return table(self)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self._chain.path} entries={self.count} head={self.head[:8]}…>"
+
+    # -- closing ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let others write. What was charged is on the disk already."""
+        self._chain.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _check_text(name: str, text: object) -> None:
+    if not isinstance(text, str) or not text or not text.isprintable():
+        raise SettingError(name, "must be printable text, and not empty")

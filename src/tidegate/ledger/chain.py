@@ -1,0 +1,270 @@
+"""The file below a ledger: JSON lines, each bound to the one before, durable before it counts.
+
+    {"sequence":2,"time":…,"kind":…, … ,"previous":"<hash of line 1>","hash":"<of this line>"}
+
+The hash is SHA-256 of the line's bytes up to `,"hash"`, or HMAC-SHA256 with a key. It is taken of
+the bytes, not of what they mean, so that no byte can change unnoticed, not even a space.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tidegate.errors import SettingError
+from tidegate.ledger.entries import LedgerError
+
+VERSION = 1
+_KEY_BYTES = 32
+_START = "0" * 64  # what the first entry is bound to
+_HASH = b',"hash":"%s"}'
+_HASH_BYTES = len(_HASH % bytes(64))
+_DECODER = json.JSONDecoder()  # its raw_decode is the fastest way in, and allows for no spaces
+_FOREIGN = "this is not a Tidegate ledger, or its start is damaged"
+_DAMAGED = "it was changed after it was written, or is damaged"
+_MOVED = "it does not follow the entry before it: an entry was removed, added or moved"
+
+
+class Link(NamedTuple):
+    """A verified line: what it says, and its hash."""
+
+    facts: dict[str, Any]
+    hash: str
+
+
+def chain_key(key: object) -> bytes | None:
+    """The key of the chain. Derived, so that the user's key may also seal other things."""
+    if key is None:
+        return None
+    if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
+        raise SettingError("key", f"must be {_KEY_BYTES} bytes, for example os.urandom(32)")
+    return hmac.digest(key, b"tidegate ledger: chain", "sha256")
+
+
+class Chain:
+    """An open ledger file, locked if it is to be written. Read it first, then append.
+
+    Attributes:
+        count: how many entries it has.
+        head: the hash of the last one.
+        torn: bytes of an unfinished entry at the end, cut off by `repair`.
+    """
+
+    def __init__(self, path: Path, *, create: bool, read_only: bool, key: bytes | None) -> None:
+        self.path = path
+        self.keyed = key is not None
+        self._key = key
+        self._process = os.getpid()
+        self.count = 0
+        self.head = _START
+        self.torn = 0
+        self._size = 0
+        self._ended = True  # the last entry has its newline
+        self._file = _opened(path, create, read_only)
+        try:
+            if not read_only:
+                self._lock()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError):
+                raise LedgerError(path, f"it cannot be used: {error.strerror}") from error
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LedgerError(
+                self.path,
+                "it is in use by another release or command: wait for it or stop it (`fuser` "
+                "names it); to look at it meanwhile, open it with read_only=True",
+            ) from None
+        self._check_in_place()
+        # What a killed writer left may be in memory only: a charge must not count on it.
+        os.fsync(self._file.fileno())
+        directory = os.open(self.path.resolve().parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def read(self) -> Iterator[Link]:
+        """Verify and give all entries; call it once and to the end, before anything else."""
+        data = self._file.read()
+        *lines, tail = data.split(b"\n")
+        if lines:
+            self._check_header(lines[0])
+        for line in lines:
+            yield self._verified(line)
+        if tail and self._is_whole(tail):
+            # Only the newline is missing (some editors strip it). The charge counts: dropping what
+            # can be read would count too little.
+            if not lines:
+                self._check_header(tail)
+            yield self._verified(tail)
+            self._ended = False
+        else:
+            self.torn = len(tail)
+        self._size = len(data) - self.torn
+
+    def _check_header(self, line: bytes) -> None:
+        """Say what kind of file this is before saying that its hashes do not fit."""
+        if not line.startswith(b'{"sequence":1,'):
+            raise LedgerError(self.path, _FOREIGN, 1)
+        try:
+            facts = json.loads(line)
+            version, keyed = facts["version"], facts["keyed"]
+        except (ValueError, KeyError):
+            raise LedgerError(self.path, _DAMAGED, 1) from None
+        if version != VERSION:
+            raise LedgerError(
+                self.path, f"it has format version {version}; this Tidegate reads {VERSION}", 1
+            )
+        if keyed and not self.keyed:
+            raise LedgerError(self.path, "its chain is keyed: give the key it was made with", 1)
+        if self.keyed and not keyed:  # else whoever can write the file could replace it
+            raise LedgerError(
+                self.path, "its chain is not keyed, but a key was given: it is not what you made", 1
+            )
+
+    def _verified(self, line: bytes) -> Link:
+        number = self.count + 1
+        digest = self._hash(line[:-_HASH_BYTES])
+        if line[-_HASH_BYTES:] != _HASH % digest.encode():
+            other_key = ", or the key is another one" if self.keyed and number == 1 else ""
+            raise LedgerError(self.path, _DAMAGED + other_key, number)
+        try:
+            facts, _ = _DECODER.raw_decode(line.decode("ascii"))
+            follows = facts["sequence"] == number and facts["previous"] == self.head
+        except (ValueError, KeyError, TypeError):
+            raise LedgerError(self.path, "it is not an entry of a ledger", number) from None
+        if not follows:
+            raise LedgerError(self.path, _MOVED, number)
+        self.count, self.head = number, digest
+        return Link(facts, digest)
+
+    def _is_whole(self, tail: bytes) -> bool:
+        """Whether a last line without newline is an entry; False: the beginning of one.
+
+        Some file systems leave zeros where a power cut came before the data.
+        """
+        number = self.count + 1
+        beginning, text = b'{"sequence":%d,' % number, tail.rstrip(b"\0")
+        if not text.startswith(beginning) and not beginning.startswith(text):
+            raise LedgerError(self.path, _FOREIGN if number == 1 else _DAMAGED, number)
+        try:
+            _, end = _DECODER.raw_decode(text.decode("latin-1"))
+        except ValueError:
+            return False
+        if end != len(tail):  # more than an entry, as when its newline became another byte
+            raise LedgerError(self.path, _DAMAGED, number)
+        return True
+
+    def _hash(self, body: bytes) -> str:
+        if self._key is None:
+            return hashlib.sha256(body).hexdigest()
+        return hmac.digest(self._key, body, "sha256").hex()
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last append was cut short."""
+        return bool(self.torn) or not self._ended
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def repair(self) -> str:
+        """Cut off an unfinished entry, or end one that lacks its newline; says what was done."""
+        if not self._ended:
+            self._write(b"\n")
+            self._ended = True
+            return "recovered torn line: it was whole but for its newline, and counts"
+        removed, self.torn = self.torn, 0
+        try:
+            os.ftruncate(self._file.fileno(), self._size)
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            problem = f"its unfinished entry cannot be removed: {error.strerror}"
+            raise LedgerError(self.path, problem) from error
+        return f"recovered torn line: {removed} bytes removed; nothing was released under it"
+
+    def append(self, kind: str, time: str, facts: Mapping[str, Any]) -> Link:
+        """Write an entry. When this returns, it is on the disk."""
+        whole = {
+            "sequence": self.count + 1,
+            "time": time,
+            "kind": kind,
+            **facts,
+            "previous": self.head,
+        }
+        body = json.dumps(whole, separators=(",", ":"), ensure_ascii=True).encode("ascii")[:-1]
+        digest = self._hash(body)
+        self._write(body + _HASH % digest.encode() + b"\n")
+        self.count, self.head = self.count + 1, digest
+        return Link(whole, digest)
+
+    def _write(self, data: bytes) -> None:
+        if self._file.closed or not self._file.writable():
+            state = "closed" if self._file.closed else "open for reading only"
+            raise LedgerError(self.path, f"it is {state}: nothing can be charged")
+        if os.getpid() != self._process:  # a forked child shares the lock, not what is known
+            raise LedgerError(self.path, "it was opened by the parent process: only that may write")
+        self._check_in_place()
+        descriptor, before = self._file.fileno(), self._size
+        if os.fstat(descriptor).st_size != before:
+            raise LedgerError(self.path, "something else wrote to it: close it and open it again")
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)
+        except BaseException as error:
+            # After a failed fsync nothing is known about the disk, and trying again may report a
+            # success that is none: take the line back as far as possible, and stop.
+            with suppress(OSError):
+                os.ftruncate(descriptor, before)
+                os.fsync(descriptor)
+            self.close()
+            if isinstance(error, OSError):
+                raise LedgerError(
+                    self.path, f"nothing was charged, it could not be written: {error.strerror}"
+                ) from error
+            raise
+        self._size += len(data)
+
+    def _check_in_place(self) -> None:
+        """A charge written to a deleted or replaced file would be lost."""
+        try:
+            same = os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise LedgerError(self.path, "it was removed or replaced while it was open")
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._file.close()
+
+
+def _opened(path: Path, create: bool, read_only: bool) -> FileIO:
+    writing = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
+    flags = os.O_RDONLY if read_only else writing
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # such as /dev/null
+            os.close(descriptor)
+            raise LedgerError(path, "it is not a regular file")
+    except FileNotFoundError:
+        missing = "there is no ledger" if path.parent.is_dir() else "there is no such folder"
+        raise LedgerError(path, missing) from None
+    except OSError as error:
+        raise LedgerError(path, f"it cannot be opened: {error.strerror}") from None
+    return FileIO(descriptor, "r" if read_only else "r+")

@@ -1,0 +1,95 @@
+"""Charges on the same positions add up, charges on disjoint stretches are parallel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from fractions import Fraction
+from itertools import accumulate
+from typing import NamedTuple
+
+from tidegate.guarantee import Guarantee, free, parallel, sequential
+from tidegate.ledger.entries import Charge
+
+
+class Stretch(NamedTuple):
+    """Positions [start, end) that the same charges fall on; `end` None: without end."""
+
+    start: int
+    end: int | None
+    total: Guarantee
+    charges: list[Charge]
+
+
+def peak(amounts: Collection[tuple[int, int | None, Fraction]]) -> Fraction:
+    """The maximum over positions of the sum of all (start, end, amount) that cover it.
+
+    A sweep over the ends of stretches: the sum changes nowhere else. It counts in multiples of the
+    common denominator, which is as exact as adding fractions, and ten times as fast.
+    """
+    denominator = math.lcm(*{amount.denominator for _, _, amount in amounts})
+    changes: dict[int, int] = {}
+    for start, end, amount in amounts:
+        change = amount.numerator * (denominator // amount.denominator)
+        changes[start] = changes.get(start, 0) + change
+        if end is not None:
+            changes[end] = changes.get(end, 0) - change
+    running = (changes[position] for position in sorted(changes))
+    return Fraction(max(accumulate(running), default=0), denominator)
+
+
+def spent(charges: Iterable[Charge]) -> Fraction:
+    """The ε of a source at its most expensive position."""
+    return peak([(charge.start, charge.end, charge.epsilon) for charge in charges])
+
+
+def total(charges: Collection[Charge]) -> Guarantee:
+    """What a source has spent.
+
+    ε and δ are maximised apart from each other, as `parallel` does: never too little.
+    """
+    if not charges:
+        return free()
+    # By identity: hashing a hundred thousand fractions would take longer than adding them.
+    kinds = {id(charge.guarantee): charge.guarantee for charge in charges}
+    deltas = [(charge.start, charge.end, charge.delta) for charge in charges if charge.delta]
+    return replace(
+        parallel(*kinds.values()),  # refuses to mix units; remembers a float among the arithmetics
+        epsilon=spent(charges),
+        delta=min(Fraction(1), peak(deltas)),
+    )
+
+
+def stretches(charges: Iterable[Charge]) -> list[Stretch]:
+    """The charged positions, cut wherever a charge begins or ends."""
+    begins: dict[int, list[Charge]] = {}
+    ends: dict[int, list[Charge]] = {}
+    for charge in charges:
+        if charge.start == charge.end:
+            continue  # closed before it took a value
+        begins.setdefault(charge.start, []).append(charge)
+        if charge.end is not None:
+            ends.setdefault(charge.end, []).append(charge)
+    cuts = sorted({*begins, *ends})
+    found: list[Stretch] = []
+    active: dict[int, Charge] = {}
+    for index, cut in enumerate(cuts):
+        for charge in ends.get(cut, ()):
+            del active[charge.sequence]
+        for charge in begins.get(cut, ()):
+            active[charge.sequence] = charge
+        if active:
+            now = list(active.values())
+            end = cuts[index + 1] if index + 1 < len(cuts) else None
+            found.append(Stretch(cut, end, sequential(*(item.guarantee for item in now)), now))
+    return found
+
+
+def overall(together: Iterable[Guarantee], disjoint: Iterable[Guarantee]) -> Guarantee:
+    """All sources: those that may share values add up, the others stand beside them."""
+    shared = list(together)
+    apart = list(disjoint)
+    if shared:
+        apart.append(sequential(*shared))
+    return parallel(*apart) if apart else free()

@@ -1,0 +1,250 @@
+"""What can stand in a ledger, as data and as plain facts, and what can go wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from tidegate.errors import SettingError, TidegateError
+from tidegate.guarantee import Guarantee
+from tidegate.settings import exact
+
+
+class LedgerError(TidegateError):
+    """A ledger cannot be used: damaged, rolled back, locked, or not a ledger.
+
+    Attributes:
+        path: the ledger.
+        problem: what is wrong.
+        entry: which entry is wrong, counted from 1 like the lines of the file; None if none is.
+    """
+
+    def __init__(self, path: Path, problem: str, entry: int | None = None) -> None:
+        super().__init__(path, problem, entry)  # all, so that it survives a trip between processes
+        self.path = path
+        self.problem = problem
+        self.entry = entry
+
+    def __str__(self) -> str:
+        place = "" if self.entry is None else f", entry {self.entry}"
+        return f"{self.path}{place}: {self.problem}"
+
+
+class CapExceeded(TidegateError):  # noqa: N818  # what happened, as its callers say it
+    """A charge was refused because of the cap. Nothing was written, nothing may be released.
+
+    Attributes:
+        source: whose budget it is.
+        charged: the ε of the refused charge.
+        total: what the source would have spent, at its most expensive position.
+        cap: what it may spend.
+    """
+
+    def __init__(self, source: str, charged: Fraction, total: Fraction, cap: Fraction) -> None:
+        super().__init__(source, charged, total, cap)
+        self.source = source
+        self.charged = charged
+        self.total = total
+        self.cap = cap
+
+    def __str__(self) -> str:
+        return (
+            f"{self.source}: with this charge of ε = {shown(self.charged)} the total would be "
+            f"{shown(self.total)}, above the cap of {shown(self.cap)}; nothing was charged, so "
+            "release nothing. A smaller epsilon or positions that were charged less may fit; only "
+            "Ledger.set_cap raises a cap"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One line of the ledger.
+
+    Attributes:
+        sequence: its number, from 1.
+        time: when it was written, in UTC, by this machine's clock.
+        hash: of this entry and, through the chain, of all before it.
+        note: what the operator wants to remember about it.
+    """
+
+    sequence: int
+    time: datetime
+    hash: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opening(Entry):
+    """The first entry: a random id, so that no two ledgers share a chain."""
+
+    id: str
+    keyed: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Charge(Entry):
+    """A guarantee given on the positions [start, end) of a source; `end` None: without end."""
+
+    source: str
+    epoch: str
+    stage: str
+    start: int
+    end: int | None
+    guarantee: Guarantee
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Its ε, exact: `chargeable` saw to it."""
+        return cast("Fraction", self.guarantee.epsilon)
+
+    @property
+    def delta(self) -> Fraction:
+        """Its δ, exact."""
+        return cast("Fraction", self.guarantee.delta)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Closing(Entry):
+    """The open stretch of charge number `charge` ends at `end`."""
+
+    charge: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CapChange(Entry):
+    """From here on, no source may spend more than `epsilon`."""
+
+    epsilon: Fraction
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Declaration(Entry):
+    """Whether a source has no value in common with any other source."""
+
+    source: str
+    disjoint: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Note(Entry):
+    """Something to remember that costs nothing."""
+
+
+def charge_facts(
+    source: str, epoch: str, stage: str, start: int, end: int | None, guarantee: Guarantee
+) -> dict[str, Any]:
+    """A charge as it is written."""
+    return {
+        "source": source,
+        "epoch": epoch,
+        "stage": stage,
+        "start": start,
+        "end": end,
+        "epsilon": str(guarantee.epsilon),
+        "delta": str(guarantee.delta),
+        "unit": guarantee.unit,
+        "model": guarantee.model,
+        "arithmetic": guarantee.arithmetic,
+    }
+
+
+def decoded(facts: Mapping[str, Any], digest: str) -> Entry:
+    """The entry that a line says; KeyError, TypeError or ValueError if it says none."""
+    return _DECODERS[facts["kind"]](
+        facts,
+        sequence=facts["sequence"],
+        time=datetime.fromisoformat(facts["time"]),
+        hash=digest,
+        note=facts["note"],
+    )
+
+
+def _charge(facts: Mapping[str, Any], **common: Any) -> Charge:
+    start, end = _position(facts["start"]), facts["end"]
+    if end is not None and _position(end) <= start:
+        raise ValueError("a stretch ends after its start")
+    return Charge(
+        source=facts["source"],
+        epoch=facts["epoch"],
+        stage=facts["stage"],
+        start=start,
+        end=end,
+        guarantee=_guarantee(
+            facts["epsilon"], facts["delta"], facts["unit"], facts["model"], facts["arithmetic"]
+        ),
+        **common,
+    )
+
+
+def _position(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError("positions are whole numbers")
+    return value
+
+
+@lru_cache  # a ledger repeats few guarantees many times
+def _guarantee(epsilon: str, delta: str, unit: str, model: str, arithmetic: str) -> Guarantee:
+    return chargeable(
+        Guarantee(
+            epsilon=Fraction(epsilon),
+            delta=Fraction(delta),
+            unit=unit,
+            model=model,
+            arithmetic=arithmetic,
+        )
+    )
+
+
+_DECODERS: dict[str, Callable[..., Entry]] = {
+    "ledger": lambda facts, **common: Opening(id=facts["id"], keyed=facts["keyed"], **common),
+    "charge": _charge,
+    "close": lambda facts, **common: Closing(
+        charge=facts["charge"], end=_position(facts["end"]), **common
+    ),
+    "cap": lambda facts, **common: CapChange(epsilon=Fraction(facts["epsilon"]), **common),
+    "source": lambda facts, **common: Declaration(
+        source=facts["source"], disjoint=facts["disjoint"], **common
+    ),
+    "note": lambda _, **common: Note(**common),
+}
+
+
+def chargeable(guarantee: Guarantee) -> Guarantee:
+    """The guarantee with exact numbers, or a `SettingError` if it is none."""
+    if not isinstance(guarantee, Guarantee):
+        raise SettingError("guarantee", f"must be a Guarantee, not {type(guarantee).__name__}")
+    if not guarantee.holds:
+        raise SettingError(
+            "guarantee",
+            "there is none to charge: a seeded release is a simulation and keeps no durable "
+            "state; start it with tidegate.secure()",
+        )
+    epsilon, delta = exact("epsilon", guarantee.epsilon), exact("delta", guarantee.delta)
+    if epsilon < 0:
+        raise SettingError("epsilon", f"must be at least 0, not {epsilon}")
+    if not 0 <= delta < 1:
+        raise SettingError("delta", f"must be at least 0 and below 1, not {delta}")
+    return replace(guarantee, epsilon=epsilon, delta=delta)
+
+
+def shown(number: Fraction) -> str:
+    """Exact and short: a decimal where there is one, else a fraction, else about what it is.
+
+    >>> shown(Fraction(3, 10)), shown(Fraction(2, 3)), shown(Fraction(10**20 + 1, 3 * 10**21))
+    ('0.3', '2/3', '≈0.0333333')
+    """
+    for places in range(13):
+        scaled = abs(number) * 10**places
+        if scaled.denominator == 1:
+            digits = f"{int(scaled):0{places + 1}d}"
+            point = len(digits) - places
+            decimal = digits[:point] + ("." + digits[point:] if places else "")
+            return f"-{decimal}" if number < 0 else decimal
+    text = str(number)
+    return text if len(text) <= 15 else f"≈{float(number):.6g}"
