@@ -18,6 +18,7 @@ from tidegate.randomness import Epoch
 from tidegate.sealing import restore, state_of
 from tidegate.segments import Gap, Segment
 from tidegate.settings import digest
+from tidegate.stages import no_sums
 from tidegate.stream import Stream
 
 if TYPE_CHECKING:
@@ -35,6 +36,19 @@ class Phase:
     epoch: str
 
 
+@dataclass
+class Piece:
+    """What was released of one phase at once, in lattice units: enough to publish it again."""
+
+    start: int
+    end: int
+    phase_start: int
+    first: float  # the phase's first prediction
+    sums: IntArray
+    following: FloatArray
+    blocked: float | None  # what was published instead of values that were withheld
+
+
 class Phases:
     """Hands values to the stream of the present phase, and changes phase when it is time."""
 
@@ -48,6 +62,7 @@ class Phases:
         self._collected = 0
         self.number = 0
         self.phases: list[Phase] = []
+        self.log: list[Piece] | None = None  # a journal wants to know what is released
         self.segments: list[Segment | Gap] = []
         self.stream = self._begin(threshold, origin)
         self._plain = 0  # values until a window opens
@@ -67,7 +82,7 @@ class Phases:
     def push(self, units: IntArray, out: FloatArray) -> None:
         """Release one piece, no longer than `reach` allows."""
         if self._plain:
-            self.stream.push(units, out)
+            self._push_stream(units, out)
             self._plain -= units.size
             self._open_window_if_due()
         else:
@@ -77,13 +92,26 @@ class Phases:
 
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""
-        if self._plain > 1:
+        if self._plain > 1 and self.log is None:
             self._plain -= 1
             value = self.stream.push_one(unit)
             return value if self._remainder is None else self._remainder.settle_one(value)
         out = np.zeros(1)
         self.push(np.array([unit]), out)
         return out.item()
+
+    def _push_stream(self, units: IntArray, out: FloatArray) -> None:
+        sums, following = self.stream.push(units, out)
+        self._note(units.size, sums, following, None)
+
+    def _note(
+        self, count: int, sums: IntArray, following: FloatArray, blocked: float | None
+    ) -> None:
+        if self.log is not None:
+            end = self.position
+            phase, first = self.phases[-1].start, self.stream.first
+            piece = Piece(end - count, end, phase, first, sums, following, blocked)
+            self.log.append(piece)
 
     # -- windows and switches --------------------------------------------------------------------
 
@@ -124,8 +152,9 @@ class Phases:
         if isinstance(gap, Gap):
             out[:] = gap.prediction * self._pipeline.lattice.step
             gap.end += units.size
+            self._note(units.size, no_sums(), np.empty(0), gap.prediction)
         else:
-            self.stream.push(units, out)
+            self._push_stream(units, out)
         self._window[self._collected : self._collected + units.size] = units
         self._collected += units.size
         if self._collected == self._window.size:

@@ -109,9 +109,15 @@ class Epoch:
 
     def keystream(self, purpose: str, settings_digest: bytes) -> Keystream:
         """The keystream for one purpose; other purposes and other settings get unrelated keys."""
-        info = b"tidegate/1/" + purpose.encode() + b"/" + settings_digest
+        return Keystream(self._derived(b"tidegate/1/" + purpose.encode() + b"/" + settings_digest))
+
+    def derived_key(self, purpose: str) -> bytes:
+        """A key for something other than noise: journals, digests."""
+        return self._derived(b"tidegate/1/key/" + purpose.encode())
+
+    def _derived(self, info: bytes) -> bytes:
         derived = HKDF(algorithm=SHA256(), length=SECRET_BYTES, salt=self.id, info=info)
-        return Keystream(derived.derive(self.secret))
+        return derived.derive(self.secret)
 
 
 class Randomness(Protocol):

@@ -23,7 +23,7 @@ from tidegate.answers import Answer, Answers
 from tidegate.errors import InputError, SnapshotError, TidegateError
 from tidegate.guarantee import Guarantee, sequential, simulated
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.phases import Phase, Phases, segment_state
+from tidegate.phases import Phase, Phases, Piece, segment_state
 from tidegate.queries import Record
 from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.sealing import restore, seal, state_of, unseal
@@ -73,6 +73,7 @@ class Release:
         self._held = 0  # how many values are in it
         self._lock = threading.Lock()  # two threads in one push would share noise
         self._refusal: str | None = None  # why nothing more can be released
+        self._journalled = False  # someone keeps a journal
         unit = pipeline.unit
         self._cap = UserCap(unit.most) if isinstance(unit, UserHorizon) else None
         self._run: Phases | None = None
@@ -215,6 +216,7 @@ class Release:
         keystream = self._epoch.keystream("threshold", digest(self.pipeline.resolved()))
         threshold = self.pipeline.threshold.choose(self._holdout, self._lattice, keystream)
         self._run = Phases(self.pipeline, self._epoch, threshold, self._origin)
+        self._run.log = [] if self._journalled else None
         self._holdout.fill(0)  # raw values are not kept longer than needed
         self._holdout = np.empty(0, dtype=np.int64)
         self._held = 0
@@ -330,6 +332,19 @@ class Release:
         if self._held:
             branch._hold(self._holdout[: self._held])
         return branch
+
+    def journalled(self) -> list[Piece]:
+        """What was released since this was last asked, for a journal; the first call begins."""
+        run = self._run
+        if run is None:
+            self._journalled = True
+            return []
+        pieces, run.log = run.log or [], []
+        return pieces
+
+    def derived_key(self, purpose: str) -> bytes:
+        """A key for what belongs to this run (journals, digests); it tells nothing of the noise."""
+        return self._epoch.derived_key(purpose)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TidegateError(

@@ -51,11 +51,17 @@ class Stream:
             first=self._smoother.first,
         )
 
-    def push(self, units: IntArray, out: FloatArray) -> None:
-        """Release one piece of the stream into `out`."""
+    @property
+    def first(self) -> float:
+        """The prediction for the first block."""
+        return self._smoother.first
+
+    def push(self, units: IntArray, out: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Release one piece of the stream into `out`; give its block sums and predictions."""
         noisy = self._perturber.push(units)
         following = self._publisher.push(noisy, out)
         self.segment.extend(noisy.sums, following, self._publisher.filled)
+        return noisy.sums, following
 
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""

@@ -1,0 +1,42 @@
+"""The command `tidegate`: one thin module a command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidegate import __version__
+from tidegate.cli import ledger, plan, query, release, show, state
+
+app = typer.Typer(
+    name="tidegate",
+    help="Release streams of sensitive numbers under differential privacy.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tidegate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Release streams of sensitive numbers under differential privacy."""
+
+
+app.command("release", epilog=release.EXAMPLES)(release.release)
+app.command("query")(query.query)
+app.command("show")(show.show)
+app.command("plan")(plan.plan)
+app.command("ledger")(ledger.ledger)
+app.add_typer(state.app, name="state")

@@ -1,0 +1,42 @@
+"""The key that seals durable state: from a file or from the environment, never from an option."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from pathlib import Path
+
+from tidegate.errors import SettingError
+
+VARIABLE = "TIDEGATE_KEY"
+_BYTES = 32
+
+
+def read_key(path: Path | str | None) -> bytes | None:
+    """32 bytes, written raw, in hex or in base64; None if there is no key."""
+    if path is None:
+        text = os.environ.get(VARIABLE)
+        return None if not text else _decoded(text.encode(), VARIABLE)
+    try:
+        return _decoded(Path(path).read_bytes(), str(path))
+    except OSError as error:
+        raise SettingError("key-file", f"cannot read {path}: {error.strerror}") from None
+
+
+def _decoded(written: bytes, name: str) -> bytes:
+    if len(written) == _BYTES:
+        return written
+    text = written.strip()
+    for decode in (bytes.fromhex, _base64):
+        try:
+            key = decode(text.decode("ascii"))
+        except (ValueError, binascii.Error):
+            continue
+        if len(key) == _BYTES:
+            return key
+    raise SettingError("key-file", f"{name} must hold 32 bytes: raw, as 64 hex digits or base64")
+
+
+def _base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)

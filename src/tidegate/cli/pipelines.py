@@ -1,0 +1,113 @@
+"""From what a user writes, on the command line or in a TOML file, to a pipeline."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import tidegate as tg
+from tidegate.errors import SettingError
+from tidegate.stages import Smoother
+from tidegate.units import Event, Unit, UserHorizon, Window
+
+PRESETS: dict[str, Callable[..., tg.Pipeline]] = {
+    "tops": tg.tops,
+    "pak": tg.pak,
+    "pak-with-tops-threshold": tg.pak_with_tops_threshold,
+    "pak-with-tops-stream": tg.pak_with_tops_stream,
+}
+SMOOTHERS: dict[str, Callable[[], Smoother]] = {
+    "recent": tg.smooth.Recent,
+    "mean": tg.smooth.Mean,
+    "median": tg.smooth.Median,
+    "moving-average": tg.smooth.MovingAverage,
+    "exponential": tg.smooth.Exponential,
+    "none": tg.smooth.Unsmoothed,
+}
+# Option → argument of the preset. Not every preset takes every one.
+_ARGUMENTS = {
+    "epsilon": "epsilon",
+    "bound": "bound",
+    "delta": "delta",
+    "resolution": "resolution",
+    "holdout": "holdout",
+    "horizon": "horizon",
+    "fanout": "fanout",
+    "skipped": "skipped",
+    "non-negative": "non_negative",
+    "start-early": "start_early",
+}
+
+
+def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
+    """Options of the command line, over those of the TOML file (same names)."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if config is None:
+        return given
+    try:
+        stored = tomllib.loads(config.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingError("config", f"cannot read {config}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError("config", f"{config} is not TOML: {error}") from None
+    for name in stored:
+        if name not in options:
+            known = ", ".join(sorted(options))
+            raise SettingError("config", f"{config} has no option {name!r}; there are: {known}")
+    return {**stored, **given}
+
+
+def build(options: Mapping[str, Any]) -> tg.Pipeline:
+    """The pipeline that the options describe."""
+    preset = _one_of("preset", options.get("preset", "tops"), PRESETS)
+    for required in ("epsilon", "bound"):
+        if required not in options:
+            raise SettingError(required, f"is missing: give --{required}, or put it into --config")
+    arguments = {
+        argument: options[name] for name, argument in _ARGUMENTS.items() if name in options
+    }
+    if "smoother" in options:
+        arguments["smoother"] = _one_of("smoother", options["smoother"], SMOOTHERS)()
+    if "unit" in options:
+        arguments["unit"] = unit(options["unit"])
+    if "rethreshold" in options:
+        arguments.update(_rethreshold(options["rethreshold"]))
+    for name in arguments:
+        if name not in signature(preset).parameters:
+            raise SettingError(
+                name.replace("_", "-"), f"is no option of --preset {options.get('preset', 'tops')}"
+            )
+    pipeline: tg.Pipeline = preset(**arguments)
+    return pipeline
+
+
+def unit(text: str) -> Unit:
+    """The unit of privacy: event, window:60 or user-horizon:8."""
+    kind, _, size = str(text).partition(":")
+    if kind == "event" and not size:
+        return Event()
+    if kind == "window" and size:
+        return Window(length=size)  # type: ignore[arg-type]  # checked and converted there
+    if kind == "user-horizon" and size:
+        return UserHorizon(most=size)  # type: ignore[arg-type]  # checked and converted there
+    raise SettingError("unit", f"must be event, window:60 or user-horizon:8, not {text!r}")
+
+
+def _rethreshold(text: str) -> dict[str, Any]:
+    parts = dict(part.partition("=")[::2] for part in str(text).split(","))
+    if "every" not in parts or parts.keys() - {"every", "share"}:
+        raise SettingError("rethreshold", f"must be every=N or every=N,share=f, not {text!r}")
+    return {f"rethreshold_{name}": _number(value) for name, value in parts.items()}
+
+
+def _number(text: str) -> int | str:
+    return int(text) if text.isdigit() else text
+
+
+def _one_of(name: str, value: Any, choices: Mapping[str, Any]) -> Any:
+    if value not in choices:
+        raise SettingError(name, f"must be one of {', '.join(choices)}, not {value!r}")
+    return choices[value]

@@ -1,0 +1,54 @@
+"""A progress bar with rate and time left, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tidegate.io import Source
+
+
+class Progress:
+    """Counts values; draws on stderr if someone is looking."""
+
+    def __init__(self, source: Source, *, quiet: bool) -> None:
+        self._source = source
+        self._shown = not quiet and sys.stderr.isatty()
+        self._bar: Any = None
+        self._task: Any = None
+        self._count = 0
+
+    def __enter__(self) -> Progress:
+        if self._shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(
+                TextColumn("releasing"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f}%"),
+                TextColumn("{task.fields[count]:,} values, {task.fields[rate]:,.0f}/s"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )
+            total = None if self._source.fraction() is None else 1.0
+            self._task = self._bar.add_task("", total=total, count=0, rate=0.0)
+            self._bar.start()
+        return self
+
+    def advance(self, values: int) -> None:
+        """So many values more were handled."""
+        self._count += values
+        if self._bar is not None:
+            elapsed = self._bar.tasks[0].elapsed or 1e-9
+            self._bar.update(
+                self._task,
+                completed=self._source.fraction() or 0.0,
+                count=self._count,
+                rate=self._count / elapsed,
+            )
+
+    def __exit__(self, *reason: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()

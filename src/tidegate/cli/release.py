@@ -1,0 +1,220 @@
+"""`tidegate release`: a stream in, a private stream out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidegate.cli.exits import complain, plain_errors
+from tidegate.cli.keys import read_key
+from tidegate.cli.pipelines import PRESETS, SMOOTHERS, build, with_config
+from tidegate.cli.progress import Progress
+from tidegate.cli.running import Output, release_durably, release_once
+from tidegate.durable import DurableRelease
+from tidegate.errors import SettingError
+from tidegate.pipeline import Pipeline
+from tidegate.release import Release
+
+EXAMPLES = """
+Examples:
+
+\b
+  tidegate release meters.csv --column watts -o private.csv --epsilon 0.1 --bound 10000
+  tidegate release trips.parquet -o private.parquet --config release.toml --state state/
+  sensor | tidegate release --epsilon 0.1 --bound 50 --resolution 0.1 --state state/ | dashboard
+"""
+
+
+def release(
+    source: Annotated[
+        str, typer.Argument(metavar="[INPUT]", help="File to read; - or nothing: standard input.")
+    ] = "-",
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="File to write; default: standard output.")
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Privacy budget, e.g. 0.1 or 1/10.")] = None,
+    bound: Annotated[str | None, typer.Option(help="Public upper bound of a value.")] = None,
+    resolution: Annotated[
+        str | None, typer.Option(help="Values are rounded to multiples of this (default 1).")
+    ] = None,
+    holdout: Annotated[
+        int | None, typer.Option(help="Values spent on choosing the threshold (default 65536).")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="Longest range to answer well (default 1048576).")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help=f"Method: {', '.join(PRESETS)} (default tops).")
+    ] = None,
+    smoother: Annotated[
+        str | None, typer.Option(help=f"In blocks: {', '.join(SMOOTHERS)} (default recent).")
+    ] = None,
+    fanout: Annotated[int | None, typer.Option(help="Children per tree node (default 16).")] = None,
+    skipped: Annotated[
+        int | None, typer.Option(help="Tree levels left to the smoother (default: by epsilon).")
+    ] = None,
+    delta: Annotated[str | None, typer.Option(help="For the pak presets.")] = None,
+    non_negative: Annotated[
+        bool | None, typer.Option("--non-negative", help="Publish no negative values.")
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(help="What epsilon protects: event, window:W or user-horizon:K."),
+    ] = None,
+    rethreshold: Annotated[
+        str | None,
+        typer.Option(help="Choose the threshold again: every=N or every=N,share=F."),
+    ] = None,
+    start_early: Annotated[
+        int | None, typer.Option(help="Begin after this many values, refine the threshold later.")
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="Column or key that holds the values.")] = None,
+    user_column: Annotated[
+        str | None, typer.Option(help="Column or key that names the user (user-horizon).")
+    ] = None,
+    format: Annotated[  # noqa: A002  # the option's name
+        str | None, typer.Option(help="Of the input: csv, jsonl or parquet; default: by extension.")
+    ] = None,
+    output_format: Annotated[
+        str | None,
+        typer.Option(help="Of the output: csv, jsonl or parquet; default: by extension."),
+    ] = None,
+    follow: Annotated[
+        bool | None, typer.Option("--follow", help="Wait for more at the end of a growing file.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with any of these options, by their names.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="Folder for durable state: survives kills and restarts.")
+    ] = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="Key that seals the state (or TIDEGATE_KEY).")
+    ] = None,
+    ledger_source: Annotated[
+        str | None, typer.Option(help="Whose values these are, for the ledger (default: folder).")
+    ] = None,
+    cap: Annotated[
+        str | None, typer.Option(help="The most epsilon this source may ever spend.")
+    ] = None,
+    new_epoch: Annotated[
+        bool | None,
+        typer.Option("--new-epoch", help="Give up lost state: release anew, charged again."),
+    ] = None,
+    stdin: Annotated[
+        str | None,
+        typer.Option(help="After a restart, a pipe: resent, continues or auto (default)."),
+    ] = None,
+    emit: Annotated[
+        str | None,
+        typer.Option(help="On standard output after a restart: all (default) or new."),
+    ] = None,
+    quiet: Annotated[
+        bool | None, typer.Option("--quiet", "-q", help="No progress bar, no closing line.")
+    ] = None,
+) -> None:
+    """Release a stream of numbers under differential privacy, value by value."""
+    given = {
+        name.replace("_", "-"): value
+        for name, value in locals().items()
+        if name not in ("source", "config")
+    }
+    with plain_errors():
+        options = with_config(given, config)
+        _run(source, options)
+
+
+def _run(source: str, options: dict[str, Any]) -> None:
+    from tidegate.io import open_source
+
+    pipeline = build(options)
+    output = Output(options.get("output"), options.get("output-format"))
+    _check(options)
+    with open_source(
+        source,
+        format=options.get("format"),
+        column=options.get("column"),
+        user_column=options.get("user-column"),
+        follow=bool(options.get("follow")),
+    ) as opened:
+        quiet = bool(options.get("quiet"))
+        with Progress(opened, quiet=quiet) as progress, _stopping(bool(options.get("follow"))):
+            if "state" in options:
+                result = _durable(pipeline, opened, output, options, progress, source)
+            else:
+                result = release_once(pipeline, opened, output, progress.advance)
+    if not quiet:
+        _close(result)
+
+
+def _durable(
+    pipeline: Pipeline,
+    opened: Any,
+    output: Output,
+    options: dict[str, Any],
+    progress: Progress,
+    source: str,
+) -> Release:
+    resent = {"resent": True, "continues": False, "auto": None}[options.get("stdin", "auto")]
+    with DurableRelease.open(
+        options["state"],
+        pipeline,
+        key=read_key(options.get("key-file")),
+        source=options.get("ledger-source"),
+        cap=options.get("cap"),
+        new_epoch=bool(options.get("new-epoch")),
+    ) as run:
+        return release_durably(
+            run,
+            opened,
+            output,
+            progress.advance,
+            resent=resent if source == "-" else True,
+            emit_all=options.get("emit", "all") == "all",
+        )
+
+
+def _check(options: dict[str, Any]) -> None:
+    for name, choices in (("stdin", ("resent", "continues", "auto")), ("emit", ("all", "new"))):
+        if options.get(name, choices[-1]) not in choices:
+            raise SettingError(name, f"must be one of {', '.join(choices)}, not {options[name]!r}")
+    if "state" not in options:
+        for name in ("key-file", "ledger-source", "cap", "new-epoch", "stdin", "emit"):
+            if name in options:
+                raise SettingError(name, "needs --state")
+    protects_users = str(options.get("unit", "")).startswith("user-horizon")
+    if protects_users != ("user-column" in options):
+        raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
+
+
+class _stopping:  # noqa: N801  # reads as a verb in `with`
+    """SIGTERM ends a run as tidily as Ctrl-C; a followed file ends in no other way."""
+
+    def __init__(self, following: bool) -> None:
+        self._following = following
+        self._before: Any = None
+
+    def __enter__(self) -> None:
+        self._before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
+        signal.signal(signal.SIGTERM, self._before)
+        return self._following and kind is KeyboardInterrupt
+
+
+def _close(result: Release) -> None:
+    if result.holding:
+        complain(
+            f"nothing was released: the hold-out needs {result.holding} more values "
+            f"(--holdout {result.pipeline.threshold.holdout})"
+        )
+    elif sys.stderr.isatty() or os.environ.get("TIDEGATE_SUMMARY"):
+        complain(
+            f"released {result.position:,} values, truncated at {result.threshold:g}; "
+            f"{result.guarantee}"
+        )

@@ -1,0 +1,59 @@
+"""`tidegate state`: look at durable state, change its key, erase what is secret in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.exits import plain_errors
+from tidegate.cli.keys import read_key
+from tidegate.durable import DurableRelease
+
+app = typer.Typer(help="Look at durable state, change its key, erase what is secret in it.")
+Folder = Annotated[Path, typer.Argument(help="Folder of the durable state.")]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", help="Key that seals the state (or TIDEGATE_KEY).")
+]
+
+
+@app.command()
+def show(folder: Folder, key_file: KeyFile = None) -> None:
+    """Show how far a durable release has come; verifies state, journal and ledger."""
+    with plain_errors(), DurableRelease.existing(folder, key=read_key(key_file)) as run:
+        replayed = sum(values.size for _, values in run.replay())
+        typer.echo(f"source     {run.source}")
+        typer.echo(f"read       {run.seen:,} values, {run.release.holding:,} more to hold out")
+        typer.echo(f"released   {run.position:,} values; the journal holds {replayed:,}")
+        for phase in run.release.phases:
+            typer.echo(f"threshold  {phase.threshold:g} from {phase.start:,}, epoch {phase.epoch}")
+        typer.echo(f"guarantee  {run.release.guarantee}")
+
+
+@app.command()
+def rekey(
+    folder: Folder,
+    key_file: KeyFile = None,
+    new_key_file: Annotated[
+        Path | None, typer.Option(help="The new key; without it the state is left unsealed.")
+    ] = None,
+) -> None:
+    """Seal the state with another key; the old key opens nothing afterwards."""
+    with plain_errors(), DurableRelease.existing(folder, key=read_key(key_file)) as run:
+        run.change_key(None if new_key_file is None else read_key(new_key_file))
+        typer.echo("done: the state opens with the new key only; backups still with the old one")
+
+
+@app.command()
+def erase(
+    folder: Folder,
+    key_file: KeyFile = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove everything secret: raw sums, held-out values, the noise key. There is no way back."""
+    with plain_errors(), DurableRelease.existing(folder, key=read_key(key_file)) as run:
+        if not yes:
+            typer.confirm(f"erase the secret state of {run.source!r} for good?", abort=True)
+        run.erase()
+        typer.echo("erased: the output stays valid; a new release here needs --new-epoch")

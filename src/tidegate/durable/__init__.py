@@ -1,0 +1,18 @@
+"""Releases that survive: kill −9, power cuts, restarts, and audits.
+
+    values → DurableRelease.push → charge the ledger → release → journal + state, one transaction
+           → the caller writes the values out; what was lost on the way is replayed from the journal
+
+| module | what it holds |
+|---|---|
+| `store` | one SQLite file: state, journal, input digests; a lock; nothing of Tidegate's logic |
+| `inputs` | keyed digests of the input so far: was it resent, or changed? |
+| `journal` | released block sums ↔ published values, bit for bit |
+| `charges` | which budget each stretch of the input costs |
+| `release` | `DurableRelease`, which puts these together |
+"""
+
+from tidegate.durable.release import DurableRelease
+from tidegate.durable.store import StateError
+
+__all__ = ["DurableRelease", "StateError"]

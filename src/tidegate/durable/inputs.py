@@ -1,0 +1,109 @@
+"""Was this input seen before? Keyed digests of the input so far, without keeping the input.
+
+The input is cut into stretches of 1,024 values, each with a 16-byte BLAKE2b digest keyed from the
+noise secret: nothing can be learnt or tested about the values without that secret. The last,
+unfinished stretch is kept as it is (raw, part of the secret state). Digests of the first 1, 2, 4, …
+values tell early whether a pipe starts again from the beginning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tidegate.lattice import IntArray
+
+STRETCH = 1024
+_BYTES = 16
+
+
+class InputDigests:
+    """Takes the input as lattice units (and users), and gives digests of finished stretches."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("tail", "stretches", "beginnings", "user_tail")
+
+    def __init__(self, key: bytes, top: int) -> None:
+        self._key = key
+        self._top = top
+        # As few bytes as the largest value needs: hashing is what durable bulk releases wait for.
+        self._width = next(f"<u{size}" for size in (1, 2, 4, 8) if top < 1 << (8 * size))
+        self.tail: IntArray = np.empty(0, dtype=np.int64)
+        self.user_tail: list[str] = []
+        self.stretches = 0
+        self.beginnings: list[bytes] = []  # of the first 1, 2, 4, … values
+
+    def anew(self) -> InputDigests:
+        """The same digests, from the beginning."""
+        return InputDigests(self._key, self._top)
+
+    @property
+    def seen(self) -> int:
+        """How many values were taken."""
+        return self.stretches * STRETCH + self.tail.size
+
+    def push(self, units: IntArray, users: Any = None) -> bytes:
+        """Take values; give the digests of the stretches that they finished."""
+        if self.stretches == 0:
+            self._note_beginnings(units, users)
+        values = np.concatenate((self.tail, units))
+        names = [] if users is None else [*self.user_tail, *map(str, users)]
+        full = values.size // STRETCH
+        digests = []
+        for index in range(full):
+            part = slice(index * STRETCH, (index + 1) * STRETCH)
+            digests.append(self._digest(self.stretches + index, values[part], names[part]))
+        self.stretches += full
+        self.tail = values[full * STRETCH :].copy()
+        self.user_tail = names[full * STRETCH :]
+        return b"".join(digests)
+
+    def _note_beginnings(self, units: IntArray, users: Any) -> None:
+        values = np.concatenate((self.tail, units[:STRETCH]))[:STRETCH]
+        names = [] if users is None else [*self.user_tail, *map(str, users[:STRETCH])][:STRETCH]
+        while (length := 1 << len(self.beginnings)) <= values.size:
+            self.beginnings.append(self._digest(-length, values[:length], names[:length]))
+
+    def _digest(self, number: int, units: IntArray, users: list[str]) -> bytes:
+        digest = hashlib.blake2b(key=self._key, digest_size=_BYTES)
+        digest.update(number.to_bytes(8, "little", signed=True))
+        digest.update(units.astype(self._width).data)
+        for user in users:
+            encoded = user.encode()
+            digest.update(len(encoded).to_bytes(4, "little") + encoded)
+        return digest.digest()
+
+
+class Recogniser:
+    """Compares an input that is read again with what was remembered of it."""
+
+    def __init__(self, remembered: InputDigests, digests: bytes) -> None:
+        self._remembered = remembered
+        self._digests = digests
+        self._again = remembered.anew()
+
+    @property
+    def left(self) -> int:
+        """How many values are still to be recognised."""
+        return self._remembered.seen - self._again.seen
+
+    @property
+    def undecided(self) -> bool:
+        """Whether so few values were compared that they might agree by chance."""
+        return self._again.seen < min(STRETCH, self._remembered.seen)
+
+    def push(self, units: IntArray, users: Any = None) -> bool:
+        """Take at most `left` values; False: they are not what was read before."""
+        done = self._again.stretches * _BYTES
+        fresh = self._again.push(units, users)
+        if fresh != self._digests[done : done + len(fresh)]:
+            return False
+        known = self._remembered.beginnings[: len(self._again.beginnings)]
+        if self._again.beginnings != known:
+            return False
+        if self._again.stretches < self._remembered.stretches:
+            return True
+        tail, users_tail = self._again.tail, self._again.user_tail
+        same_users = users_tail == self._remembered.user_tail[: len(users_tail)]
+        return np.array_equal(tail, self._remembered.tail[: tail.size]) and same_users

@@ -1,0 +1,102 @@
+"""The journal: released block sums and predictions, from which published values are made again.
+
+A row holds what one commit added. Everything in it was released, so that emitting it again costs
+nothing; raw values and noise play no part. Rows are chained by a keyed digest: a row that was
+changed, dropped or put elsewhere is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tidegate.durable.store import StateError
+from tidegate.errors import SnapshotError
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.pipeline import Pipeline
+from tidegate.publish import Publisher, Remainder
+from tidegate.sealing import seal, unseal
+from tidegate.stages import Noisy
+
+HEAD_BYTES = 32
+
+
+@dataclass
+class Row:
+    """What one commit added: values [start, end) of one phase."""
+
+    start: int
+    end: int
+    phase_start: int  # where the phase began: tells a new phase from a continued one
+    first: float  # the phase's first prediction, in units
+    sums: IntArray
+    following: FloatArray
+    blocked: float | None  # the prediction that was published instead, if values were withheld
+
+    def encode(self, head: bytes, key: bytes) -> tuple[bytes, bytes]:
+        """The row as bytes, and the new head of the chain."""
+        body = seal({"content": "journal"}, {"head": head, **vars(self)}, None)
+        return body, chained(head, body, key)
+
+
+def chained(head: bytes, body: bytes, key: bytes) -> bytes:
+    """The head of the chain after a row."""
+    return hashlib.blake2b(head + body, key=key, digest_size=HEAD_BYTES).digest()
+
+
+def rows(bodies: Iterable[bytes], key: bytes, expected: bytes) -> Iterator[Row]:
+    """All rows, verified: the chain must end in `expected`, the head that the state remembers."""
+    head = bytes(HEAD_BYTES)
+    for body in bodies:
+        try:
+            _, content = unseal(body, None)
+        except SnapshotError:
+            raise StateError(f"the journal {_TAMPERED}") from None
+        if content.pop("head") != head:
+            raise StateError(f"the journal {_TAMPERED}")
+        head = chained(head, body, key)
+        yield Row(**content)
+    if head != expected:
+        raise StateError(f"the journal {_TAMPERED}")
+
+
+class _Given:
+    """A smoother that says again what was predicted then."""
+
+    STATE: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, first: float) -> None:
+        self.first = first
+        self.following: FloatArray = np.empty(0)
+
+    def push(self, noisy: Noisy) -> FloatArray:
+        """The predictions of the row."""
+        return self.following
+
+
+def published(pipeline: Pipeline, journal: Iterable[Row]) -> Iterator[tuple[int, FloatArray]]:
+    """The values as they were published, with the position of the first of each piece."""
+    block, step = pipeline.perturber.block, pipeline.lattice.step
+    remainder = Remainder() if pipeline.non_negative else None
+    phase: Any = None
+    smoother, publisher = _Given(0.0), Publisher(_Given(0.0), block, step)
+    for row in journal:
+        if row.phase_start != phase:
+            phase, smoother = row.phase_start, _Given(row.first)
+            publisher = Publisher(smoother, block, step)
+        out = np.zeros(row.end - row.start)
+        if row.blocked is not None:
+            out[:] = row.blocked * step
+        else:
+            smoother.following = row.following
+            publisher.push(Noisy(row.sums), out)
+        if remainder is not None:
+            remainder.settle(out)
+        yield row.start, out
+
+
+_TAMPERED = "is damaged or was tampered with: restore it, or begin again with --new-epoch"

@@ -1,0 +1,163 @@
+"""One folder on disk: a SQLite file for everything that must change together, and a lock.
+
+Every commit is one transaction with `synchronous=FULL`: after a kill or a power cut the file holds
+the last commit, whole. Files are 0600 in a folder 0700. Deleted content is overwritten
+(`secure_delete`), as far as a file system lets us.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import TidegateError
+
+FORMAT = 1
+_SCHEMA = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);
+CREATE TABLE journal (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE inputs (number INTEGER PRIMARY KEY, digests BLOB NOT NULL);
+"""
+
+
+class StateError(TidegateError):
+    """Durable state cannot be used: locked, damaged, lost, or of other settings."""
+
+
+class Store:
+    """The files of one durable release. Use as a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock: int | None = None
+        self._database: sqlite3.Connection | None = None
+
+    # -- opening and closing ---------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Whether a release was ever begun here."""
+        return self._file.exists()
+
+    def open(self, *, create: bool) -> None:
+        """Lock the folder and open the file; a new one gets its tables."""
+        self._take_lock()
+        try:
+            fresh = not self.exists()
+            if fresh and not create:
+                raise StateError(f"there is no state in {self.folder}")
+            if fresh:
+                os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            database = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
+            self._database = database
+            for setting in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
+                with closing(database.execute(f"PRAGMA {setting}")):
+                    pass
+            if database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+                database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={FORMAT}; COMMIT;")
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version != FORMAT:
+                raise StateError(
+                    f"the state in {self.folder} has format {version}; this Tidegate reads {FORMAT}"
+                )
+        except sqlite3.DatabaseError:
+            self.close()
+            raise StateError(f"the state in {self.folder} is damaged: {_WAY_ON}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Release the lock; everything committed is on the disk."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _take_lock(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise StateError(
+                f"another process is at work in {self.folder}: two would share noise. Stop it first"
+            ) from None
+        self._lock = lock
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / "state.sqlite"
+
+    @property
+    def database(self) -> sqlite3.Connection:
+        """The open connection."""
+        if self._database is None:
+            raise StateError(f"the state in {self.folder} is closed")
+        return self._database
+
+    # -- content ---------------------------------------------------------------------------------
+
+    def begin(self, facts: dict[str, bytes], state: bytes) -> None:
+        """The first commit of a new release."""
+        with self.database as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
+            database.execute("INSERT INTO state VALUES (1, ?)", (state,))
+
+    def commit(self, state: bytes, journal: list[bytes], inputs: bytes) -> None:
+        """New state, new journal rows, new input digests: all or nothing."""
+        with self.database as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
+            database.executemany(
+                "INSERT INTO journal (body) VALUES (?)", [(row,) for row in journal]
+            )
+            if inputs:
+                database.execute("INSERT INTO inputs (digests) VALUES (?)", (inputs,))
+
+    def replace_state(self, state: bytes, facts: dict[str, bytes]) -> None:
+        """Write the state anew (another key, or nothing secret left), and leave no old copy."""
+        with self.database as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
+            database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
+        self.database.execute("VACUUM")
+        self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def fact(self, name: str) -> bytes | None:
+        """A public fact, as written at the beginning."""
+        row = self._read("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def state(self) -> bytes | None:
+        """The last committed state; None: the release was created but not begun."""
+        row = self._read("SELECT body FROM state WHERE one = 1").fetchone()
+        return None if row is None else bytes(row[0])
+
+    def journal(self) -> Iterator[bytes]:
+        """All journal rows, in order."""
+        for (body,) in self._read("SELECT body FROM journal ORDER BY number"):
+            yield bytes(body)
+
+    def inputs(self) -> bytes:
+        """All input digests, one after the other."""
+        rows = self._read("SELECT digests FROM inputs ORDER BY number")
+        return b"".join(bytes(digests) for (digests,) in rows)
+
+    def _read(self, query: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+        try:
+            return self.database.execute(query, values)
+        except sqlite3.DatabaseError:
+            raise StateError(f"the state in {self.folder} is damaged: {_WAY_ON}") from None
+
+
+_WAY_ON = "restore it, or begin again with --new-epoch, which is charged (see the runbook)"

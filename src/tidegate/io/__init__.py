@@ -1,0 +1,49 @@
+"""Streams in and out: CSV, JSON Lines and Parquet, files of any size, pipes.
+
+Sources give raw values and are as secret as they are; sinks see released values only. No error
+shows what a row holds, only where it is.
+
+>>> import pathlib, tempfile
+>>> folder = tempfile.TemporaryDirectory()
+>>> path = pathlib.Path(folder.name) / "released.csv"
+>>> with open_sink(path, metadata={"note": "public"}) as sink:
+...     sink.write(0, [10.5, 12.0])
+>>> print(path.read_text(), end="")
+position,value
+0,10.5
+1,12
+>>> with open_source(path) as source:
+...     for batch in source.batches():
+...         print(batch.values)
+[10.5 12. ]
+>>> read_metadata(path)
+{'note': 'public'}
+>>> folder.cleanup()
+"""
+
+from tidegate.io.batches import Batch, Source
+from tidegate.io.errors import ClosedPipeError, SinkError, SourceError
+from tidegate.io.kinds import KINDS
+from tidegate.io.metadata import read_metadata
+from tidegate.io.recovery import Recovered, recover, recover_rows, recoverable
+from tidegate.io.released import read_released
+from tidegate.io.sinks import Sink, open_sink
+from tidegate.io.sources import open_source
+
+__all__ = [
+    "KINDS",
+    "Batch",
+    "ClosedPipeError",
+    "Recovered",
+    "Sink",
+    "SinkError",
+    "Source",
+    "SourceError",
+    "open_sink",
+    "open_source",
+    "read_metadata",
+    "read_released",
+    "recover",
+    "recover_rows",
+    "recoverable",
+]

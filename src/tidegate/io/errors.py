@@ -1,0 +1,47 @@
+"""Files that cannot be read or written: which one and why, never what is in it."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from tidegate.errors import TidegateError
+
+
+class SourceError(TidegateError, OSError):
+    """An input cannot be read: missing, forbidden, truncated or damaged. `filename` says which."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+
+class SinkError(TidegateError, OSError):
+    """An output cannot be written: full disk, forbidden, or not a file that we wrote."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+
+class ClosedPipeError(SinkError):
+    """The reader of our output went away: ordinary in a shell (`| head`), so told apart."""
+
+
+def source_error(error: OSError, name: str) -> SourceError:
+    """The operating system's reason, and nothing a library may have added to it."""
+    return SourceError(error.errno, _reason(error), name)
+
+
+def sink_error(error: OSError, name: str) -> SinkError:
+    """The same for an output; a closed pipe is told apart."""
+    if error.errno == errno.EPIPE:
+        return ClosedPipeError(error.errno, "the reader of the output closed the pipe", name)
+    return SinkError(error.errno, _reason(error), name)
+
+
+def _reason(error: OSError) -> str:
+    if error.errno is None:  # raised by a library: its text may quote the data
+        return "cannot be read or written"
+    if error.errno == errno.ENOSPC:
+        return "no space left: the disk is full"
+    text = os.strerror(error.errno)
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,184 @@
+"""Bytes of a file, a pipe or standard input, as soon as they are there."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import SettingError
+from tidegate.io.errors import SourceError, source_error
+from tidegate.io.kinds import is_standard
+from tidegate.io.optional import require
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.2  # seconds between looks at a file that is followed
+_UNPACKED = 1 << 16  # a small step, so that little is lost before the spot where a file is torn
+_PIPE_ROOM = 1 << 20  # a fast writer is then read in large pieces
+
+
+class Incoming:
+    """`read` gives what is there, waits only if there is nothing, and gives b"" at the end."""
+
+    def __init__(
+        self, path: str | Path | None, compression: str | None = None, *, follow: bool = False
+    ) -> None:
+        self.name = "standard input" if is_standard(path) else os.fspath(path or "")
+        self._path = None if is_standard(path) else path
+        self._descriptor, self._stream = self._open()
+        self.followed = follow
+        self._lock = threading.RLock()  # of a followed file: closing it may come from elsewhere
+        self._closing = threading.Event()
+        self._failure: SourceError | None = None
+        self.taken = 0
+        self.size: int | None = None  # of a regular file, as it was when opened
+        if self._descriptor is not None:
+            status = os.fstat(self._descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                self.close()
+                raise SourceError(None, "is a directory", self.name)
+            if stat.S_ISREG(status.st_mode):
+                self.size = status.st_size
+            elif stat.S_ISFIFO(status.st_mode):
+                _widen(self._descriptor)
+        if follow and (compression or self.size is None or self._path is None):
+            self.close()
+            raise SettingError("follow", "needs a plain CSV or JSONL file")
+        self._codec = compression
+        self._unpacked: Any = None  # a stream of pyarrow's, which has no types
+        if compression:
+            pyarrow = require("pyarrow")
+            packed = pyarrow.PythonFile(_Packed(self), mode="r")
+            self._unpacked = pyarrow.CompressedInputStream(packed, compression)
+
+    def _open(self) -> tuple[int | None, Any]:
+        try:
+            if self._path is not None:
+                return os.open(self._path, os.O_RDONLY | getattr(os, "O_BINARY", 0)), None
+            if sys.stdin is None:
+                raise SourceError(None, "is closed", self.name)
+            try:
+                return sys.stdin.fileno(), None
+            except (OSError, AttributeError):  # a stand-in without a descriptor
+                return None, sys.stdin.buffer
+        except OSError as error:
+            if isinstance(error, SourceError):
+                raise
+            raise source_error(error, self.name) from None
+
+    @property
+    def descriptor(self) -> int | None:
+        """The open file, or None where standard input is a stand-in."""
+        return self._descriptor
+
+    def fraction(self) -> float | None:
+        """How much of a regular file has been taken."""
+        if self.size is None or self.followed:
+            return None
+        return min(1.0, self.taken / self.size) if self.size else 1.0
+
+    def read(self, count: int) -> bytes:
+        """Up to `count` bytes."""
+        if self._unpacked is None:
+            return self.read_packed(count)
+        pieces: list[bytes] = []
+        length = 0
+        while length < count and self._failure is None:
+            try:
+                piece = self._unpacked.read(_UNPACKED)
+            except SourceError:
+                raise
+            except OSError:  # the library's words are not passed on
+                self._failure = SourceError(
+                    None, f"is not whole {self._codec} data: truncated or damaged", self.name
+                )
+                break
+            if not piece:
+                break
+            pieces.append(piece)
+            length += len(piece)
+        if not pieces and self._failure:
+            raise self._failure
+        return b"".join(pieces)
+
+    def read_packed(self, count: int) -> bytes:
+        """Up to `count` bytes as they are in the file."""
+        wait = _FIRST_WAIT
+        while True:
+            try:
+                data = self._read_once(count)
+            except OSError as error:
+                raise source_error(error, self.name) from None
+            self.taken += len(data)
+            if data or not self.followed or self._closing.is_set():
+                return data
+            self._check_same_file()
+            self._closing.wait(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+    def _read_once(self, count: int) -> bytes:
+        if self._descriptor is None:
+            data: bytes = self._stream.read1(count)
+            return data
+        if not self.followed:
+            return os.read(self._descriptor, count)
+        with self._lock:
+            return b"" if self._closing.is_set() else os.read(self._descriptor, count)
+
+    def _check_same_file(self) -> None:
+        """A file that shrank or was replaced has lost rows: going on would shift positions."""
+        with self._lock:
+            if self._descriptor is None or self._path is None:  # closed meanwhile
+                return
+            ours, path = os.fstat(self._descriptor), self._path
+        if ours.st_size < self.taken:
+            raise SourceError(None, "shrank while it was followed", self.name)
+        try:
+            named = Path(path).stat()
+        except OSError:
+            raise SourceError(None, "vanished while it was followed", self.name) from None
+        if not os.path.samestat(ours, named):
+            raise SourceError(None, "was replaced while it was followed", self.name)
+
+    def close(self) -> None:
+        """Let go of it; standard input stays open."""
+        with self._lock:
+            self._closing.set()
+            if self._path is not None and self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor, self._path = None, None
+                self._stream = _Ended()
+
+
+class _Packed:
+    """What pyarrow asks of a Python file, and no more."""
+
+    closed = False
+
+    def __init__(self, incoming: Incoming) -> None:
+        self._incoming = incoming
+
+    def read(self, count: int) -> bytes:
+        return self._incoming.read_packed(count)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class _Ended:
+    """In the place of a file that was closed."""
+
+    def read1(self, count: int) -> bytes:
+        return b""
+
+
+def _widen(descriptor: int) -> None:
+    if sys.platform == "linux":
+        import fcntl  # missing on Windows
+
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_ROOM)
+        except OSError:
+            return  # a limit of this system: the pipe works, in smaller pieces

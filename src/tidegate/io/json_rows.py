@@ -1,0 +1,122 @@
+"""Rows of JSON Lines: an object a line. Two readers, one meaning, as in `csv_rows`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tidegate.errors import InputError
+from tidegate.io.columns import Wanted, choose
+from tidegate.io.csv_rows import from_arrow
+from tidegate.io.optional import require
+
+_INTEGER_DIGITS = 20  # all of 64 bits, with a sign
+
+
+class JsonRows:
+    """Columns by key. The first row shows which there are; a key that a later row lacks is missing
+    there.
+    """
+
+    def __init__(self, wanted: Sequence[Wanted]) -> None:
+        self._wanted = wanted
+        self._keys: list[str] = []
+        self._integer_users = False
+
+    def begin(self, line: bytes) -> bool:
+        """Settle the columns by the first line, which is a row and no header."""
+        row = _object(line, 0)
+        names = list(row)
+        self._keys = [names[index] for index in choose(self._wanted, names, by_index=False)]
+        self._integer_users = any(
+            type(row[key]) is int
+            for key, column in zip(self._keys, self._wanted, strict=True)
+            if not column.numeric
+        )
+        return False
+
+    def one(self, line: bytes, position: int) -> list[Any]:
+        """The wanted members of one row; of a blank one, as missing."""
+        row = _object(line, position) if line.strip() else {}
+        return [
+            _number(row.get(key), key, position)
+            if column.numeric
+            else _user(row.get(key), key, position)
+            for column, key in zip(self._wanted, self._keys, strict=True)
+        ]
+
+    def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:
+        """The wanted columns of a block of `count` lines, or None to have them read one by one."""
+        arrow, arrow_json = require("pyarrow"), require("pyarrow.json")
+        if b"\r" in text:
+            text = text.replace(b"\r\n", b"\n")
+        # pyarrow reads values, not lines. A value cannot go on over "}\n{", so with these it does.
+        if text.count(b"}\n") != count or text.count(b"\n{") != count - 1:
+            return None
+        if len(set(self._keys)) != len(self._keys):
+            return None
+        user_type = arrow.int64() if self._integer_users else arrow.string()
+        schema = arrow.schema(
+            [
+                (key, arrow.float64() if column.numeric else user_type)
+                for key, column in zip(self._keys, self._wanted, strict=True)
+            ]
+        )
+        try:
+            table = arrow_json.read_json(
+                arrow.BufferReader(text),
+                read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+                parse_options=arrow_json.ParseOptions(
+                    explicit_schema=schema, unexpected_field_behavior="ignore"
+                ),
+            )
+            if table.num_rows != count:
+                return None
+            return from_arrow([table.column(key) for key in self._keys], self._wanted)
+        except (arrow.ArrowException, UnicodeDecodeError):  # they quote the row; `one` will not
+            return None
+
+
+def _object(line: bytes, position: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line.decode("utf-8", "surrogateescape"), parse_int=_integer)
+    except (ValueError, RecursionError):
+        raise InputError(f"row {position} is not whole JSON") from None
+    if not isinstance(row, dict):
+        raise InputError(f"row {position} is not a JSON object")
+    return row
+
+
+def _integer(text: str) -> int | float:
+    # No number is too large to be read, and −0 keeps its sign, as it does in a block.
+    return int(text) if len(text) <= _INTEGER_DIGITS and text != "-0" else float(text)
+
+
+def _number(value: object, key: str, position: int) -> float:
+    if value is None:
+        return math.nan
+    if isinstance(value, int | float):  # true and false count as 1 and 0, as in Parquet
+        return float(value)
+    raise InputError(f"value at row {position}, column {key!r} is not a number")
+
+
+def _user(value: object, key: str, position: int) -> str | int | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and _is_text(value):
+        return value
+    if type(value) is int and -(1 << 63) <= value < 1 << 63:
+        return value
+    raise InputError(f"user at row {position}, column {key!r} is neither text nor an integer")
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:  # half a surrogate pair, or bytes that were not UTF-8
+        return False
+    return True

@@ -1,0 +1,152 @@
+"""Parquet as a sink: complete row groups of one length, under its name when complete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from tidegate.io.errors import SinkError
+from tidegate.io.metadata import KEY, encode
+from tidegate.io.optional import require
+from tidegate.io.outgoing import Bytes, Outgoing
+from tidegate.io.text_sink import Sequence
+from tidegate.lattice import FloatArray
+
+GROUP_ROWS = 1 << 20
+"""Rows of a row group, whatever the lengths of the writes."""
+
+
+class ParquetSink:
+    """Columns `position` (int64) and `value` (float64); public facts under the key `tidegate`."""
+
+    def __init__(self, path: str | Path | None, metadata: Mapping[str, object] | None) -> None:
+        self._arrow = require("pyarrow")
+        self._sequence = Sequence(None)
+        self._facts = None if metadata is None else encode(metadata)
+        self._waiting: FloatArray = np.empty(GROUP_ROWS)
+        self._filled = 0
+        self._start: int | None = None  # position of the first row that waits
+        self._outgoing = Outgoing(path, whole=True)
+        self._file = self._arrow.PythonFile(_Target(self._outgoing), mode="w")
+        try:
+            self._writer = self._open_writer()
+        except BaseException:
+            self.abort()
+            raise
+
+    def _open_writer(self) -> Any:
+        position = self._arrow.field("position", self._arrow.int64(), nullable=False)
+        value = self._arrow.field("value", self._arrow.float64(), nullable=False)
+        return require("pyarrow.parquet").ParquetWriter(
+            self._file,
+            self._arrow.schema([position, value]),
+            # Measured: positions shrink to nothing as differences; a dictionary of noisy values
+            # costs half the speed and saves nothing; snappy is cheap and read everywhere.
+            compression="snappy",
+            use_dictionary=False,
+            column_encoding={"position": "DELTA_BINARY_PACKED", "value": "PLAIN"},
+            write_statistics=["position"],
+        )
+
+    def write(self, first_position: int, values: FloatArray) -> None:
+        """Rows from `first_position` on, which follow those of the call before."""
+        array = self._sequence.check(first_position, values)
+        if self._start is None:
+            self._start = first_position
+        at = 0
+        while at < array.size:
+            take = min(array.size - at, GROUP_ROWS - self._filled)
+            if take == GROUP_ROWS:  # a whole group: no copy
+                self._write_group(array[at : at + take])
+            else:
+                self._waiting[self._filled : self._filled + take] = array[at : at + take]
+                self._filled += take
+                if self._filled == GROUP_ROWS:
+                    self._write_group(self._waiting)
+            at += take
+
+    def _write_group(self, values: FloatArray) -> None:
+        start = self._start or 0
+        positions = np.arange(start, start + values.size, dtype=np.int64)
+        arrays = [self._arrow.array(positions), self._arrow.array(values)]
+        self._guarded(
+            self._writer.write_batch,
+            self._arrow.record_batch(arrays, schema=self._writer.schema),
+            row_group_size=GROUP_ROWS,
+        )
+        self._start = start + values.size
+        self._filled = 0
+
+    def _guarded(self, call: Any, *arguments: Any, **options: Any) -> None:
+        try:
+            call(*arguments, **options)
+        except SinkError:
+            self.abort()
+            raise
+        except (self._arrow.ArrowException, OSError):  # in words of its own
+            self.abort()
+            raise SinkError(None, "cannot be written", self._outgoing.name) from None
+
+    def flush(self, *, sync: bool = False) -> None:
+        """Nothing: a Parquet file is complete or it is not there."""
+
+    def set_metadata(self, metadata: Mapping[str, object]) -> None:
+        """Other public facts about this file, in place of the former."""
+        self._facts = encode(metadata)
+
+    def close(self) -> None:
+        """Complete the file, durably, and give it its name."""
+        if self._outgoing.closed:
+            return
+        try:
+            if self._filled:
+                self._write_group(self._waiting[: self._filled])
+            if self._facts is not None:
+                self._guarded(self._writer.add_key_value_metadata, {KEY: self._facts})
+            self._guarded(self._writer.close)
+            self._outgoing.close()
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Give up and leave nothing behind."""
+        self._outgoing.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort()
+
+
+class _Target:
+    """What pyarrow asks of a Python file to write to, and no more."""
+
+    closed = False
+
+    def __init__(self, outgoing: Outgoing) -> None:
+        self._outgoing = outgoing
+
+    def write(self, data: Bytes) -> int:
+        if self._outgoing.closed:  # a writer that was given up still wants to write its end
+            return len(data)
+        self._outgoing.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,164 @@
+"""Parquet as a source: one or two columns of it, a page at a time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import SettingError
+from tidegate.io.batches import Batch
+from tidegate.io.columns import Wanted, choose
+from tidegate.io.csv_rows import users_from_arrow
+from tidegate.io.errors import SourceError, source_error
+from tidegate.io.incoming import Incoming
+from tidegate.io.optional import require
+
+# Rows a batch: what stays in the cache is faster to decode than the longest batch allowed.
+_ROWS = 1 << 17
+# Read pages through this much memory; without it pyarrow loads the column of a whole row group.
+_BUFFER = 1 << 20
+
+
+class ParquetSource:
+    """Values, and users if wanted. Numbers of any type, decimals and booleans; nulls are NaN."""
+
+    def __init__(self, incoming: Incoming, wanted: list[Wanted]) -> None:
+        self._incoming = incoming
+        self._wanted = wanted
+        self._taken = 0
+        try:
+            self._file = self._open()
+            self._names = self._choose()
+        except BaseException:
+            self.close()
+            raise
+        self.rows: int | None = int(self._file.metadata.num_rows)
+
+    def _open(self) -> Any:
+        arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
+        if self._incoming.size is None or self._incoming.descriptor is None:
+            raise SourceError(
+                None, "Parquet cannot be read from a pipe: give a file", self._incoming.name
+            )
+        try:
+            file = io.FileIO(self._incoming.descriptor, closefd=False)
+            return parquet.ParquetFile(
+                arrow.PythonFile(file, mode="r"), buffer_size=_BUFFER, pre_buffer=False
+            )
+        except (arrow.ArrowException, OSError, ValueError):  # they may quote the file
+            raise SourceError(
+                None, "is not a whole Parquet file: truncated or damaged", self._incoming.name
+            ) from None
+
+    def _choose(self) -> list[str]:
+        schema = self._file.schema_arrow
+        names = list(schema.names)
+        chosen = choose(self._wanted, names, by_index=False)
+        for index, column in zip(chosen, self._wanted, strict=True):
+            kind = schema.field(index).type
+            if not (_is_number(kind) if column.numeric else _is_user(kind)):
+                needed = "numbers" if column.numeric else "text or integers"
+                raise SettingError(
+                    column.setting, f"{names[index]!r} has {_shape(kind)}, not {needed}"
+                )
+        return [names[index] for index in chosen]
+
+    def batches(self) -> Iterator[Batch]:
+        """The stream, once."""
+        for values, *users in self.arrays():
+            yield Batch(values, users[0] if users else None)
+
+    def arrays(self) -> Iterator[list[NDArray[Any]]]:
+        """The wanted columns, a piece at a time."""
+        arrow = require("pyarrow")
+        # One thread: decoding two columns is far faster than what follows, and cores are shared.
+        columns = list(dict.fromkeys(self._names))
+        pieces = self._file.iter_batches(_ROWS, columns=columns, use_threads=False)
+        while True:
+            try:
+                piece = next(pieces, None)
+                if piece is None:
+                    return
+                arrays = [
+                    _numbers(piece.column(name), arrow)
+                    if column.numeric
+                    else users_from_arrow(piece.column(name))
+                    for name, column in zip(self._names, self._wanted, strict=True)
+                ]
+            except (arrow.ArrowException, OSError, ValueError) as error:
+                raise self._damaged(error) from None
+            self._taken += piece.num_rows
+            yield arrays
+
+    def _damaged(self, error: Exception) -> SourceError:
+        if isinstance(error, OSError) and error.errno is not None:
+            return source_error(error, self._incoming.name)
+        problem = f"truncated or damaged (after {self._taken} rows)"
+        return SourceError(None, problem, self._incoming.name)
+
+    def fraction(self) -> float | None:
+        """The share of rows read."""
+        return self._taken / self.rows if self.rows else 1.0
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._incoming.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _numbers(column: Any, arrow: Any) -> NDArray[Any]:
+    """int64 where every value is one, float64 otherwise."""
+    if arrow.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    whole = arrow.types.is_integer(kind) and kind != arrow.uint64()
+    if arrow.types.is_boolean(kind):
+        column, whole = column.cast(arrow.int8()), True
+    target = arrow.int64() if whole and not column.null_count else arrow.float64()
+    # Unsafe: an integer that no float equals becomes the nearest one.
+    numbers: NDArray[Any] = column.cast(target, safe=False).to_numpy(zero_copy_only=False)
+    return np.asarray(numbers)
+
+
+def _is_number(kind: Any) -> bool:
+    types = require("pyarrow").types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_decimal(kind)
+        or types.is_boolean(kind)
+    )
+
+
+def _is_user(kind: Any) -> bool:
+    types = require("pyarrow").types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        types.is_integer(kind)
+        or types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+    )
+
+
+def _shape(kind: Any) -> str:
+    """The type in a word or two; the names inside a nested one are not wanted here."""
+    return "nested values" if require("pyarrow").types.is_nested(kind) else f"the type {kind}"

@@ -1,0 +1,136 @@
+"""After a crash: how many rows of an output are whole, and mending its end.
+
+Only the head and the tail are read, so it takes as long for any size of file. Nothing is changed
+unless both look like ours.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from tidegate.errors import SettingError
+from tidegate.io.errors import SinkError, sink_error
+from tidegate.io.kinds import is_standard, kind_of
+from tidegate.io.row_text import CSV_HEADER
+
+_WINDOW = 1 << 16  # bytes looked at on either end
+_ROW = {
+    "csv": re.compile(rb"(\d{1,18}),-?[0-9a-z.+-]{1,32}"),
+    "jsonl": re.compile(rb'\{"position":(\d{1,18}),"value":-?[0-9a-z.+-]{1,32}\}'),
+}
+_ROW_STARTS = {"csv": b"0123456789", "jsonl": b"{"}
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """Whole rows, and the position of the first of them."""
+
+    rows: int
+    first: int = 0
+
+
+def recoverable(
+    path: str | Path | None,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> bool:
+    """Whether such a file can be continued after a crash; others must be written anew."""
+    return not is_standard(path) and kind_of(path, format).recoverable
+
+
+def recover_rows(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> int:
+    """The number of whole rows, after cutting off a row that was torn. 0 if there is no file."""
+    return recover(path, format).rows
+
+
+def recover(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> Recovered:
+    """The same, with the position of the first row.
+
+    Raises:
+        SinkError: if this is not a file that `open_sink` wrote; it is left as it was.
+    """
+    if not recoverable(path, format):
+        raise SettingError("format", "only plain CSV and JSONL files can be continued")
+    kind = kind_of(path, format)
+    name = os.fspath(path)
+    try:
+        with Path(path).open("r+b") as file:
+            return _mend(file, kind.format, name)
+    except FileNotFoundError:
+        return Recovered(0)
+    except OSError as error:
+        raise (error if isinstance(error, SinkError) else sink_error(error, name)) from None
+
+
+def _mend(file: BinaryIO, format_name: str, name: str) -> Recovered:
+    header = CSV_HEADER if format_name == "csv" else b""
+    row = _ROW[format_name]
+    size = file.seek(0, os.SEEK_END)
+    head = _read(file, 0, _WINDOW)
+    written = head.rstrip(b"\0")  # after a power cut, blocks that never came are zeros
+    if not written.startswith(header) and not header.startswith(written):
+        raise SinkError(None, "was not written by Tidegate: it has another header", name)
+    end = _end_of_last_line(file, size)
+    first: list[int] = []
+    last: list[int] = []
+    if end > len(header):
+        first = _positions(head[len(header) : end], row, name)
+        start = max(len(header), end - _WINDOW)
+        tail = _read(file, start, end - start)
+        if start > len(header):  # its first line may be cut
+            tail = tail[tail.index(b"\n") + 1 :]
+        last = _positions(tail, row, name)
+    if end < size:
+        expected = header[:1] if end < len(header) else _ROW_STARTS[format_name]
+        if _read(file, end, 1) not in {b"\0", *(bytes([byte]) for byte in expected)}:
+            raise _damaged(name)
+        file.truncate(end)
+        file.flush()
+        os.fsync(file.fileno())
+    if not first:
+        return Recovered(0)
+    rows = last[-1] - first[0] + 1
+    if rows < max(len(first), len(last)):
+        raise _damaged(name)
+    return Recovered(rows, first[0])
+
+
+def _positions(text: bytes, row: re.Pattern[bytes], name: str) -> list[int]:
+    """Of the whole lines in `text`, which must count up."""
+    positions: list[int] = []
+    for line in text[: text.rfind(b"\n") + 1].split(b"\n")[:-1]:
+        match = row.fullmatch(line)
+        if match is None or (positions and int(match[1]) != positions[-1] + 1):
+            raise _damaged(name)
+        positions.append(int(match[1]))
+    return positions
+
+
+def _damaged(name: str) -> SinkError:
+    return SinkError(None, "is damaged, or was not written by Tidegate: rows do not count up", name)
+
+
+def _end_of_last_line(file: BinaryIO, size: int) -> int:
+    """Behind the last newline. After a power cut much may follow it: blocks of zeros."""
+    end = size
+    while end:
+        start = max(0, end - _WINDOW)
+        newline = _read(file, start, end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
+
+
+def _read(file: BinaryIO, start: int, count: int) -> bytes:
+    file.seek(start)
+    return file.read(count)

@@ -1,0 +1,80 @@
+"""Opening an output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from tidegate.errors import SettingError
+from tidegate.io.errors import SinkError
+from tidegate.io.kinds import is_standard, kind_of
+from tidegate.io.parquet_sink import ParquetSink
+from tidegate.io.recovery import recover
+from tidegate.io.text_sink import TextSink
+from tidegate.lattice import FloatArray
+
+
+class Sink(Protocol):
+    """An open output. A context manager: leaving it completes it, an error gives it up."""
+
+    def write(self, first_position: int, values: FloatArray) -> None:
+        """Rows from `first_position` on, which follow those of the call before."""
+
+    def flush(self, *, sync: bool = False) -> None:
+        """Hand over what can be; `sync` has it on the disk."""
+
+    def set_metadata(self, metadata: Mapping[str, object]) -> None:
+        """Other public facts about this file, in place of the former."""
+
+    def close(self) -> None:
+        """Complete the file, durably."""
+
+    def abort(self) -> None:
+        """Give up."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+def open_sink(
+    path: str | Path | None,
+    *,
+    format: str | None = None,  # noqa: A002  # as in open_source
+    metadata: Mapping[str, object] | None = None,
+    append_at: int | None = None,
+) -> Sink:
+    """A file of released values, or standard output (None or "-"): rows of position and value.
+
+    Its bytes depend on the rows alone, not on how they were split into writes. Plain CSV and JSONL
+    grow in place; a compressed or Parquet file appears under its name when it is complete.
+
+    Args:
+        path: the file; its extension tells the kind.
+        format: one of `KINDS`, where the extension does not.
+        metadata: public facts to store with the file: inside Parquet, in `<name>.meta.json` beside
+            the others; on standard output, only inside Parquet.
+        append_at: go on after this many rows of a file that `recover_rows` has mended.
+
+    Raises:
+        SinkError: if it cannot be written; `ClosedPipeError` if the reader went away.
+    """
+    kind = kind_of(path, format)
+    if append_at is None:
+        if kind.format == "parquet":
+            return ParquetSink(path, metadata)
+        return TextSink(path, kind, metadata)
+    if path is None or is_standard(path) or not kind.recoverable:
+        raise SettingError("append_at", "needs a plain CSV or JSONL file")
+    found = recover(path, format)
+    if found.rows != append_at:
+        raise SinkError(None, f"has {found.rows} rows, not {append_at}", str(path))
+    following = found.first + found.rows if found.rows else None
+    return TextSink(path, kind, metadata, following=following, append=True)

@@ -1,0 +1,61 @@
+"""Opening an input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidegate.errors import SettingError
+from tidegate.io.batches import Source
+from tidegate.io.columns import Wanted
+from tidegate.io.csv_rows import CsvRows
+from tidegate.io.incoming import Incoming
+from tidegate.io.json_rows import JsonRows
+from tidegate.io.kinds import Kind, kind_of
+from tidegate.io.parquet_source import ParquetSource
+from tidegate.io.text_source import TextSource
+
+
+def open_source(
+    path: str | Path | None,
+    *,
+    format: str | None = None,  # noqa: A002  # the name of the setting on the command line too
+    column: str | None = None,
+    user_column: str | None = None,
+    follow: bool = False,
+) -> Source:
+    """A stream of numbers, from a file of any size, a pipe or standard input (None or "-").
+
+    Memory stays bounded, and rows that arrive through a pipe are given at once. What a row without
+    a number means: an empty field, `nan` or `null` is a missing value (NaN), and so is a blank line
+    unless no row follows it; anything else is an error after the rows before it.
+
+    Args:
+        path: the file; its extension tells the kind.
+        format: one of `KINDS`, where the extension does not.
+        column: a name in the CSV's header or an index from 0, a key of JSON Lines, a Parquet
+            column. None: the only one, or the one called "value".
+        user_column: who a row belongs to, for privacy per user.
+        follow: keep reading a growing CSV or JSONL file, until `close`.
+
+    Raises:
+        SourceError: if it cannot be read.
+        SettingError: if there is no such column; of a pipe, when the first row has come.
+        InputError: while reading, at a row whose value is not a number. It names the row, counted
+            from 0, and the column, never the content.
+    """
+    wanted = [Wanted(column)]
+    if user_column is not None:
+        wanted.append(Wanted(user_column, "user_column", numeric=False))
+    return open_columns(path, kind_of(path, format), wanted, follow=follow)
+
+
+def open_columns(
+    path: str | Path | None, kind: Kind, wanted: list[Wanted], *, follow: bool = False
+) -> TextSource | ParquetSource:
+    """Any columns of any kind of file."""
+    if kind.format == "parquet":
+        if follow:
+            raise SettingError("follow", "needs a plain CSV or JSONL file")
+        return ParquetSource(Incoming(path), wanted)
+    rows = CsvRows(wanted) if kind.format == "csv" else JsonRows(wanted)
+    return TextSource(Incoming(path, kind.compression, follow=follow), rows, wanted)

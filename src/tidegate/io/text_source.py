@@ -1,0 +1,157 @@
+"""CSV and JSON Lines as a source: from a file, a pipe, or a file that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import InputError
+from tidegate.io.batches import BATCH_ROWS, Batch, objects
+from tidegate.io.columns import Wanted
+from tidegate.io.errors import SourceError
+from tidegate.io.incoming import Incoming
+from tidegate.io.lines import LONGEST_LINE, Lines, LineTooLongError, read_lines
+
+# Below this a block is read row by row: pyarrow takes longer to get going.
+_SMALL = 2048
+
+
+class Rows(Protocol):
+    """What is particular to a format. `many` may decline; `one` decides."""
+
+    def begin(self, line: bytes) -> bool:
+        """Settle the columns by the first line; whether that is a header."""
+
+    def one(self, line: bytes, position: int) -> list[Any]:
+        """The wanted fields of a row."""
+
+    def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:
+        """The wanted columns of a block."""
+
+
+class TextSource:
+    """Values, and users if wanted, of lines."""
+
+    rows: int | None = None
+
+    def __init__(self, incoming: Incoming, layout: Rows, wanted: list[Wanted]) -> None:
+        self._incoming = incoming
+        self._layout = layout
+        self._wanted = wanted
+        self._lines = read_lines(incoming)
+        self._first: list[Lines] = []
+        self._begun = False
+        self._position = 0
+        if incoming.size and not incoming.followed:  # a wrong column is known before work begins
+            try:
+                self._first = list(self._begin())
+            except BaseException:
+                self.close()
+                raise
+
+    def batches(self) -> Iterator[Batch]:
+        """The stream, once. What precedes a bad row is given before the error."""
+        for values, *users in self.arrays():
+            yield Batch(values, users[0] if users else None)
+
+    def arrays(self) -> Iterator[list[NDArray[Any]]]:
+        """The wanted columns, a piece at a time."""
+        try:
+            for lines in self._first or self._begin():
+                yield from self._read(lines)
+            for lines in self._lines:
+                yield from self._read(lines)
+        except LineTooLongError:
+            raise InputError(
+                f"row {self._position} is longer than {LONGEST_LINE >> 20} MiB"
+            ) from None
+        except SourceError as error:
+            after = f"{error.strerror} (after {self._position} rows)"
+            raise SourceError(error.errno, after, error.filename) from None
+
+    def _begin(self) -> Iterator[Lines]:
+        """The first lines, without the header."""
+        if self._begun:
+            return
+        self._begun = True
+        for lines in self._lines:
+            end = lines.text.index(b"\n") + 1
+            # Blank lines before the first are rows unless it is a header.
+            blank = lines.blank
+            start = 0
+            while not lines.text[start:end].strip():
+                start, end = end, lines.text.index(b"\n", end) + 1
+                blank += 1
+            header = self._layout.begin(lines.text[start:end])
+            if header:
+                start, blank = end, 0
+            text = lines.text[start:]
+            count = text.count(b"\n")
+            if text or blank:
+                yield Lines(text, count, blank, lines.torn)
+            return
+
+    def _read(self, lines: Lines) -> Iterator[list[NDArray[Any]]]:
+        for start in range(0, lines.blank, BATCH_ROWS):
+            yield self._missing(min(BATCH_ROWS, lines.blank - start))
+        if not lines.count:
+            return
+        if len(lines.text) > _SMALL:
+            arrays = self._layout.many(lines.text, lines.count)
+            if arrays is not None:
+                self._position += lines.count
+                yield arrays
+                return
+        yield from self._read_one_by_one(lines)
+
+    def _read_one_by_one(self, lines: Lines) -> Iterator[list[NDArray[Any]]]:
+        rows: list[list[Any]] = []
+        problem: InputError | None = None
+        for line in lines.text.split(b"\n")[:-1]:
+            try:
+                rows.append(self._layout.one(line, self._position + len(rows)))
+            except InputError as error:
+                last = len(rows) == lines.count - 1
+                problem = (
+                    InputError(f"{error} (unfinished last line)") if lines.torn and last else error
+                )
+                break
+        if rows:
+            self._position += len(rows)
+            columns = zip(*rows, strict=True)
+            yield [
+                np.array(items, dtype=np.float64) if column.numeric else objects(list(items))
+                for items, column in zip(columns, self._wanted, strict=True)
+            ]
+        if problem is not None:
+            raise problem from None
+
+    def _missing(self, count: int) -> list[NDArray[Any]]:
+        self._position += count
+        return [
+            np.full(count, np.nan) if column.numeric else np.full(count, None, dtype=object)
+            for column in self._wanted
+        ]
+
+    def fraction(self) -> float | None:
+        """How much of the file has been read."""
+        return self._incoming.fraction()
+
+    def close(self) -> None:
+        """Let go of the file; a followed one ends."""
+        self._incoming.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

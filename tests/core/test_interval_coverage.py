@@ -1,0 +1,164 @@
+"""Do the intervals hold the truth as often as they say? Simulated over streams, ranges, trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+
+THETA, HORIZON, COUNT = 20, 1024, 2600
+SEEDS, RANGES = 250, 12  # per stream: ranges of one release are not independent
+
+STREAMS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "skewed": lambda r: r.geometric(0.15, size=COUNT),
+    "drift": lambda r: r.poisson(8 + 6 * np.sin(np.arange(COUNT) / 150) + np.arange(COUNT) / 600),
+    "shift": lambda r: r.poisson(np.where(np.arange(COUNT) < 1300, 3, 14)),
+    "zeros": lambda r: np.where(np.arange(COUNT) // 400 % 2, 0, r.geometric(0.2, size=COUNT)),
+}
+
+TREES: dict[str, tuple[Any, Any]] = {
+    "H16c": (tg.perturb.Hierarchy(epsilon=0.5, horizon=HORIZON, skipped=0), tg.smooth.Recent()),
+    "flat": (tg.perturb.Flat(epsilon=0.5, horizon=HORIZON), tg.smooth.Recent()),
+    "H2": (
+        tg.perturb.Hierarchy(
+            epsilon=0.5, horizon=HORIZON, fanout=2, skipped=0, levels=10, consistent=False
+        ),
+        tg.smooth.Unsmoothed(),
+    ),
+    "tops": (tg.perturb.Hierarchy(epsilon=0.5, horizon=HORIZON, skipped=1), tg.smooth.Recent()),
+    "tops low ε": (
+        tg.perturb.Hierarchy(epsilon=0.05, horizon=HORIZON, fanout=8, skipped=1),
+        tg.smooth.Recent(),
+    ),
+    "tops high ε": (
+        tg.perturb.Hierarchy(epsilon=5, horizon=HORIZON, skipped=1),
+        tg.smooth.Recent(),
+    ),
+    "mean": (tg.perturb.Hierarchy(epsilon=0.5, horizon=HORIZON, skipped=1), tg.smooth.Mean()),
+    "unsmoothed": (
+        tg.perturb.Hierarchy(epsilon=0.5, horizon=HORIZON, skipped=1),
+        tg.smooth.Unsmoothed(),
+    ),
+}
+
+
+def ranges(random: np.random.Generator, block: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Starts and ends of each kind."""
+    size = RANGES
+    length = random.integers(200, 900, size=size)
+    start = random.integers(0, HORIZON - length)
+    first = random.integers(1, COUNT // block - 1, size=size) * block
+    found = {"within a horizon": (start, start + length)}
+    found["one block"] = (first, first + block)
+    whole = random.integers(1, 8, size=size) * block
+    found["few blocks"] = (first, np.minimum(first + whole, COUNT // block * block))
+    start = random.integers(100, HORIZON, size=size)
+    found["across horizons"] = (start, random.integers(HORIZON + 1, COUNT, size=size))
+    if block > 1:
+        offsets = np.sort(random.integers(0, block, size=(2, size)), axis=0)
+        offsets[1] += offsets[0] == offsets[1]
+        found["inside a block"] = (first + offsets[0], first + offsets[1])
+        short = random.integers(block // 2, 3 * block, size=size)
+        start = random.integers(block, COUNT - 3 * block, size=size)
+        found["cutting blocks"] = (start, start + short)
+    return found
+
+
+def coverage(tree: str, stream: str) -> dict[tuple[float, str], float]:
+    """The share of intervals that hold the true truncated sum, per confidence and kind of range."""
+    perturber, smoother = TREES[tree]
+    pipeline = tg.Pipeline(
+        threshold=tg.threshold.Fixed(THETA), perturber=perturber, smoother=smoother
+    )
+    hits: dict[tuple[float, str], list[float]] = {}
+    for seed in range(SEEDS):
+        random = np.random.default_rng([seed, *stream.encode()])
+        values = STREAMS[stream](random)
+        release = pipeline.start(tg.seeded(seed + 1000 * len(stream)))
+        release.push(values)
+        running = np.concatenate(([0], np.cumsum(np.minimum(values, THETA))))
+        asked = ranges(random, perturber.block)
+        starts = np.concatenate([start for start, _ in asked.values()])
+        ends = np.concatenate([end for _, end in asked.values()])
+        truth = running[ends] - running[starts]
+        for confidence in LIMITS:
+            found = release.queries(starts, ends, confidence)
+            held = (found.low <= truth) & (truth <= found.high)
+            for kind, part in zip(asked, held.reshape(len(asked), -1), strict=True):
+                hits.setdefault((confidence, kind), []).append(float(np.mean(part)))
+    return {cell: float(np.mean(shares)) for cell, shares in hits.items()}
+
+
+# The shares that must be reached, over all streams. Where a range cuts blocks, the in-block part is
+# an estimate on the safe side: no upper limit. (It is safe in the tails, where intervals are used;
+# at 80 %, misses that are mostly bias, not normal, may be held a little less often.)
+LIMITS = {0.8: (0.77, 0.85), 0.95: (0.935, 0.985), 0.99: (0.98, 0.998)}
+LOW_AT_80_WHERE_BLOCKS_ARE_CUT = 0.74
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_intervals_hold_the_truth_as_often_as_they_say(tree: str) -> None:
+    block = TREES[tree][0].block
+    streams = {stream: coverage(tree, stream) for stream in STREAMS}
+    for confidence, kind in streams["skewed"]:
+        low, high = LIMITS[confidence]
+        cuts = block > 1 and kind not in ("one block", "few blocks")
+        if cuts and confidence == 0.8:
+            low = LOW_AT_80_WHERE_BLOCKS_ARE_CUT
+        shares = {stream: found[confidence, kind] for stream, found in streams.items()}
+        together = np.mean(list(shares.values()))
+        assert together >= low, f"{kind} at {confidence:.0%}: {shares}"
+        assert cuts or together <= high, f"{kind} at {confidence:.0%}: {shares}"
+        # Each stream alone: a quarter of the ranges, so a wider margin.
+        assert min(shares.values()) >= low - 0.015, f"{kind} at {confidence:.0%}: {shares}"
+
+
+def test_intervals_hold_at_the_edges_of_the_record() -> None:
+    """Blocks at the oldest end of a short history, the first blocks ever, and the open block."""
+    perturber, smoother = TREES["tops"]
+    pipeline = tg.Pipeline(
+        threshold=tg.threshold.Fixed(THETA), perturber=perturber, smoother=smoother, history=800
+    )
+    hits: dict[str, list[np.ndarray]] = {"oldest": [], "open": [], "first": []}
+    for seed in range(300):
+        random = np.random.default_rng([seed, 78])
+        values = STREAMS["skewed"](random)[:1605]
+        running = np.concatenate(([0], np.cumsum(np.minimum(values, THETA))))
+        release = pipeline.start(tg.seeded(seed))
+        release.push(values[:100])
+        cases = {"first": (np.arange(1, 40), np.arange(6, 45))}
+        for kind, (starts, ends) in cases.items():
+            found = release.queries(starts, ends)
+            truth = running[ends] - running[starts]
+            hits[kind].append((found.low <= truth) & (truth <= found.high))
+        release.push(values[100:])
+        oldest = release.record.start
+        near = oldest + np.arange(1, 30)
+        cases = {
+            "oldest": (near, near + 6),
+            "open": (np.full(8, 1500), np.arange(1598, 1606)),
+        }
+        for kind, (starts, ends) in cases.items():
+            found = release.queries(starts, ends)
+            truth = running[ends] - running[starts]
+            hits[kind].append((found.low <= truth) & (truth <= found.high))
+    shares = {kind: float(np.mean(parts)) for kind, parts in hits.items()}
+    assert min(shares.values()) >= 0.935, shares
+
+
+def test_a_wrong_noise_law_would_be_seen() -> None:
+    """The same simulation with error bars of 70 %: far below what it must reach."""
+    perturber, _ = TREES["H16c"]
+    pipeline = tg.Pipeline(threshold=tg.threshold.Fixed(THETA), perturber=perturber)
+    hits = []
+    for seed in range(60):
+        release = pipeline.start(tg.seeded(seed))
+        release.push(np.zeros(HORIZON))
+        starts, ends = np.arange(0, 500, 10), np.arange(500, 1000, 10)
+        found = release.queries(starts, ends)
+        hits.append(np.abs(found.estimate) <= 0.7 * (found.high - found.low) / 2)
+    assert np.mean(hits) < 0.9

@@ -1,0 +1,154 @@
+"""What the plan predicts is what happens, and its list of trees is in order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tidegate.plan import best_hierarchy, expect
+
+THETA = 50
+TREES: dict[str, Any] = {
+    "H16c": tg.perturb.Hierarchy(epsilon=1, horizon=500, skipped=0),
+    "blocks": tg.perturb.Hierarchy(epsilon=1, horizon=500, fanout=4, skipped=1),
+    "H2": tg.perturb.Hierarchy(
+        epsilon=1, horizon=500, fanout=2, skipped=0, levels=9, consistent=False
+    ),
+    "flat": tg.perturb.Flat(epsilon=1, horizon=500),
+}
+
+
+def pipeline(name: str, **more: Any) -> tg.Pipeline:
+    return tg.Pipeline(threshold=tg.threshold.Fixed(THETA), perturber=TREES[name], **more)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_the_noise_error_is_what_releases_show(name: str) -> None:
+    """Root mean square over 400 releases and every aligned start: within a few per cent."""
+    block = TREES[name].block
+    lengths = [block, 20 * block, 300]
+    predicted = expect(pipeline(name), lengths)
+    errors: dict[int, list[float]] = {length: [] for length in lengths}
+    for seed in range(400):
+        release = pipeline(name).start(tg.seeded(seed))
+        release.push(np.zeros(500, dtype=np.int64))
+        for length in lengths:
+            starts = np.arange(0, 500 - length + 1, block)
+            ends = (starts + length) // block * block
+            found = release.queries(starts, ends)
+            errors[length].append(float(np.mean(found.estimate**2)))
+    for item in predicted:
+        empirical = math.sqrt(np.mean(errors[item.length]))
+        assert item.threshold == THETA
+        assert item.noise_error == pytest.approx(empirical, rel=0.06)
+        assert item.standard_error == math.hypot(item.noise_error, item.prediction_error)
+
+
+def test_the_prediction_error_by_hand() -> None:
+    """Blocks of 4, roughness 1/2, θ = 50: each cut is off by 25 per value.
+
+    A range of 4 values starting at offset o cuts o values at its start and o at its end (none for
+    o = 0): 25²·(0 + 2·1 + 2·4 + 2·9)/4 = 25²·7, when starts are spread evenly.
+    """
+    (item,) = expect(pipeline("blocks"), [4], roughness="1/2")
+    assert item.prediction_error == pytest.approx(25 * math.sqrt(7), rel=0.01)
+    (calm,) = expect(pipeline("blocks"), [4], roughness="1/4")
+    assert calm.prediction_error == pytest.approx(item.prediction_error / 2)
+    (exact,) = expect(pipeline("H16c"), [4])
+    assert exact.prediction_error == 0
+
+
+def test_predictions_follow_the_unit_and_the_threshold() -> None:
+    common = {"epsilon": 1, "bound": 100, "horizon": 500, "holdout": 10, "skipped": 0}
+    (whole,) = expect(tg.tops(**common), [100])
+    (half,) = expect(tg.tops(**common), [100], threshold=50)
+    (fine,) = expect(tg.tops(**common, resolution="1/10"), [100])
+    assert whole.threshold == 100
+    assert half.threshold == 50
+    assert half.noise_error == pytest.approx(whole.noise_error / 2, rel=0.001)
+    assert fine.noise_error == pytest.approx(whole.noise_error, rel=0.001)
+
+
+def test_ranges_beyond_the_horizon_are_sums_over_several() -> None:
+    (one, ten) = expect(pipeline("H16c"), [500, 5000])
+    assert ten.noise_error == pytest.approx(one.noise_error * math.sqrt(10), rel=0.15)
+
+
+def test_the_best_tree_comes_first() -> None:
+    choices = best_hierarchy(epsilon=0.1, horizon=5000, fanouts=[2, 4, 16])
+    errors = [choice.error for choice in choices]
+    assert errors == sorted(errors)
+    assert all(error > 0 for error in errors)
+    found = {(choice.hierarchy.fanout, choice.hierarchy.block) for choice in choices}
+    assert len(found) == len(choices)
+    assert {fanout for fanout, _ in found} == {2, 4, 16}
+    assert (16, 1) in found
+    assert str(choices[0]).startswith(f"fanout {choices[0].hierarchy.fanout}, ")
+
+
+def test_a_choice_is_judged_like_expect_judges_it() -> None:
+    choice = best_hierarchy(epsilon=0.1, horizon=5000, lengths=[700], fanouts=[4])[0]
+    pipe = tg.Pipeline(threshold=tg.threshold.Fixed(10_000), perturber=choice.hierarchy)
+    (item,) = expect(pipe, [700])
+    assert choice.error == pytest.approx(item.standard_error / 10_000)
+
+
+def test_the_workload_decides() -> None:
+    """Short ranges want no blocks; long ones of a rough stream with little budget do."""
+    short = best_hierarchy(epsilon=1, horizon=4096, lengths=[1], fanouts=[16])[0]
+    long = best_hierarchy(epsilon="0.01", horizon=4096, lengths=[3000], fanouts=[16])[0]
+    assert short.hierarchy.block < long.hierarchy.block
+
+
+def test_weights_count() -> None:
+    def error(lengths: Any) -> float:
+        return (
+            best_hierarchy(epsilon=1, horizon=1000, lengths=lengths, fanouts=[1000])[0].error ** 2
+        )
+
+    short, long = error([10]), error([900])
+    assert error([10, 900]) == pytest.approx((short + long) / 2)
+    assert error({10: 1, 900: 1}) == pytest.approx((short + long) / 2)
+    assert error({10: 3, 900: 1}) == pytest.approx((3 * short + long) / 4)
+    assert error({10: 0.75, 900: 0.25}) == pytest.approx((3 * short + long) / 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "setting"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"horizon": 0}, "horizon"),
+        ({"horizon": 10.5}, "horizon"),
+        ({"lengths": []}, "lengths"),
+        ({"lengths": {}}, "lengths"),
+        ({"lengths": {5: 0}}, "lengths"),
+        ({"lengths": {5: -1}}, "lengths"),
+        ({"lengths": {5: float("nan")}}, "lengths"),
+        ({"lengths": [0]}, "length"),
+        ({"lengths": [1.5]}, "length"),
+        ({"roughness": "rough"}, "roughness"),
+        ({"fanouts": [1]}, "fanout"),
+        ({"fanouts": [0]}, "fanout"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict[str, Any], setting: str) -> None:
+    with pytest.raises(tg.SettingError, match=setting):
+        best_hierarchy(**{"epsilon": 1, "horizon": 100, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "setting"),
+    [
+        ({"lengths": [0]}, "length"),
+        ({"lengths": [-3]}, "length"),
+        ({"threshold": "high"}, "threshold"),
+        ({"roughness": float("inf")}, "roughness"),
+    ],
+)
+def test_expect_names_bad_arguments(arguments: dict[str, Any], setting: str) -> None:
+    with pytest.raises(tg.SettingError, match=setting):
+        expect(pipeline("H16c"), **{"lengths": [5], **arguments})

@@ -1,0 +1,212 @@
+"""Pipes and growing files: rows are given as soon as they are complete, and not before."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tidegate.errors import InputError, SettingError
+from tidegate.io import SourceError, open_source
+
+PROMPT = 0.5  # generous for a shared machine; without promptness it would be for ever
+
+
+class Collector(threading.Thread):
+    """Reads in the background and remembers what came, and when."""
+
+    def __init__(self, source) -> None:
+        super().__init__(daemon=True)
+        self.source, self.values, self.times, self.error = source, [], [], None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            for batch in self.source.batches():
+                self.values += batch.values.tolist()
+                self.times.append(time.perf_counter())
+        except Exception as error:  # noqa: BLE001  # handed to the test
+            self.error = error
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        end = time.perf_counter() + 5
+        while not condition():
+            assert time.perf_counter() < end, "did not come"
+            time.sleep(0.001)
+
+
+@pytest.fixture
+def pipe():
+    reading, writing = os.pipe()
+    yield f"/dev/fd/{reading}", writing
+    for descriptor in (reading, writing):
+        with contextlib.suppress(OSError):  # closed by the test
+            os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows"),
+    [("csv", [b"1\n", b"2\n", b"3.5\n"]), ("jsonl", [b'{"v":1}\n', b'{"v":2}\n', b'{"v":3.5}\n'])],
+)
+def test_a_pipe_gives_each_row_at_once(pipe, kind, rows):
+    path, writing = pipe
+    collector = Collector(open_source(path, format=kind))
+    delays = []
+    for count, row in enumerate(rows, 1):
+        begun = time.perf_counter()
+        os.write(writing, row)
+        collector.wait_for(lambda count=count: len(collector.values) == count)
+        delays.append(collector.times[-1] - begun)
+    assert min(delays) < 0.02
+    assert max(delays) < PROMPT
+    os.close(writing)
+    collector.join(5)
+    assert collector.values == [1, 2, 3.5]
+    assert collector.error is None
+
+
+def test_a_row_that_comes_byte_by_byte_is_one_row(pipe):
+    path, writing = pipe
+    collector = Collector(open_source(path, format="csv"))
+    for byte in b"\xef\xbb\xbfvalue\r\n12\r\n3":
+        os.write(writing, bytes([byte]))
+        time.sleep(0.002)
+    collector.wait_for(lambda: collector.values == [12])
+    os.write(writing, b"4")
+    time.sleep(0.05)
+    assert collector.values == [12]
+    os.write(writing, b"\n")
+    collector.wait_for(lambda: collector.values == [12, 34])
+
+
+def test_a_blank_line_waits_for_the_row_that_makes_it_one(pipe):
+    path, writing = pipe
+    collector = Collector(open_source(path, format="csv"))
+    os.write(writing, b"1\n\n\n")
+    collector.wait_for(lambda: collector.values == [1])
+    os.write(writing, b"4\n\n\n\n")
+    collector.wait_for(lambda: len(collector.values) == 4)
+    os.close(writing)
+    collector.join(5)
+    assert len(collector.values) == 4
+    assert collector.values[3] == 4
+
+
+def test_rows_before_a_bad_one_come_through_a_pipe(pipe):
+    path, writing = pipe
+    collector = Collector(open_source(path, format="csv"))
+    os.write(writing, b"1\n2\nsecret\n4\n")
+    collector.join(5)
+    assert collector.values == [1, 2]
+    assert isinstance(collector.error, InputError)
+    assert "row 2" in str(collector.error)
+    assert "secret" not in str(collector.error)
+
+
+def test_a_wrong_column_of_a_pipe_is_known_with_the_first_row(pipe):
+    path, writing = pipe
+    with open_source(path, format="csv", column="nope") as source:
+        os.write(writing, b"a,b\n")
+        with pytest.raises(SettingError, match="'a', 'b'"):
+            next(source.batches())
+
+
+def test_standard_input_of_a_process():
+    program = (
+        "from tidegate.io import open_source\n"
+        "for batch in open_source('-').batches(): print(batch.values.tolist(), flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for row in (b"1\n", b"2\n"):
+            process.stdin.write(row)
+            process.stdin.flush()
+            assert process.stdout.readline().strip() == b"[%s.0]" % row.strip()
+        process.stdin.close()
+        assert process.wait(5) == 0
+
+
+def test_a_redirected_file_knows_how_far_it_is(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_bytes(b"1\n" * 1_000_000)
+    with open_source(path) as source:
+        batches = source.batches()
+        next(batches)
+        assert 0.4 < source.fraction() < 0.6
+        assert sum(len(batch) for batch in batches) > 400_000
+        assert source.fraction() == 1.0
+        assert source.rows is None
+
+
+@pytest.mark.parametrize(("name", "row"), [("s.csv", "%d\n"), ("s.jsonl", '{"v": %d}\n')])
+def test_following_a_file_that_grows(tmp_path, name, row):
+    path = tmp_path / name
+    path.write_text(row % 1)
+    source = open_source(path, follow=True)
+    assert source.fraction() is None
+    collector = Collector(source)
+    collector.wait_for(lambda: collector.values == [1])
+    with path.open("a") as file:
+        for value in (23, 45):
+            text = row % value
+            file.write(text[:-3])
+            file.flush()
+            time.sleep(0.06)
+            assert len(collector.values) == (1 if value == 23 else 2)  # an unfinished line waits
+            file.write(text[-3:])
+            file.flush()
+            collector.wait_for(lambda value=value: collector.values[-1] == value)
+        file.write((row % 6)[:-1])
+    time.sleep(0.05)
+    source.close()
+    collector.join(5)
+    assert not collector.is_alive()
+    assert collector.error is None
+    assert collector.values == [1, 23, 45]
+
+
+def test_following_an_empty_file_from_its_header_on(tmp_path):
+    path = tmp_path / "s.csv"
+    path.touch()
+    source = open_source(path, follow=True, column="load")
+    collector = Collector(source)
+    path.write_text("time,load\n1,2\n")
+    collector.wait_for(lambda: collector.values == [2])
+    source.close()
+    collector.join(5)
+
+
+@pytest.mark.parametrize("what", ["shrank", "vanished", "replaced"])
+def test_a_followed_file_that_loses_rows_is_an_error(tmp_path, what):
+    path = tmp_path / "s.csv"
+    path.write_text("1\n2\n")
+    collector = Collector(open_source(path, follow=True))
+    collector.wait_for(lambda: collector.values == [1, 2])
+    if what == "shrank":
+        path.write_text("")
+    else:
+        path.rename(tmp_path / "old")
+        if what == "replaced":
+            path.write_text("3\n")
+    collector.join(5)
+    assert isinstance(collector.error, SourceError)
+    assert what in str(collector.error)
+    assert "after 2 rows" in str(collector.error)
+
+
+@pytest.mark.parametrize("name", ["s.parquet", "s.csv.gz", "-"])
+def test_only_plain_files_are_followed(tmp_path, name):
+    path = "-" if name == "-" else tmp_path / name
+    if name != "-":
+        path.touch()
+    with pytest.raises(SettingError, match="follow"):
+        open_source(path, follow=True)

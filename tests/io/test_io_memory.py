@@ -1,0 +1,62 @@
+"""Files far larger than what a process uses: memory does not grow with them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# In a process of its own: the peak of a process never falls. `prepare` has all imports and
+# first allocations behind it before the level is taken.
+PROGRAM = """
+import json, resource, sys
+import numpy as np
+from tidegate.io import open_sink, open_source, read_released
+
+kind, folder = sys.argv[1], sys.argv[2]
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+def work(rows):
+    path = f"{folder}/{rows}.{kind}"
+    values = np.repeat(np.arange(1 << 13) / 8, 32)
+    with open_sink(path) as sink:
+        for at in range(0, rows, values.size):
+            sink.write(at, values[: rows - at])
+    with open_source(path) as source:
+        count = sum(len(batch) for batch in source.batches())
+    assert count == rows == sum(values.size for _, values in read_released(path))
+
+work(1_200_000)
+before = peak()
+work(int(sys.argv[3]))
+print(json.dumps([before, peak()]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows"), [("csv", 6_000_000), ("csv.zst", 6_000_000), ("parquet", 24_000_000)]
+)
+def test_memory_is_bounded(tmp_path, kind, rows):
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM, kind, str(tmp_path), str(rows)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    before, after = json.loads(result.stdout)
+    # The numbers alone are 48 to 192 MB, and their text 90.
+    assert after - before < 25
+    for file in tmp_path.iterdir():
+        file.unlink()
+
+
+def test_the_core_does_not_import_it():
+    program = (
+        "import sys, tidegate; loaded = set(sys.modules)\n"
+        "import tidegate.io\n"
+        "assert not any(name.startswith('tidegate.io') for name in loaded)\n"
+        "assert 'pyarrow' not in sys.modules and 'zstandard' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

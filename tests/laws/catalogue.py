@@ -1,0 +1,198 @@
+"""Every exported stage, made automatically, and pipelines that put each of them to work.
+
+A new method is found by its export. If one of its required settings is not in `SETTINGS` below, the
+laws fail and say so. `VARIANTS` adds settings worth a run of their own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import tidegate as tg
+
+# Small numbers, so that a short stream crosses blocks, trees and horizons.
+SETTINGS: dict[str, Any] = {
+    "epsilon": "1/2",
+    "delta": "1/1000000",
+    "bound": 40,
+    "value": 12,
+    "holdout": 37,
+    "horizon": 60,
+}
+
+VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "threshold.Fixed": [{"value": "7/2"}],
+    "threshold.NoisyMax": [
+        {"selection": "laplace"},
+        {"step": 7, "stream_epsilon": 2},
+        {"holdout": 1},
+    ],
+    "threshold.SmoothQuantile": [
+        {"failure": "0.006"},
+        {"clip": False},
+        {"failure": "0.006", "clip": False, "percentile": 50},
+    ],
+    "perturb.Flat": [{"block": 5}, {"horizon": 9000}, {"block": 7, "horizon": 5}],
+    "perturb.Hierarchy": [
+        {"skipped": 0},
+        {"skipped": 1},
+        {"skipped": 2, "fanout": 3},
+        {"skipped": 0, "fanout": 3, "levels": 2},
+        {"skipped": 1, "fanout": 2, "shares": [3, 1, "1/2"]},
+        {"skipped": 0, "fanout": 2, "levels": 6, "consistent": False},
+        {"skipped": 1, "fanout": 3, "consistent": False},
+        {"skipped": 0, "horizon": 1},
+        {"skipped": 0, "horizon": 9000, "levels": 3},  # three groves: the rounding is carried
+        {"skipped": 1, "fanout": 2, "horizon": 9001, "levels": 4, "consistent": False},
+    ],
+    "smooth.MovingAverage": [{"window": 1}, {"window": 3}],
+    "smooth.Exponential": [{"alpha": "1/10"}, {"alpha": 1}],
+}
+
+FAMILIES: dict[str, ModuleType] = {
+    "threshold": tg.threshold,
+    "perturb": tg.perturb,
+    "smooth": tg.smooth,
+}
+
+
+def exported() -> dict[str, type]:
+    """The stages by name, for example `smooth.Recent`."""
+    found = {
+        f"{family}.{name}": getattr(module, name)
+        for family, module in FAMILIES.items()
+        for name in module.__all__
+    }
+    return {name: stage for name, stage in found.items() if inspect.isclass(stage)}
+
+
+def make(name: str, **chosen: Any) -> Any:
+    """A stage with the settings of the table, where it has them, and those chosen."""
+    stage = exported()[name]
+    given = {
+        item.name: chosen.get(item.name, SETTINGS.get(item.name))
+        for item in fields(stage)
+        if item.name in chosen or item.name in SETTINGS
+    }
+    try:
+        return stage(**given)
+    except Exception as error:
+        raise AssertionError(
+            f"{name} could not be made with {given}: {error!r}. If it has a required setting of "
+            f"its own, add an example to SETTINGS in {__file__}"
+        ) from error
+
+
+def stages(family: str) -> dict[str, Any]:
+    """All stages of a family, plain and in their variants."""
+    made = {}
+    for name in exported():
+        if name.startswith(f"{family}."):
+            for chosen in ({}, *VARIANTS.get(name, [])):
+                label = ",".join(f"{key}={value}" for key, value in chosen.items())
+                made[f"{name}({label})".replace(" ", "")] = make(name, **chosen)
+    return made
+
+
+@cache
+def pipelines() -> dict[str, tg.Pipeline]:
+    """Each stage in a pipeline whose other two are ordinary, and the options of the pipeline."""
+    fixed = tg.threshold.Fixed(12)
+    tree = tg.perturb.Hierarchy(epsilon="1/2", horizon=60, fanout=4, skipped=1)
+    found = {
+        name: tg.Pipeline(threshold=stage, perturber=tree)
+        for name, stage in stages("threshold").items()
+    }
+    for name, stage in stages("perturb").items():
+        found[name] = tg.Pipeline(threshold=fixed, perturber=stage, smoother=tg.smooth.Mean())
+    for name, stage in stages("smooth").items():
+        found[name] = tg.Pipeline(threshold=fixed, perturber=tree, smoother=stage)
+    found["non_negative"] = tg.Pipeline(threshold=fixed, perturber=tree, non_negative=True)
+    found["non_negative,block=1"] = tg.Pipeline(
+        threshold=fixed, perturber=make("perturb.Hierarchy", skipped=0), non_negative=True
+    )
+    found["resolution=1/100"] = tg.Pipeline(
+        threshold=fixed, perturber=tree, resolution="1/100", smoother=tg.smooth.Median()
+    )
+    found["resolution=3"] = tg.Pipeline(threshold=fixed, perturber=tree, resolution=3)
+    found["history=20"] = tg.Pipeline(threshold=fixed, perturber=tree, history=20)
+    small = {"epsilon": "1/2", "bound": 40, "horizon": 60, "holdout": 37}
+    found["tops"] = tg.tops(**small, fanout=4)
+    found["pak"] = tg.pak(**small)
+    found["pak_with_tops_threshold"] = tg.pak_with_tops_threshold(**small)
+    found["pak_with_tops_stream"] = tg.pak_with_tops_stream(**small, fanout=4)
+    found["unit=Window"] = tg.Pipeline(
+        threshold=fixed, perturber=tree, unit=tg.units.Window(length=3)
+    )
+    again = make("threshold.NoisyMax", holdout=18)
+    found["reselect"] = tg.Pipeline(
+        threshold=tg.threshold.Fixed(40),
+        perturber=tree,
+        smoother=tg.smooth.Median(),
+        reselect=tg.Reselection(threshold=again, first=30, every=70),
+    )
+    found["reselect,blocking"] = tg.Pipeline(
+        threshold=make("threshold.NoisyMax"),
+        perturber=tree,
+        reselect=tg.Reselection(threshold=again, every=50, blocking=True),
+    )
+    found["reselect,block=1,non_negative"] = tg.Pipeline(
+        threshold=make("threshold.NoisyMax"),
+        perturber=make("perturb.Hierarchy", skipped=0),
+        reselect=tg.Reselection(threshold=again, every=18),  # windows without a gap between them
+        non_negative=True,
+    )
+    return found
+
+
+def plain_pipelines() -> dict[str, tg.Pipeline]:
+    """Those with one threshold for ever."""
+    return {name: one for name, one in pipelines().items() if one.reselect is None}
+
+
+def length(pipeline: tg.Pipeline) -> int:
+    """Enough values for the hold-out and two and a half horizons (of long ones, one and a bit)."""
+    horizon = pipeline.perturber.horizon
+    return pipeline.threshold.holdout + (5 * horizon // 2 + 40 if horizon < 1000 else horizon + 300)
+
+
+def stream(count: int, seed: int = 0, top: int = 60) -> np.ndarray:
+    """Whole numbers, skewed, some above every bound, with a stretch of zeros."""
+    random = np.random.default_rng(seed)
+    values = np.minimum(random.geometric(0.09, size=count), top)
+    values[count // 3 : count // 3 + 20] = 0
+    return values
+
+
+def bits(numbers: Any) -> bytes:
+    """What bit equality means: NaN, −0.0 and the last place count."""
+    return np.asarray(numbers, dtype=np.float64).tobytes()
+
+
+def answers(record: tg.Record, count: int = 60) -> list[bytes]:
+    """Every column of the answers to ranges all over what the record knows."""
+    first, last = record.start, record.end
+    ends = np.random.default_rng(5).integers(first, last + 1, size=(2, count))
+    found = record.queries(ends.min(axis=0), ends.max(axis=0), confidence=0.9)
+    columns = (found.estimate, found.noise_error, found.prediction_error, found.low, found.high)
+    return [bits(column) for column in columns]
+
+
+def facts(release: tg.Release) -> tuple[Any, ...]:
+    """The public state of a release."""
+    return (
+        release.position,
+        release.holding,
+        release.threshold,
+        release.epoch,
+        release.guarantee,
+        release.seen,
+        release.phases,
+        [] if release.threshold is None else answers(release.record),
+    )

@@ -1,0 +1,71 @@
+"""Law 4: adding an integer stream to the truth moves the output by exactly that stream."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tidegate as tg
+from tests.laws.catalogue import length, plain_pipelines
+from tidegate.perturb.consistency import consistent_leaves, own_weights, prefix_leaves
+
+
+@pytest.mark.parametrize("name", plain_pipelines())
+def test_two_streams_under_the_same_noise_differ_by_their_difference(name: str) -> None:
+    """The noise must not feel the data: with one seed, block sums differ by u and nothing else."""
+    pipeline = plain_pipelines()[name]
+    holdout, block = pipeline.threshold.holdout, pipeline.perturber.block
+    count = length(pipeline)
+    random = np.random.default_rng(8)
+    resolution = pipeline.resolution
+    low = random.integers(0, 40, size=count) * float(resolution)
+    releases = [pipeline.start(tg.seeded(6)) for _ in range(2)]
+    releases[0].push(low[:holdout])
+    releases[1].push(low[:holdout])
+    theta = releases[0].threshold
+    assert theta == releases[1].threshold
+    top = int(min(Fraction(theta), pipeline.threshold.bound) / resolution)
+    first = random.integers(0, top + 1, size=count - holdout)
+    second = random.integers(0, top + 1, size=count - holdout)
+    outs = [
+        release.push(units * float(resolution))
+        for release, units in zip(releases, (first, second), strict=True)
+    ]
+    blocks = (count - holdout) // block
+    starts = np.arange(blocks)[-(releases[0].position - releases[0].record.start) // block :]
+    starts = starts[starts * block >= releases[0].record.start]
+    sums = [release.queries(starts * block, (starts + 1) * block).estimate for release in releases]
+    moved = (second - first)[: blocks * block].reshape(-1, block).sum(axis=1)[starts]
+    step = float(resolution)
+    np.testing.assert_array_equal(
+        np.rint(sums[1] / step) - np.rint(sums[0] / step), moved.astype(float)
+    )
+    if resolution == 1:
+        np.testing.assert_array_equal(sums[1] - sums[0], moved.astype(float))
+        if block == 1 and not pipeline.non_negative:
+            np.testing.assert_array_equal(outs[1] - outs[0], (second - first).astype(float))
+
+
+@settings(max_examples=60)
+@given(st.integers(2, 7), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2**32))
+def test_the_algebra_is_equivariant_bit_for_bit(
+    fanout: int, levels: int, trees: int, seed: int
+) -> None:
+    """f(N + Au) = f(N) + u, also for noise and streams far beyond what floats resolve."""
+    random = np.random.default_rng(seed)
+    leaves = trees * fanout ** (levels - 1)
+    nodes = [
+        random.integers(-(2**44), 2**44, size=leaves // fanout**level) for level in range(levels)
+    ]
+    u = random.integers(-(2**55), 2**55, size=leaves) // leaves
+    moved = [node + u.reshape(-1, fanout**level).sum(axis=1) for level, node in enumerate(nodes)]
+    weights = own_weights(fanout, random.uniform(0.1, 10, size=levels).tolist())
+    plain, carry = consistent_leaves(nodes, fanout, weights, 0.25)
+    shifted, moved_carry = consistent_leaves(moved, fanout, weights, 0.25)
+    np.testing.assert_array_equal(shifted, plain + u)
+    assert carry == moved_carry
+    np.testing.assert_array_equal(prefix_leaves(moved, fanout), prefix_leaves(nodes, fanout) + u)

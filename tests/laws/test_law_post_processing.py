@@ -1,0 +1,140 @@
+"""Law 5: what comes after the barrier is a function of `Noisy` alone."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tests.laws.catalogue import bits, exported, length, pipelines, stages, stream
+from tidegate.settings import Spec
+from tidegate.stages import Noisy
+
+
+class Spy(Spec):
+    """A smoother that writes down all it is shown."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.seen: list[np.ndarray] = []
+        self.started: dict[str, Any] = {}
+
+    def settings(self) -> dict[str, Any]:
+        return self.inner.settings()
+
+    def start(self, **facts: Any) -> SpyRun:
+        self.started = facts
+        return SpyRun(self, self.inner.start(**facts))
+
+
+class SpyRun:
+    STATE = ()
+
+    def __init__(self, spy: Spy, inner: Any) -> None:
+        self._spy, self._inner = spy, inner
+        self.first = inner.first
+
+    def push(self, noisy: Noisy) -> np.ndarray:
+        assert type(noisy) is Noisy
+        assert noisy.sums.dtype == np.int64
+        self._spy.seen.append(noisy.sums.copy())
+        return self._inner.push(noisy)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@pytest.mark.parametrize("name", [name for name in pipelines() if name.startswith("smooth.")])
+def test_the_output_can_be_computed_from_what_the_smoother_saw(name: str) -> None:
+    """Nothing but noisy sums and public numbers goes in; rebuild the whole output from these."""
+    pipeline = pipelines()[name]
+    spy = Spy(pipeline.smoother)
+    watched = tg.Pipeline(threshold=pipeline.threshold, perturber=pipeline.perturber, smoother=spy)
+    values = stream(length(pipeline))
+    out = watched.start(tg.seeded(3)).push(values)
+    assert bits(out) == bits(pipeline.start(tg.seeded(3)).push(values))
+    assert spy.started == {"threshold": 12, "block": 4, "blocks": 15}
+
+    noisy = np.concatenate(spy.seen)
+    run = pipeline.smoother.start(threshold=12, block=4, blocks=15)
+    predictions = [run.first, *run.push(Noisy(noisy))]
+    rebuilt = []
+    for index in range(out.size):
+        block, offset = divmod(index, 4)
+        last = offset == 3
+        rebuilt.append(noisy[block] - 3 * predictions[block] if last else predictions[block])
+    np.testing.assert_allclose(out, rebuilt, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", stages("smooth"))
+def test_equal_noisy_sums_give_equal_predictions(name: str) -> None:
+    stage = stages("smooth")[name]
+    sums = np.random.default_rng(1).integers(-500, 500, size=200)
+    whole = stage.start(threshold=9, block=6, blocks=30).push(Noisy(sums))
+    run = stage.start(threshold=9, block=6, blocks=30)
+    parts = [run.push(Noisy(part.copy())) for part in np.split(sums, [0, 1, 17, 17, 90])]
+    assert whole.dtype == np.float64
+    assert whole.shape == (200,)
+    assert bits(np.concatenate(parts)) == bits(whole)
+
+
+@pytest.mark.parametrize("name", stages("smooth"))
+def test_predictions_are_causal(name: str) -> None:
+    """The prediction for a block does not move when that block or a later one does."""
+    stage = stages("smooth")[name]
+    sums = np.random.default_rng(1).integers(-500, 500, size=80)
+    other = sums.copy()
+    other[40:] += 1000
+    one = stage.start(threshold=9, block=6, blocks=30).push(Noisy(sums))
+    two = stage.start(threshold=9, block=6, blocks=30).push(Noisy(other))
+    assert bits(one[:40]) == bits(two[:40])
+
+
+@pytest.mark.parametrize("name", stages("smooth"))
+def test_smoothers_do_not_change_what_they_are_shown(name: str) -> None:
+    stage = stages("smooth")[name]
+    sums = np.arange(50)
+    sums.flags.writeable = False
+    stage.start(threshold=9, block=6, blocks=7).push(Noisy(sums))
+
+
+@pytest.mark.parametrize("name", [name for name in exported() if name.startswith("smooth.")])
+def test_types_say_that_smoothers_take_noisy_sums_only(name: str) -> None:
+    stage = exported()[name]
+    assert set(inspect.signature(stage.start).parameters) == {
+        "self", "threshold", "block", "blocks"
+    }  # fmt: skip
+    run = type(stages("smooth")[f"{name}()"].start(threshold=9, block=6, blocks=7))
+    hints = get_type_hints(run.push)
+    assert hints.pop("return") is not None
+    assert list(hints.values()) == [Noisy]
+
+
+@pytest.mark.parametrize("name", [name for name in exported() if name.startswith("perturb.")])
+def test_types_say_that_perturbers_make_noisy_sums(name: str) -> None:
+    keystream = tg.seeded(1).new_epoch().keystream("perturb", b"")
+    run = stages("perturb")[f"{name}()"].start(9, keystream)
+    assert get_type_hints(type(run).push)["return"] is Noisy
+
+
+def test_queries_are_answered_from_released_sums_alone() -> None:
+    """Two releases whose raw values differ but whose noisy sums do not answer alike."""
+    pipeline = tg.Pipeline(
+        threshold=tg.threshold.Fixed(12),
+        perturber=tg.perturb.Hierarchy(epsilon="1/2", horizon=60, fanout=4, skipped=1),
+    )
+    values = stream(170, top=12)
+    turned = values[:168].reshape(-1, 4)[:, ::-1].reshape(-1)  # the same block sums
+    turned = np.concatenate((turned, values[168:]))
+    assert not np.array_equal(values, turned)
+    releases = [pipeline.start(tg.seeded(3)) for _ in range(2)]
+    outs = [release.push(part) for release, part in zip(releases, (values, turned), strict=True)]
+    assert bits(outs[0]) == bits(outs[1])
+    starts = np.arange(0, 100)
+    ends = starts + 70
+    one, two = (release.queries(starts, ends) for release in releases)
+    for column in ("estimate", "noise_error", "prediction_error", "low", "high"):
+        assert bits(getattr(one, column)) == bits(getattr(two, column))

@@ -1,0 +1,40 @@
+"""A ledger of many entries opens and adds up in linear time."""
+
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from tidegate.guarantee import Guarantee
+from tidegate.ledger import Ledger
+from tidegate.ledger.chain import Chain
+from tidegate.ledger.entries import charge_facts
+
+ENTRIES = 20_000
+
+
+def test_many_entries(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Ledger.open(path).close()
+    lines: list[bytes] = []
+    chain = Chain(path, create=False, read_only=True, key=None)
+    assert len(list(chain.read())) == 1
+    monkeypatch.setattr(chain, "_write", lines.append)  # all at once, not one fsync each
+    for number in range(ENTRIES):
+        guarantee = Guarantee(epsilon=Fraction(1, 10 + number % 7))
+        start = number * 17 % 9973
+        facts = charge_facts("a", "5f" * 16, "stream", start, start + 500, guarantee)
+        chain.append("charge", "2025-01-01T00:00:00.000Z", {**facts, "note": ""})
+    chain.close()
+    with path.open("ab") as file:
+        file.write(b"".join(lines))
+
+    # 100,000 entries take a second or two; anything quadratic takes minutes already here.
+    before = time.process_time()
+    with Ledger.open(path) as ledger:
+        assert ledger.count == ENTRIES + 1
+        assert ledger.total("a").epsilon > 1
+        ledger.charge(
+            source="a", epoch="5f", stage="stream", start=0, guarantee=Guarantee(epsilon=1)
+        )
+    assert time.process_time() - before < 3
