@@ -182,10 +182,12 @@ class Phases:
         return stream
 
     def _forget(self) -> None:
-        """Drop whole segments that are older than the history."""
+        """Drop segments and phases that are older than the history."""
         oldest = self.position - self._pipeline.kept_history
         while len(self.segments) > 1 and self.segments[0].end <= oldest:
             del self.segments[0]
+        while len(self.phases) > 1 and self.phases[1].start <= oldest:
+            del self.phases[0]
 
     # -- state -----------------------------------------------------------------------------------
 

@@ -107,7 +107,7 @@ class Release:
 
     @property
     def phases(self) -> list[Phase]:
-        """Every threshold so far: from which position on, and in which epoch."""
+        """The thresholds within the history: from which position on, and in which epoch."""
         return list(self._run.phases) if self._run else []
 
     @property
@@ -194,7 +194,7 @@ class Release:
             self._check_whole()
         unit = self._lattice.unit(value, self._seen)
         if self._cap is not None or user is not None:
-            out = self._push_array(np.array([value], dtype=np.float64), [user])
+            out = self._push_array([value], None if user is None else [user])
             return out.item() if out.size else None
         self._seen += 1
         if self._run is not None:

@@ -15,6 +15,7 @@ from tidegate.durable.release import describe
 from tidegate.errors import TidegateError
 from tidegate.io import Batch, Sink, Source, open_sink, read_metadata, recover, recoverable
 from tidegate.lattice import FloatArray
+from tidegate.phases import Phase
 from tidegate.pipeline import Pipeline
 from tidegate.release import Release
 
@@ -37,10 +38,13 @@ def release_once(
 ) -> Release:
     """Release the whole input without durable state."""
     release = pipeline.start()
-    with _Writer(output, lambda: describe(pipeline, release)) as writer:
+    phases: dict[int, Phase] = {}  # all of them: the release forgets old ones
+    with _Writer(output, lambda: describe(pipeline, release, [*phases.values()])) as writer:
         for batch in source.batches():
             first = release.position
-            writer.write(first, release.push(batch.values, batch.users))
+            values = release.push(batch.values, batch.users)
+            phases.update({phase.start: phase for phase in release.phases})
+            writer.write(first, values)
             progress(len(batch))
     return release
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ from tidegate.durable.store import StateError, Store
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
-from tidegate.phases import Piece
+from tidegate.phases import Phase, Piece
 from tidegate.pipeline import Pipeline
 from tidegate.release import Release
 from tidegate.sealing import restore, seal, state_of, unseal
@@ -50,6 +50,7 @@ class DurableRelease:
         self._fresh_digests = b""
         self._head = bytes(HEAD_BYTES)
         self._unsaved = 0
+        self._phases: list[Phase] = []
         self.source = ""
         self._costs: Iterator[Cost] = iter(())
         self._next_cost: Cost | None = None
@@ -148,6 +149,7 @@ class DurableRelease:
         run = cls(store, ledger, pipeline.resume(body["snapshot"]), key)
         restore(run._digests, body["digests"])
         run._head = body["journal head"]
+        run._phases = store.phases()
         run.source = (store.fact("source") or b"").decode()
         return run
 
@@ -228,7 +230,10 @@ class DurableRelease:
         for row in _merged(pieces):
             body, self._head = row.encode(self._head, self.release.derived_key("journal"))
             journal.append(body)
-        self._store.commit(self._state(), journal, self._fresh_digests)
+        known = self._phases[-1].start if self._phases else -1
+        fresh = [phase for phase in self.release.phases if phase.start > known]
+        self._store.commit(self._state(), journal, self._fresh_digests, fresh)
+        self._phases += fresh
         self._fresh_digests, self._unsaved = b"", 0
 
     def _state(self) -> bytes:
@@ -277,10 +282,10 @@ class DurableRelease:
 
     def facts(self) -> dict[str, Any]:
         """The public metadata of what is released: enough to understand and query it."""
-        return describe(self.pipeline, self.release)
+        return describe(self.pipeline, self.release, self._phases)
 
 
-def describe(pipeline: Pipeline, release: Release) -> dict[str, Any]:
+def describe(pipeline: Pipeline, release: Release, phases: Sequence[Phase]) -> dict[str, Any]:
     """Public facts about a release, as plain data."""
     promise = release.guarantee
     return {
@@ -294,7 +299,7 @@ def describe(pipeline: Pipeline, release: Release) -> dict[str, Any]:
         "block": pipeline.perturber.block,
         "holdout": pipeline.threshold.holdout,
         "released": release.position,
-        "phases": [vars(phase) for phase in release.phases],
+        "phases": [vars(phase) for phase in phases],
     }
 
 

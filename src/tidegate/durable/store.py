@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.errors import TidegateError
+from tidegate.phases import Phase
 
 FORMAT = 1
 _SCHEMA = """
@@ -23,6 +24,7 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);
 CREATE TABLE journal (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE inputs (number INTEGER PRIMARY KEY, digests BLOB NOT NULL);
+CREATE TABLE phases (start INTEGER PRIMARY KEY, threshold REAL NOT NULL, epoch TEXT NOT NULL);
 """
 
 
@@ -113,8 +115,10 @@ class Store:
             database.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
             database.execute("INSERT INTO state VALUES (1, ?)", (state,))
 
-    def commit(self, state: bytes, journal: list[bytes], inputs: bytes) -> None:
-        """New state, new journal rows, new input digests: all or nothing."""
+    def commit(
+        self, state: bytes, journal: list[bytes], inputs: bytes, phases: list[Phase]
+    ) -> None:
+        """New state, new journal rows, new input digests, new phases: all or nothing."""
         with self.database as database:
             database.execute("BEGIN IMMEDIATE")
             database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
@@ -123,6 +127,8 @@ class Store:
             )
             if inputs:
                 database.execute("INSERT INTO inputs (digests) VALUES (?)", (inputs,))
+            rows = [(phase.start, phase.threshold, phase.epoch) for phase in phases]
+            database.executemany("INSERT INTO phases VALUES (?, ?, ?)", rows)
 
     def replace_state(self, state: bytes, facts: dict[str, bytes]) -> None:
         """Write the state anew (another key, or nothing secret left), and leave no old copy."""
@@ -147,6 +153,10 @@ class Store:
         """All journal rows, in order."""
         for (body,) in self._read("SELECT body FROM journal ORDER BY number"):
             yield bytes(body)
+
+    def phases(self) -> list[Phase]:
+        """Every phase so far."""
+        return [Phase(*row) for row in self._read("SELECT * FROM phases ORDER BY start")]
 
     def inputs(self) -> bytes:
         """All input digests, one after the other."""

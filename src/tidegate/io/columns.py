@@ -30,10 +30,14 @@ def choose(wanted: Sequence[Wanted], names: Sequence[str], *, by_index: bool) ->
         for column in wanted
     ]
     left = [index for index in range(len(names)) if index not in found]
-    return [
+    chosen = [
         _unnamed(column, names, left) if index is None else index
         for column, index in zip(wanted, found, strict=True)
     ]
+    for place, column in enumerate(wanted):
+        if chosen[place] in chosen[:place]:
+            raise SettingError(column.setting, f"{names[chosen[place]]!r} is used already")
+    return chosen
 
 
 def _named(column: Wanted, names: Sequence[str], *, by_index: bool) -> int:

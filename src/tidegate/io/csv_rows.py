@@ -32,7 +32,7 @@ class CsvRows:
         self._names: list[str] = []
         self._width = 0
 
-    def begin(self, line: bytes) -> bool:
+    def begin(self, line: bytes, position: int) -> bool:
         """Settle the columns by the first line; whether that is a header.
 
         It is one if a column is asked for by a name that it has, or if it has text in it and no

@@ -27,9 +27,9 @@ class JsonRows:
         self._keys: list[str] = []
         self._integer_users = False
 
-    def begin(self, line: bytes) -> bool:
+    def begin(self, line: bytes, position: int) -> bool:
         """Settle the columns by the first line, which is a row and no header."""
-        row = _object(line, 0)
+        row = _object(line, position)
         names = list(row)
         self._keys = [names[index] for index in choose(self._wanted, names, by_index=False)]
         self._integer_users = any(
@@ -56,8 +56,6 @@ class JsonRows:
             text = text.replace(b"\r\n", b"\n")
         # pyarrow reads values, not lines. A value cannot go on over "}\n{", so with these it does.
         if text.count(b"}\n") != count or text.count(b"\n{") != count - 1:
-            return None
-        if len(set(self._keys)) != len(self._keys):
             return None
         user_type = arrow.int64() if self._integer_users else arrow.string()
         schema = arrow.schema(

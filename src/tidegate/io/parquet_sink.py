@@ -13,7 +13,7 @@ from tidegate.io.errors import SinkError
 from tidegate.io.metadata import KEY, encode
 from tidegate.io.optional import require
 from tidegate.io.outgoing import Bytes, Outgoing
-from tidegate.io.text_sink import Sequence
+from tidegate.io.text_sink import Positions
 from tidegate.lattice import FloatArray
 
 GROUP_ROWS = 1 << 20
@@ -25,7 +25,7 @@ class ParquetSink:
 
     def __init__(self, path: str | Path | None, metadata: Mapping[str, object] | None) -> None:
         self._arrow = require("pyarrow")
-        self._sequence = Sequence(None)
+        self._positions = Positions(None)
         self._facts = None if metadata is None else encode(metadata)
         self._waiting: FloatArray = np.empty(GROUP_ROWS)
         self._filled = 0
@@ -54,7 +54,7 @@ class ParquetSink:
 
     def write(self, first_position: int, values: FloatArray) -> None:
         """Rows from `first_position` on, which follow those of the call before."""
-        array = self._sequence.check(first_position, values)
+        array = self._positions.check(first_position, values)
         if self._start is None:
             self._start = first_position
         at = 0

@@ -77,8 +77,7 @@ class ParquetSource:
         """The wanted columns, a piece at a time."""
         arrow = require("pyarrow")
         # One thread: decoding two columns is far faster than what follows, and cores are shared.
-        columns = list(dict.fromkeys(self._names))
-        pieces = self._file.iter_batches(_ROWS, columns=columns, use_threads=False)
+        pieces = self._file.iter_batches(_ROWS, columns=self._names, use_threads=False)
         while True:
             try:
                 piece = next(pieces, None)

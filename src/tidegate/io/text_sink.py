@@ -20,7 +20,7 @@ from tidegate.io.row_text import CSV_HEADER, PIECE, csv_rows, json_rows
 from tidegate.lattice import FloatArray
 
 
-class Sequence:
+class Positions:
     """The order of positions: each write goes on where the last one ended."""
 
     def __init__(self, following: int | None) -> None:
@@ -32,7 +32,8 @@ class Sequence:
         if array.ndim != 1:
             raise SettingError("values", "must be a one-dimensional array")
         if first < 0 or self._next not in (None, first):
-            raise SettingError("first_position", f"must be {self._next}, not {first}")
+            expected = "0 or more" if self._next is None else self._next
+            raise SettingError("first_position", f"must be {expected}, not {first}")
         self._next = first + array.size
         return array
 
@@ -57,7 +58,7 @@ class TextSink:
         self._rows = csv_rows if kind.format == "csv" else json_rows
         if metadata is not None:
             encode(metadata)  # refuse it before a file is touched
-        self._sequence = Sequence(following)
+        self._positions = Positions(following)
         self._outgoing = Outgoing(path, whole=kind.compression is not None, append=append)
         self._out: Outgoing | Packed = self._outgoing
         try:
@@ -80,7 +81,7 @@ class TextSink:
 
     def write(self, first_position: int, values: FloatArray) -> None:
         """Rows from `first_position` on, which follow those of the call before."""
-        array = self._sequence.check(first_position, values)
+        array = self._positions.check(first_position, values)
         for start in range(0, array.size, PIECE):
             self._out.write(self._rows(first_position + start, array[start : start + PIECE]))
 

@@ -23,7 +23,7 @@ _SMALL = 2048
 class Rows(Protocol):
     """What is particular to a format. `many` may decline; `one` decides."""
 
-    def begin(self, line: bytes) -> bool:
+    def begin(self, line: bytes, position: int) -> bool:
         """Settle the columns by the first line; whether that is a header."""
 
     def one(self, line: bytes, position: int) -> list[Any]:
@@ -86,7 +86,7 @@ class TextSource:
             while not lines.text[start:end].strip():
                 start, end = end, lines.text.index(b"\n", end) + 1
                 blank += 1
-            header = self._layout.begin(lines.text[start:end])
+            header = self._layout.begin(lines.text[start:end], blank)
             if header:
                 start, blank = end, 0
             text = lines.text[start:]

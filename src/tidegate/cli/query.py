@@ -1,0 +1,182 @@
+"""`tidegate query`: sums over ranges of a released file, with their intervals."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidegate.cli.exits import plain_errors
+from tidegate.errors import QueryError, SettingError
+
+if TYPE_CHECKING:
+    from tidegate.answers import Answers
+    from tidegate.released import ReleasedFile
+
+_COLUMNS = ("estimate", "low", "high", "standard_error", "noise_error", "prediction_error")
+
+
+def query(
+    released: Annotated[
+        Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
+    ],
+    start: Annotated[
+        int | None, typer.Argument(metavar="START", help="First position, counted from 0.")
+    ] = None,
+    end: Annotated[
+        int | None, typer.Argument(metavar="END", help="Position after the last.")
+    ] = None,
+    ranges: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Many ranges: CSV with columns start and end; - is stdin."
+        ),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(help="Probability that the interval holds the truncated sum.")
+    ] = 0.95,
+    format: Annotated[  # noqa: A002  # the option's name
+        str | None,
+        typer.Option(help="Of RELEASED: csv, jsonl or parquet; default: by extension."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Sum the released values from START up to END, with an interval.
+
+    Positions count released values from 0; END is not part of the range. The answer is the sum of
+    values truncated at the threshold: what truncation took away is not in the interval. The first
+    query of a file reads it once and keeps an index beside it; later ones take a moment. No
+    privacy is spent, however many ranges are asked.
+
+    Examples:
+
+    \b
+      tidegate query private.csv 0 86400
+      tidegate query private.parquet 3600 7200 --confidence 0.99 --json
+      tidegate query private.csv --ranges days.csv
+      printf 'start,end\\n0,60\\n60,120\\n' | tidegate query private.csv --ranges -
+    """  # noqa: D301  # \b keeps the lines of the examples
+    with plain_errors():
+        starts, ends = _asked(start, end, ranges)
+        from tidegate.released import ReleasedFile  # on demand: `--help` needs no files
+
+        file = ReleasedFile.open(released, format)
+        answers = file.record.queries(starts, ends, confidence)
+    typer.echo(_as_json(file, answers) if as_json else _as_text(file, answers))
+
+
+def _asked(start: int | None, end: int | None, ranges: str | None) -> tuple[list[int], list[int]]:
+    if ranges is None:
+        if start is None or end is None:
+            raise SettingError("range", "give START and END, or many of them with --ranges FILE")
+        return [start], [end]
+    if start is not None:
+        raise SettingError("range", "give either START and END or --ranges, not both")
+    if ranges == "-":
+        return _read_ranges(sys.stdin, "standard input")
+    from tidegate.io.errors import source_error
+
+    try:
+        with Path(ranges).open(encoding="utf-8-sig", newline="") as file:
+            return _read_ranges(file, ranges)
+    except OSError as error:
+        raise source_error(error, ranges) from None
+
+
+def _read_ranges(lines: Iterable[str], name: str) -> tuple[list[int], list[int]]:
+    """The columns start and end. No error shows what else is in the file."""
+    starts, ends, line = [], [], 1
+    try:
+        rows = csv.reader(lines)
+        header = [column.strip().lower() for column in next(rows, [])]
+        if not {"start", "end"} <= set(header):
+            raise QueryError(f"{name}: its first line must name the columns start and end")
+        first, last = header.index("start"), header.index("end")
+        for row in rows:
+            line = rows.line_num
+            if row:
+                starts.append(_position(row[first]))
+                ends.append(_position(row[last]))
+    except (ValueError, IndexError, csv.Error) as error:  # text that is not UTF-8 is a ValueError
+        if isinstance(error, QueryError):
+            raise
+        raise QueryError(f"{name}, line {line}: not two whole numbers, start and end") from None
+    if not starts:
+        raise QueryError(f"{name}: there are no ranges in it")
+    return starts, ends
+
+
+def _position(text: str) -> int:
+    position = int(text)
+    if abs(position) >> 62:
+        raise ValueError("beyond every stream")
+    return position
+
+
+def _as_json(file: ReleasedFile, answers: Answers) -> str:
+    columns = {name: getattr(answers, name).tolist() for name in ("start", "end", *_COLUMNS)}
+    return json.dumps(
+        {
+            "file": str(file.path),
+            "guarantee": file.guarantee,
+            "confidence": answers.confidence,
+            "threshold": answers.threshold,
+            "note": file.note,
+            "answers": [
+                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+            ],
+        },
+        indent=1,
+        ensure_ascii=False,
+    )
+
+
+def _as_text(file: ReleasedFile, answers: Answers) -> str:
+    head = ("range", "sum", f"± {answers.confidence:.4g}", "std. error", "noise", "prediction")
+    rows = [
+        (
+            f"[{answer.start}, {answer.end})",
+            shown(answer.estimate),
+            shown((answer.high - answer.low) / 2),
+            shown(answer.standard_error),
+            shown(answer.noise_error),
+            shown(answer.prediction_error),
+        )
+        for answer in map(answers.__getitem__, range(len(answers)))
+    ]
+    levels = sorted({phase.threshold for phase in file.thresholds})
+    level = f"{levels[0]:g}"
+    if len(levels) > 1:
+        level = f"the threshold of their time, {levels[0]:g} to {levels[-1]:g}"
+    lines = [table(head, rows), "", f"Sums of values truncated at {level}. {file.guarantee}."]
+    return "\n".join([*lines, file.note] if file.note else lines)
+
+
+def shown(number: float) -> str:
+    """A number for people: four digits or all before the point.
+
+    >>> shown(1234567.89), shown(0.0123456), shown(-12.5)
+    ('1,234,568', '0.01235', '-12.5')
+    """
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Aligned columns, the first to the left; plain text, whatever the terminal is."""
+    cells = [[str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if index else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    )

@@ -1,0 +1,198 @@
+"""`tidegate show`: the released stream as a line of text and as a picture."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidegate.cli.exits import plain_errors
+from tidegate.errors import QueryError, SettingError, TidegateError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegate.answers import Answers
+    from tidegate.released import ReleasedFile
+
+_BARS = "▁▂▃▄▅▆▇█"
+_PLAIN_BARS = "_.-=+*%#"  # for terminals that know no more
+_POINTS = 2000  # of the picture: more than its pixels
+_LISTED = 6  # thresholds named one by one
+_BLUE, _ORANGE = "#0072B2", "#D55E00"  # told apart by all eyes (Okabe and Ito)
+
+
+def show(
+    released: Annotated[
+        Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
+    ],
+    png: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also draw a picture with its error band.")
+    ] = None,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Values in the moving average; default: 1/50 of the stream."
+        ),
+    ] = None,
+    width: Annotated[
+        int | None,
+        typer.Option(metavar="COLUMNS", help="Of the line of text; default: the terminal's."),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(help="Probability that the band holds the truncated average.")
+    ] = 0.95,
+    format: Annotated[  # noqa: A002  # the option's name
+        str | None,
+        typer.Option(help="Of RELEASED: csv, jsonl or parquet; default: by extension."),
+    ] = None,
+) -> None:
+    """Show the moving average of a released file, and what is known about it.
+
+    Everything shown was released already: looking costs no privacy. The error band is that of the
+    average of truncated values.
+
+    Examples:
+
+    \b
+      tidegate show private.csv
+      tidegate show private.parquet --window 3600 --png private.png
+    """  # noqa: D301  # \b keeps the lines of the examples
+    with plain_errors():
+        columns = shutil.get_terminal_size().columns if width is None else width
+        if columns < 1:
+            raise SettingError("width", f"must be at least 1, not {columns}")
+        from tidegate.released import ReleasedFile  # on demand: `--help` needs no files
+
+        file = ReleasedFile.open(released, format)
+        length = _window(file, window)
+        for name, fact in _facts(file, confidence):
+            typer.echo(f"{name:<11}{fact}")
+        typer.echo("")
+        average = _average(file, length, columns, confidence)
+        bars = average.estimate / length
+        typer.echo(_sparkline(bars.tolist()))
+        half = float((average.high - average.low).mean()) / 2 / length
+        typer.echo(
+            f"moving average of {length:,} values: {bars.min():.4g} to {bars.max():.4g}, "
+            f"± {half:.3g} on the average ({confidence:.4g})"
+        )
+        if file.note:
+            typer.echo(file.note)
+        if png is not None:
+            _draw(png, file, length, confidence)
+            typer.echo(f"picture: {png}")
+
+
+def _window(file: ReleasedFile, wanted: int | None) -> int:
+    size = file.record.end - file.record.start
+    if not size:
+        raise QueryError(f"{file.path}: nothing was released yet")
+    if wanted is None:  # a block is what was measured: less shows predictions
+        return min(size, max(size // 50, 4 * file.pipeline.perturber.block))
+    if not 1 <= wanted <= size:
+        raise SettingError("window", f"must lie between 1 and the {size} values, not {wanted}")
+    return wanted
+
+
+def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
+    pipeline, record = file.pipeline, file.record
+    total = record.query(record.start, record.end, confidence)
+    size = record.end - record.start
+    half = (total.high - total.low) / 2 / size
+    thresholds = [f"{phase.threshold:g} from {phase.start:,} on" for phase in file.thresholds]
+    if len(thresholds) == 1:
+        thresholds = [f"{file.thresholds[0].threshold:g}"]
+    elif len(thresholds) > _LISTED:
+        more = len(thresholds) - _LISTED
+        thresholds = [*thresholds[:_LISTED], f"and {more} more"]
+    smoother = type(pipeline.smoother).__name__
+    return [
+        ("file", str(file.path)),
+        ("guarantee", file.guarantee),
+        ("values", f"{size:,}"),
+        ("mean", f"{total.estimate / size:.6g} ± {half:.3g} ({confidence:.4g}), truncated values"),
+        ("threshold", "; ".join(thresholds)),
+        (
+            "settings",
+            f"bound {float(pipeline.threshold.bound):g}, "
+            f"resolution {float(pipeline.resolution):g}, "
+            f"hold-out {pipeline.threshold.holdout:,}, horizon {pipeline.perturber.horizon:,}",
+        ),
+        ("", f"{pipeline.perturber}, blocks of {pipeline.perturber.block:,}, {smoother}"),
+        ("version", f"released with Tidegate {file.metadata.get('tidegate', 'unknown')}"),
+    ]
+
+
+def _average(file: ReleasedFile, window: int, points: int, confidence: float) -> Answers:
+    """Sums over windows that end at evenly spaced positions."""
+    import numpy as np
+
+    record = file.record
+    last = record.end - record.start
+    ends = record.start + np.unique(np.linspace(window, last, points).astype(np.int64))
+    return record.queries(ends - window, ends, confidence)
+
+
+def _sparkline(values: Sequence[float]) -> str:
+    bars = _BARS
+    try:
+        bars.encode(sys.stdout.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        bars = _PLAIN_BARS
+    low, spread = min(values), max(values) - min(values)
+    if not spread:
+        return bars[len(bars) // 2] * len(values)
+    return "".join(bars[round((value - low) / spread * (len(bars) - 1))] for value in values)
+
+
+def _draw(picture: Path, file: ReleasedFile, window: int, confidence: float) -> None:
+    plt = _pyplot()
+    average = _average(file, window, _POINTS, confidence)
+    estimate, low, high = (
+        column / window for column in (average.estimate, average.low, average.high)
+    )
+    figure, axes = plt.subplots(figsize=(11, 4.5), layout="constrained")
+    band = f"{confidence:.4g} interval of the\naverage of truncated values"
+    axes.fill_between(average.end, low, high, color=_BLUE, alpha=0.25, linewidth=0, label=band)
+    axes.plot(
+        average.end, estimate, color=_BLUE, linewidth=1.3, label=f"average of {window:,} values"
+    )
+    label: str | None = "a new threshold"
+    for phase in file.thresholds[1:]:
+        axes.axvline(phase.start, color=_ORANGE, linestyle="--", linewidth=0.9, label=label)
+        label = None
+    axes.set(
+        xlabel="position (released values, counted from 0)",
+        ylabel="moving average",
+        title=f"{file.path.name}\n{file.guarantee}",
+        xlim=(file.record.start, file.record.end),
+    )
+    axes.xaxis.set_major_formatter(lambda position, _: f"{position:,.0f}")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    try:
+        figure.savefig(picture, dpi=120, format="png")
+    except OSError as error:
+        from tidegate.io.errors import sink_error
+
+        raise sink_error(error, str(picture)) from None
+    finally:
+        plt.close(figure)
+
+
+def _pyplot() -> Any:
+    """matplotlib, for files and not for a screen."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise TidegateError(
+            "--png needs matplotlib: install it with pip install 'tidegate[cli]'"
+        ) from None
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    return plt
