@@ -23,16 +23,13 @@ from tidegate.settings import Number, exact, positive, whole
 from tidegate.stages import Smoother
 from tidegate.units import Unit
 
-_HORIZON = 2**20
-_HOLDOUT = 65_536
-
 
 def tops(
     epsilon: Number,
     bound: Number,
     *,
-    horizon: int = _HORIZON,
-    holdout: int = _HOLDOUT,
+    horizon: int = 2**20,
+    holdout: int = 65_536,
     fanout: int = 16,
     resolution: Number = 1,
     smoother: Smoother | None = None,
@@ -129,8 +126,8 @@ def pak(
     bound: Number,
     *,
     delta: Number | None = None,
-    horizon: int = _HORIZON,
-    holdout: int = _HOLDOUT,
+    horizon: int = 2**20,
+    holdout: int = 65_536,
     resolution: Number = 1,
     clip: bool = True,
     history: int | None = None,
@@ -153,8 +150,8 @@ def pak_with_tops_threshold(
     epsilon: Number,
     bound: Number,
     *,
-    horizon: int = _HORIZON,
-    holdout: int = _HOLDOUT,
+    horizon: int = 2**20,
+    holdout: int = 65_536,
     resolution: Number = 1,
     history: int | None = None,
 ) -> Pipeline:
@@ -175,8 +172,8 @@ def pak_with_tops_stream(
     bound: Number,
     *,
     delta: Number | None = None,
-    horizon: int = _HORIZON,
-    holdout: int = _HOLDOUT,
+    horizon: int = 2**20,
+    holdout: int = 65_536,
     fanout: int = 16,
     resolution: Number = 1,
     smoother: Smoother | None = None,

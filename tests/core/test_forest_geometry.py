@@ -214,6 +214,15 @@ def test_own_weights_by_hand_for_unequal_levels() -> None:
     assert own_weights(4, [1.0]) == ()
 
 
+def test_shares_are_leaves_first() -> None:
+    """θ = 9, ε = ½, shares 3 : 1 : ½ of 4½: 9/(½·⅔) = 27, 9/(½·2/9) = 81, 9/(½·1/9) = 162."""
+    stage = tg.perturb.Hierarchy(
+        epsilon="1/2", horizon=60, fanout=4, skipped=0, shares=[3, 1, "1/2"]
+    )
+    scales = [float(scale) for scale in stage.noise_law(9).scales]
+    np.testing.assert_allclose(scales, [27, 81, 162], rtol=1e-5)
+
+
 def test_groves_hold_whole_trees_and_stay_small() -> None:
     for fanout, levels, leaves in [
         (16, 1, 10**6),

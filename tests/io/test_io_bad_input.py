@@ -38,7 +38,7 @@ def failure(path, **settings) -> tuple[list, Exception]:
     return values, error
 
 
-@pytest.mark.parametrize("rows", [10, 5000, 400_000])  # row by row, a block, many blocks
+@pytest.mark.parametrize("rows", [10, 5000, 150_000])  # row by row, a block, many blocks
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
@@ -115,6 +115,13 @@ def test_a_wrong_column_lists_the_right_ones(write, tmp_path, name, setting):
         open_source(path, **settings)
     with pytest.raises(SettingError, match=r"^column: which one.*'time', 'load'"):
         open_source(path)
+
+
+@pytest.mark.parametrize("name", ["s.csv", "s.jsonl"])
+def test_values_cannot_be_users_too(write, name):
+    path = write(name, b"time,load\n1,2\n" if name == "s.csv" else b'{"time":1,"load":2}\n')
+    with pytest.raises(SettingError, match="user_column: 'load' is used already"):
+        open_source(path, column="load", user_column="load")
 
 
 def test_a_column_twice(write):

@@ -103,7 +103,7 @@ def test_bytes_do_not_depend_on_the_split(tmp_path, monkeypatch, kind):
         assert lengths == [1 << 14] * 9 + [150_000 % (1 << 14)]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.floats(), min_size=1, max_size=20), st.integers(0, 10**15))
 def test_few_rows_and_many_are_written_alike(values, first):
     array = np.array(values * 70)[:70]
@@ -307,6 +307,18 @@ def test_standard_output_of_a_process():
     _, errors = process.communicate()
     assert b"ClosedPipeError" in errors
     assert b"Exception ignored" not in errors
+
+
+def test_parquet_through_a_pipe(tmp_path):
+    program = (
+        "import numpy, tidegate.io\n"
+        "with tidegate.io.open_sink('-', format='parquet', metadata={'a': 1}) as sink:\n"
+        "    sink.write(0, numpy.arange(5.0))\n"
+    )
+    path = tmp_path / "out.parquet"
+    path.write_bytes(subprocess.check_output([sys.executable, "-c", program]))
+    assert released(path)[1].tolist() == [0, 1, 2, 3, 4]
+    assert read_metadata(path) == {"a": 1}
 
 
 def test_standard_output_without_a_descriptor(monkeypatch):

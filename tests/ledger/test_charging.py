@@ -128,6 +128,18 @@ def test_a_phase_after_a_phase_costs_the_larger(path: Path, tenth: Guarantee) ->
         assert ledger.entries[2] == first  # as it was written
 
 
+def test_an_end_gives_back_what_lay_behind_it(path: Path, tenth: Guarantee) -> None:
+    with Ledger.open(path, cap=0.2) as ledger:
+        first = ledger.charge(**HERE, start=0, guarantee=tenth)
+        ledger.charge(**HERE, start=50, guarantee=tenth)
+        assert ledger.left("meters") == 0
+        ledger.close_stretch(first, 50)
+        assert ledger.left("meters") == Fraction(1, 10)
+        ledger.set_cap(0.1)
+        ledger.charge(**HERE, start=0, end=50, guarantee=Guarantee(epsilon=0))
+        assert ledger.total() == tenth
+
+
 def test_what_has_ended_never_opens_again(ledger: Ledger, tmp_path: Path, tenth: Guarantee) -> None:
     fixed = ledger.charge(**HERE, start=0, end=9, guarantee=tenth)
     opened = ledger.charge(**HERE, start=9, guarantee=tenth)

@@ -89,11 +89,13 @@ def test_no_sequence_of_charges_exceeds_the_cap(
         Ledger.open(Path(folder, "x"), cap=cap) as ledger,
     ):
         for item in wanted:
-            source, before = item["source"], ledger.count
+            source = item["source"]
+            opened = [charge for charge in ledger.charges(source) if charge.end is None]
+            if opened and opened[0].start <= item["start"]:  # one phase follows another
+                ledger.close_stretch(opened[0], item["start"])
+            before = ledger.count
             try:
-                charge = ledger.charge(epoch="5f", stage="stream", **item)
-                if charge.end is None and charge.start % 3 == 0:
-                    ledger.close_stretch(charge, charge.start + 3)
+                ledger.charge(epoch="5f", stage="stream", **item)
             except CapExceeded as refused:
                 would_be = refused.total
                 extra = Charge(sequence=0, time=None, hash="", note="", epoch="", stage="", **item)

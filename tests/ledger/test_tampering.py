@@ -181,6 +181,14 @@ def test_nonsense_with_right_hashes_is_refused(
     assert error.entry is not None
 
 
+@pytest.mark.parametrize("key", [None], indirect=True)
+def test_numbers_with_right_hashes_must_count_up(path: Path, filled: Anchor, key: None) -> None:
+    forged = path.read_bytes().replace(b'"sequence":4', b'"sequence":5')
+    error = refused(path, rechained(forged.splitlines()), key)
+    assert error.entry == 4
+    assert "does not follow" in str(error)
+
+
 def test_the_chain_can_be_checked_without_tidegate(
     path: Path, filled: Anchor, key: bytes | None
 ) -> None:

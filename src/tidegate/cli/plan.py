@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -102,7 +103,7 @@ def plan(
             if epsilon is not None or length is None:
                 raise SettingError("target", "needs --length, and no --epsilon: that is looked for")
             wanted = _answered(
-                lambda budget, skipped: prediction.of(pipeline(budget, skipped), length).half_width,
+                lambda skipped, budget: prediction.of(pipeline(budget, skipped), length).half_width,
                 length,
                 positive("target", target),
                 level_count(16, pipeline(Fraction(1)).perturber.horizon),
@@ -180,11 +181,11 @@ class _Prediction:
 
 
 def _answered(
-    half_width: Callable[[Fraction, int | None], float], length: int, target: Fraction, levels: int
+    half_width: Callable[[int | None, Fraction], float], length: int, target: Fraction, levels: int
 ) -> Target:
     """The ε that is needed with the usual tree, and with the one that needs the least."""
-    half_width(Fraction(1), None)  # settings that are wrong in any case are refused here
-    epsilon = needed_epsilon(lambda budget: half_width(budget, None), target, falling=False)
+    half_width(None, Fraction(1))  # settings that are wrong in any case are refused here
+    epsilon = needed_epsilon(partial(half_width, None), target, falling=False)
     if epsilon is None:
         raise SettingError(
             "target",
@@ -193,9 +194,7 @@ def _answered(
         )
     least, skipped = epsilon, 0
     for number in range(levels):
-        found = needed_epsilon(
-            lambda budget, number=number: half_width(budget, number), target, falling=True
-        )
+        found = needed_epsilon(partial(half_width, number), target, falling=True)
         if found is not None and found < least:
             least, skipped = found, number
     return Target(length, float(target), epsilon, skipped, least)
@@ -376,11 +375,8 @@ class Report:
                 "length": self.target.length,
                 "half_width": self.target.half_width,
                 "epsilon": str(self.target.epsilon),
-                "least": {
-                    "skipped": self.target.skipped if self.target.better else None,
-                    "epsilon": str(
-                        self.target.least if self.target.better else self.target.epsilon
-                    ),
-                },
             }
+            if self.target.better:
+                better = {"skipped": self.target.skipped, "epsilon": str(self.target.least)}
+                facts["target"]["with_other_tree"] = better
         return json.dumps(facts, indent=1, ensure_ascii=False)
