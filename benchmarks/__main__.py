@@ -9,15 +9,21 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import accuracy, memory, speed
+from benchmarks import accuracy, command_line, memory, speed
 from benchmarks.table import MISSED, Row, machine, show
 
-_PARTS = {"speed": speed, "accuracy": accuracy, "memory": memory}
+_PARTS = {
+    "speed": speed,
+    "accuracy": accuracy,
+    "memory": memory,
+    "command-line": command_line,
+}
 _HELP = """\
 parts (all by default):
   speed     bulk and single pushes, sampler, forest against opendp, queries, thresholds, import
   accuracy  the authors' results on POS, reproduced; TIDEGATE_DATA names the folder with the data
   memory    peak memory of a long stream against a short one
+  command-line  start-up, throughput and latency of `tidegate release`, with and without state
 """
 
 

@@ -168,14 +168,14 @@ def shown(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Aligned columns, the first to the left; plain text, whatever the terminal is."""
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> str:
+    """Aligned columns, the first `left` of them flush left; plain text, for every terminal."""
     cells = [[str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
     return "\n".join(
         "  ".join(
-            cell.rjust(width) if index else cell.ljust(width)
+            cell.ljust(width) if index < left else cell.rjust(width)
             for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in cells
