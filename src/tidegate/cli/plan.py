@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.query import shown, table
+from tidegate.cli.query import percent, shown, table
 from tidegate.errors import SettingError
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ class Report:
 
     def as_text(self) -> str:
         """Tables and sentences."""
-        head = ["length", "noise", "prediction", "std. error", f"± {self.confidence:.4g}"]
+        head = ["length", "noise", "prediction", "std. error", f"± ({percent(self.confidence)})"]
         cells = [
             [
                 f"{row.expectation.length:,}",
@@ -316,7 +316,7 @@ class Report:
         if self.target is not None:
             lines += [
                 f"ε = {float(self.target.epsilon):g} gives ± {self.target.half_width:g} or less "
-                f"({self.confidence:.4g}) on ranges of {self.target.length:,} values.",
+                f"({percent(self.confidence)}) on ranges of {self.target.length:,} values.",
             ]
             if self.target.better:
                 lines.append(

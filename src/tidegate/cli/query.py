@@ -139,7 +139,14 @@ def _as_json(file: ReleasedFile, answers: Answers) -> str:
 
 
 def _as_text(file: ReleasedFile, answers: Answers) -> str:
-    head = ("range", "sum", f"± {answers.confidence:.4g}", "std. error", "noise", "prediction")
+    head = (
+        "range",
+        "sum",
+        f"± ({percent(answers.confidence)})",
+        "std. error",
+        "noise",
+        "prediction",
+    )
     rows = [
         (
             f"[{answer.start}, {answer.end})",
@@ -166,6 +173,15 @@ def shown(number: float) -> str:
     ('1,234,568', '0.01235', '-12.5')
     """
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+
+
+def percent(confidence: float) -> str:
+    """A probability for people.
+
+    >>> percent(0.95), percent(0.9999)
+    ('95 %', '99.99 %')
+    """
+    return f"{100 * confidence:.6g} %"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.query import percent
 from tidegate.errors import QueryError, SettingError, TidegateError
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def show(
         half = float((average.high - average.low).mean()) / 2 / length
         typer.echo(
             f"moving average of {length:,} values: {bars.min():.4g} to {bars.max():.4g}, "
-            f"± {half:.3g} on the average ({confidence:.4g})"
+            f"± {half:.3g} on the average ({percent(confidence)})"
         )
         if file.note:
             typer.echo(file.note)
@@ -103,26 +105,29 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
     total = record.query(record.start, record.end, confidence)
     size = record.end - record.start
     half = (total.high - total.low) / 2 / size
+    mean = f"{total.estimate / size:.6g} ± {half:.3g}"
     thresholds = [f"{phase.threshold:g} from {phase.start:,} on" for phase in file.thresholds]
     if len(thresholds) == 1:
         thresholds = [f"{file.thresholds[0].threshold:g}"]
     elif len(thresholds) > _LISTED:
         more = len(thresholds) - _LISTED
         thresholds = [*thresholds[:_LISTED], f"and {more} more"]
-    smoother = type(pipeline.smoother).__name__
+    tree = pipeline.perturber.settings()
+    kind = str(tree.pop("kind")).rpartition(".")[2]
+    chosen = ", ".join(f"{name} {value}" for name, value in tree.items() if value is not None)
     return [
         ("file", str(file.path)),
         ("guarantee", file.guarantee),
         ("values", f"{size:,}"),
-        ("mean", f"{total.estimate / size:.6g} ± {half:.3g} ({confidence:.4g}), truncated values"),
+        ("mean", f"{mean} ({percent(confidence)}), of truncated values"),
         ("threshold", "; ".join(thresholds)),
         (
             "settings",
             f"bound {float(pipeline.threshold.bound):g}, "
             f"resolution {float(pipeline.resolution):g}, "
-            f"hold-out {pipeline.threshold.holdout:,}, horizon {pipeline.perturber.horizon:,}",
+            f"hold-out {pipeline.threshold.holdout:,}, blocks of {pipeline.perturber.block:,}",
         ),
-        ("", f"{pipeline.perturber}, blocks of {pipeline.perturber.block:,}, {smoother}"),
+        ("", f"{kind} ({chosen}), smoother {type(pipeline.smoother).__name__}"),
         ("version", f"released with Tidegate {file.metadata.get('tidegate', 'unknown')}"),
     ]
 
@@ -156,7 +161,7 @@ def _draw(picture: Path, file: ReleasedFile, window: int, confidence: float) -> 
         column / window for column in (average.estimate, average.low, average.high)
     )
     figure, axes = plt.subplots(figsize=(11, 4.5), layout="constrained")
-    band = f"{confidence:.4g} interval of the\naverage of truncated values"
+    band = f"{percent(confidence)} interval of the\naverage of truncated values"
     axes.fill_between(average.end, low, high, color=_BLUE, alpha=0.25, linewidth=0, label=band)
     axes.plot(
         average.end, estimate, color=_BLUE, linewidth=1.3, label=f"average of {window:,} values"
@@ -168,7 +173,7 @@ def _draw(picture: Path, file: ReleasedFile, window: int, confidence: float) -> 
     axes.set(
         xlabel="position (released values, counted from 0)",
         ylabel="moving average",
-        title=f"{file.path.name}\n{file.guarantee}",
+        title=f"{file.path.name}\n{textwrap.fill(file.guarantee, 90)}",
         xlim=(file.record.start, file.record.end),
     )
     axes.xaxis.set_major_formatter(lambda position, _: f"{position:,.0f}")
