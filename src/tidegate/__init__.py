@@ -20,7 +20,14 @@ True
 from tidegate import perturb, plan, smooth, synthetic, threshold, units
 from tidegate._version import __version__
 from tidegate.answers import Answer, Answers
-from tidegate.errors import InputError, QueryError, SettingError, SnapshotError, TidegateError
+from tidegate.errors import (
+    InputError,
+    QueryError,
+    RefusedError,
+    SettingError,
+    SnapshotError,
+    TidegateError,
+)
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.pipeline import Pipeline, load_record
 from tidegate.presets import pak, pak_with_tops_stream, pak_with_tops_threshold, tops
@@ -37,6 +44,7 @@ __all__ = [
     "Pipeline",
     "QueryError",
     "Record",
+    "RefusedError",
     "Release",
     "Reselection",
     "SettingError",

@@ -23,7 +23,11 @@ class InputError(TidegateError, ValueError):
     """An input is not a number. Says where, never what."""
 
 
-class SnapshotError(TidegateError, ValueError):
+class RefusedError(TidegateError):
+    """Something was refused to protect privacy: a budget, or noise that must not be used again."""
+
+
+class SnapshotError(RefusedError, ValueError):
     """A snapshot or record cannot be used: tampered with, sealed, or of another pipeline."""
 
 

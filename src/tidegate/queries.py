@@ -81,7 +81,7 @@ class Record:
                 prediction[inside] += parts.prediction_variance
                 largest[inside] = np.maximum(largest[inside], segment.largest_variance)
                 threshold = min(threshold, segment.threshold_value)
-        half = _quantile(noise, largest, confidence) * np.sqrt(noise + prediction)
+        half = quantile(noise, largest, confidence) * np.sqrt(noise + prediction)
         return Answers(
             start=begin,
             end=end,
@@ -124,7 +124,8 @@ class Record:
         )
 
 
-def _quantile(variance: FloatArray, largest: FloatArray, confidence: float) -> FloatArray:
+def quantile(variance: FloatArray, largest: FloatArray, confidence: float) -> FloatArray:
+    """How many standard errors an interval reaches, between the normal and the Laplace quantile."""
     from statistics import NormalDist  # on demand: importing it is slow
 
     normal = NormalDist().inv_cdf((1 + confidence) / 2)

@@ -97,8 +97,10 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
         if isinstance(value, float):
             blobs.append(struct.pack("<d", value))
             return {"$float": 0}
-        if isinstance(value, Mapping):
-            return {name: plain(item) for name, item in value.items()}
+        if isinstance(value, Mapping):  # a name that looks like a mark of ours gets one more $
+            return {
+                f"${name}" if name[:1] == "$" else name: plain(item) for name, item in value.items()
+            }
         if isinstance(value, list | tuple):
             return [plain(item) for item in value]
         return value
@@ -128,7 +130,7 @@ def _decoded(payload: bytes) -> dict[str, Any]:
             (number,) = struct.unpack_from("<q" if "$int" in value else "<d", payload, offset)
             offset += 8
             return number
-        return {name: rebuilt(item) for name, item in value.items()}
+        return {name[name[:1] == "$" :]: rebuilt(item) for name, item in value.items()}
 
     body: dict[str, Any] = rebuilt(json.loads(payload[8 : 8 + length]))
     return body

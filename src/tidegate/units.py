@@ -79,7 +79,7 @@ __all__ = ["Event", "UserHorizon", "Window"]
 
 
 class UserCap:
-    """Counts each user's values within a horizon; those beyond the limit become 0.
+    """Counts each user's values within a horizon; those beyond the limit, or of nobody, become 0.
 
     Privacy: who sent which value is public, so neighbours share the positions of the user; the
     same first `most` of them count in both streams, and all others are 0. The two differ in at most
@@ -100,6 +100,9 @@ class UserCap:
         allowed = np.ones(units.size, dtype=bool)
         counts, most = self.counts, self._most
         for index, user in enumerate(users):
+            if user is None or user != user:  # nobody: the value would escape every limit
+                allowed[index] = False
+                continue
             name = str(user)
             seen = counts.get(name, 0)
             if seen < most:

@@ -30,7 +30,7 @@ GOOD: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
 }
 NOT_POSITIVE = [0, -1, -0.5, "-1/2", "0", float("nan"), float("inf"), -float("inf"), "NaN", "inf"]
-NOT_NUMBERS = [True, False, None, "", "one", "1/0", [1], (1,), 1j, object(), np.bool_(True)]
+NOT_NUMBERS = [True, False, None, "", "one", "1/0", [1], (1,), 1j, range(3), np.bool_(True)]
 TAKE_EPSILON = [name for name, (_, good) in GOOD.items() if "epsilon" in good]
 TAKE_BOUND = [name for name, (_, good) in GOOD.items() if "bound" in good]
 

@@ -7,31 +7,13 @@ from contextlib import contextmanager
 
 import typer
 
-from tidegate.durable import StateError
-from tidegate.errors import (
-    InputError,
-    QueryError,
-    SettingError,
-    SnapshotError,
-    TidegateError,
-)
-from tidegate.ledger import CapExceeded, LedgerError
+from tidegate.errors import QueryError, RefusedError, SettingError, TidegateError
 
 DONE = 0
 USAGE = 2
 REFUSED = 3  # for privacy: a cap, a state that must not be used, an input that changed
 INPUT = 4  # what was read or written: not a number, unreadable, full disk, closed pipe
-
-_CODES: tuple[tuple[type[Exception], int], ...] = (
-    (CapExceeded, REFUSED),
-    (LedgerError, REFUSED),
-    (StateError, REFUSED),
-    (SnapshotError, REFUSED),
-    (SettingError, USAGE),
-    (QueryError, USAGE),
-    (InputError, INPUT),
-    (TidegateError, INPUT),
-)
+INTERRUPTED = 130  # Ctrl-C, as shells have it
 
 
 @contextmanager
@@ -40,12 +22,17 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except TidegateError as error:
-        code = next(code for kind, code in _CODES if isinstance(error, kind))
         complain(str(error))
-        raise typer.Exit(code) from None
+        raise typer.Exit(_code(error)) from None
     except KeyboardInterrupt:
         complain("interrupted; everything released so far is intact")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _code(error: TidegateError) -> int:
+    if isinstance(error, RefusedError):
+        return REFUSED
+    return USAGE if isinstance(error, SettingError | QueryError) else INPUT
 
 
 def complain(message: str) -> None:

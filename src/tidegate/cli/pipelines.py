@@ -42,6 +42,10 @@ _ARGUMENTS = {
 }
 
 
+_FLAGS = {"follow", "new-epoch", "non-negative", "quiet"}
+_WHOLE = {"fanout", "holdout", "horizon", "skipped", "start-early"}
+
+
 def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
     """Options of the command line, over those of the TOML file (same names)."""
     given = {name: value for name, value in options.items() if value is not None}
@@ -56,8 +60,19 @@ def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
     for name in stored:
         if name not in options:
             known = ", ".join(sorted(options))
-            raise SettingError("config", f"{config} has no option {name!r}; there are: {known}")
-    return {**stored, **given}
+            raise SettingError("config", f"there is no option {name!r}; there are: {known}")
+    return {**{name: _typed(name, value) for name, value in stored.items()}, **given}
+
+
+def _typed(name: str, value: Any) -> Any:
+    """A value of the TOML file as the command line would have given it."""
+    wanted = bool if name in _FLAGS else int if name in _WHOLE else str
+    if wanted is str and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        kind = {bool: "true or false", int: "a whole number", str: "text or a number"}[wanted]
+        raise SettingError(name, f"must be {kind} in the config")
+    return value
 
 
 def build(options: Mapping[str, Any]) -> tg.Pipeline:
@@ -104,7 +119,7 @@ def _rethreshold(text: str) -> dict[str, Any]:
 
 
 def _number(text: str) -> int | str:
-    return int(text) if text.isdigit() else text
+    return int(text) if text.isascii() and text.isdigit() else text
 
 
 def _one_of(name: str, value: Any, choices: Mapping[str, Any]) -> Any:

@@ -165,7 +165,7 @@ class _Prediction:
         import numpy as np
 
         from tidegate.plan import expect
-        from tidegate.queries import _quantile as quantile
+        from tidegate.queries import quantile as quantile
 
         (expectation,) = expect(
             pipeline, [length], threshold=self.threshold, roughness=self.roughness

@@ -6,19 +6,22 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.keys import read_key
 from tidegate.cli.pipelines import PRESETS, SMOOTHERS, build, with_config
-from tidegate.cli.progress import Progress
-from tidegate.cli.running import Output, release_durably, release_once
-from tidegate.durable import DurableRelease
 from tidegate.errors import SettingError
 from tidegate.pipeline import Pipeline
 from tidegate.release import Release
+
+if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
+    from tidegate.cli.progress import Progress
+    from tidegate.cli.running import Output
+    from tidegate.io import Source
 
 EXAMPLES = """
 Examples:
@@ -108,7 +111,9 @@ def release(
     ] = None,
     stdin: Annotated[
         str | None,
-        typer.Option(help="After a restart, a pipe: resent, continues or auto (default)."),
+        typer.Option(
+            help="After a restart, a pipe is resent from its start (default) or continues."
+        ),
     ] = None,
     emit: Annotated[
         str | None,
@@ -130,11 +135,13 @@ def release(
 
 
 def _run(source: str, options: dict[str, Any]) -> None:
+    from tidegate.cli.progress import Progress
+    from tidegate.cli.running import Output, release_once
     from tidegate.io import open_source
 
     pipeline = build(options)
     output = Output(options.get("output"), options.get("output-format"))
-    _check(options)
+    _check(source, options)
     with open_source(
         source,
         format=options.get("format"),
@@ -143,7 +150,8 @@ def _run(source: str, options: dict[str, Any]) -> None:
         follow=bool(options.get("follow")),
     ) as opened:
         quiet = bool(options.get("quiet"))
-        with Progress(opened, quiet=quiet) as progress, _stopping(bool(options.get("follow"))):
+        follow = bool(options.get("follow"))
+        with Progress(opened, quiet=quiet) as progress, _stopping(opened if follow else None):
             if "state" in options:
                 result = _durable(pipeline, opened, output, options, progress, source)
             else:
@@ -160,7 +168,9 @@ def _durable(
     progress: Progress,
     source: str,
 ) -> Release:
-    resent = {"resent": True, "continues": False, "auto": None}[options.get("stdin", "auto")]
+    from tidegate.cli.running import release_durably
+    from tidegate.durable import DurableRelease
+
     with DurableRelease.open(
         options["state"],
         pipeline,
@@ -174,37 +184,47 @@ def _durable(
             opened,
             output,
             progress.advance,
-            resent=resent if source == "-" else True,
+            resent=source != "-" or options.get("stdin", "resent") == "resent",
             emit_all=options.get("emit", "all") == "all",
         )
 
 
-def _check(options: dict[str, Any]) -> None:
-    for name, choices in (("stdin", ("resent", "continues", "auto")), ("emit", ("all", "new"))):
+def _check(source: str, options: dict[str, Any]) -> None:
+    for name, choices in (("stdin", ("resent", "continues")), ("emit", ("all", "new"))):
         if options.get(name, choices[-1]) not in choices:
             raise SettingError(name, f"must be one of {', '.join(choices)}, not {options[name]!r}")
     if "state" not in options:
         for name in ("key-file", "ledger-source", "cap", "new-epoch", "stdin", "emit"):
             if name in options:
                 raise SettingError(name, "needs --state")
+    output = options.get("output")
+    if output and source != "-" and Path(output).exists() and Path(output).samefile(source):
+        raise SettingError("output", "is the input: it would be overwritten")
     protects_users = str(options.get("unit", "")).startswith("user-horizon")
     if protects_users != ("user-column" in options):
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
 
 
 class _stopping:  # noqa: N801  # reads as a verb in `with`
-    """SIGTERM ends a run as tidily as Ctrl-C; a followed file ends in no other way."""
+    """SIGTERM ends a run as tidily as Ctrl-C; a followed source just comes to its end."""
 
-    def __init__(self, following: bool) -> None:
-        self._following = following
-        self._before: Any = None
+    def __init__(self, followed: Source | None) -> None:
+        self._followed = followed
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> None:
-        self._before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._before[number] = signal.signal(number, self._stop)
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
-        signal.signal(signal.SIGTERM, self._before)
-        return self._following and kind is KeyboardInterrupt
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        if self._followed is None:
+            signal.default_int_handler(number, frame)
+        else:
+            self._followed.close()
+
+    def __exit__(self, *reason: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
 
 def _close(result: Release) -> None:

@@ -13,7 +13,16 @@ from tidegate.cli.exits import complain
 from tidegate.durable import DurableRelease, StateError
 from tidegate.durable.release import describe
 from tidegate.errors import TidegateError
-from tidegate.io import Batch, Sink, Source, open_sink, read_metadata, recover, recoverable
+from tidegate.io import (
+    Batch,
+    Sink,
+    Source,
+    open_sink,
+    read_metadata,
+    read_released,
+    recover,
+    recoverable,
+)
 from tidegate.lattice import FloatArray
 from tidegate.phases import Phase
 from tidegate.pipeline import Pipeline
@@ -31,6 +40,11 @@ class Output:
     def standard(self) -> bool:
         """Whether this is standard output."""
         return self.path in (None, "-")
+
+    @property
+    def continuable(self) -> bool:
+        """Whether it can be continued after a crash; others are written anew."""
+        return recoverable(self.path, self.format)
 
 
 def release_once(
@@ -55,7 +69,7 @@ def release_durably(
     output: Output,
     progress: Callable[[int], None],
     *,
-    resent: bool | None,
+    resent: bool,
     emit_all: bool,
 ) -> Release:
     """Go on where the last run stopped: complete the output, skip what was read, release the rest.
@@ -65,16 +79,16 @@ def release_durably(
         source: the input, from its beginning or (a pipe) from where it stopped.
         output: must hold a beginning of what was released; the rest comes from the journal.
         progress: told how many values were handled.
-        resent: whether the input starts from its beginning; None: find out (a pipe may do either).
+        resent: the input starts from its beginning.
         emit_all: on standard output, emit everything again and not only what is new.
     """
-    written = _rows_written(output, run)
-    if output.standard and not emit_all:
-        written = run.position
+    written = 0 if emit_all else run.position
+    if not output.standard:
+        written = _rows_written(output, run)
     with _Writer(output, run.facts, append_at=written) as writer:
         for first, values in run.replay(written):
             writer.write(first, values)
-        for batch in _unread(run, source.batches(), resent, progress):
+        for batch in _unread(run, source.batches(), progress) if resent else source.batches():
             at = 0
             while at < len(batch):
                 users = None if batch.users is None else batch.users[at:]
@@ -87,69 +101,89 @@ def release_durably(
 
 
 def _rows_written(output: Output, run: DurableRelease) -> int:
-    """How much of what was released the output holds; it must not be ahead of the state."""
-    if output.standard or output.path is None:
+    """How much of what was released the output holds, as it was released.
+
+    The output is the anchor: if it is ahead of the state, the state was rolled back. If it is not
+    what the journal says (a hole after a power cut, an edit), it is written anew from the journal.
+    """
+    path = str(output.path)
+    if not Path(path).exists():
         return 0
-    if recoverable(output.path, output.format):
-        rows = recover(output.path, output.format).rows
+    facts = read_metadata(path, output.format) or {}
+    ours = [phase["epoch"] for phase in run.facts()["phases"][:1]]
+    theirs = [phase["epoch"] for phase in facts.get("phases", ())[:1]]
+    if output.continuable:
+        found = recover(path, output.format)
+        rows = found.first + found.rows if found.rows else 0
     else:
-        exists = Path(output.path).exists()
-        facts = (read_metadata(output.path) or {}) if exists else {}
-        rows = int(facts.get("released", 0))
+        found, rows = None, int(facts.get("released", 0))
+    if rows and theirs and theirs != ours:
+        raise StateError(f"{path} holds another release: give another output, or remove it")
     if rows > run.position:
         raise StateError(
-            f"{output.path} holds {rows} values, but the state knows of {run.position}: the state "
-            "is older than its output (restored from a backup?). Going on would use noise a second "
+            f"{path} holds {rows} values, but the state knows of {run.position}: the state is "
+            "older than its output (restored from a backup?). Going on would use noise a second "
             "time. Put the newest state back, or begin again with --new-epoch and another output"
         )
-    return rows if recoverable(output.path, output.format) else 0
+    if not output.continuable or not rows:
+        return 0
+    same = _agreement(read_released(path, output.format), run.replay())
+    if same == rows:
+        return rows
+    if not theirs:
+        raise StateError(f"{path} is not what was released: give another output, or remove it")
+    complain(f"{path} differs from what was released, from position {same} on: it is written anew")
+    return 0
+
+
+def _agreement(
+    written: Iterator[tuple[int, FloatArray]], released: Iterator[tuple[int, FloatArray]]
+) -> int:
+    """Up to which position a file holds what was released."""
+    position, rest = 0, np.empty(0)
+    for first, values in written:
+        at = 0
+        while at < values.size:
+            if not rest.size:
+                _, rest = next(released, (0, rest))
+            count = min(rest.size, values.size - at)
+            if first != position - at or not count:
+                return position
+            wrong = np.flatnonzero(values[at : at + count] != rest[:count])
+            if wrong.size:
+                return position + int(wrong[0])
+            at, position, rest = at + count, position + count, rest[count:]
+    return position
 
 
 def _unread(
-    run: DurableRelease,
-    batches: Iterator[Batch],
-    resent: bool | None,
-    progress: Callable[[int], None],
+    run: DurableRelease, batches: Iterator[Batch], progress: Callable[[int], None]
 ) -> Iterator[Batch]:
     """The batches that were not read before; what was is recognised and left out."""
     recogniser = run.recogniser()
-    if resent is False or not recogniser.left:
-        yield from batches
-        return
     units = run.pipeline.lattice.units
-    waiting: list[Batch] = []  # agree so far, but so few that it may be by chance
-    for batch in batches:
+    for batch in batches if recogniser.left else ():
         known = min(recogniser.left, len(batch))
         users = None if batch.users is None else batch.users[:known]
-        chance = recogniser.undecided
         if not recogniser.push(units(batch.values[:known]), users):
-            if resent or not chance:
-                raise StateError(_CHANGED.format(seen=run.seen))
-            yield from waiting  # a pipe that goes on where it stopped
-            yield batch
-            yield from batches
-            return
-        waiting = [*waiting, batch] if recogniser.undecided else []
+            raise StateError(
+                f"the input differs from what was read before, within its first {run.seen} values: "
+                "the same noise must not meet other values. Give the same input from its beginning "
+                "(a pipe that goes on where it stopped: --stdin continues), or begin again with "
+                "--new-epoch"
+            )
         progress(known)
         if known < len(batch):
             rest = None if batch.users is None else batch.users[known:]
             yield Batch(batch.values[known:], rest)
         if not recogniser.left:
             break
-    if recogniser.left and (resent or not recogniser.undecided):
-        raise StateError(_SHORT.format(left=recogniser.left))
-    yield from waiting
+    if recogniser.left:
+        raise StateError(
+            f"the input ends {recogniser.left} values before the place where the last run stopped: "
+            "give the same input, whole (a pipe that goes on where it stopped: --stdin continues)"
+        )
     yield from batches
-
-
-_CHANGED = (
-    "the input differs from what was read before, within its first {seen} values: the same noise "
-    "must not meet other values. Give the same input, or begin again with --new-epoch"
-)
-_SHORT = (
-    "the input ends {left} values before the place where the last run stopped: give the same "
-    "input, whole"
-)
 
 
 class _Writer:
@@ -175,12 +209,12 @@ class _Writer:
         if not values.size:
             return
         sink = self._opened()
-        sink.write(first, np.asarray(values))
-        sink.flush()
         facts = self._facts()
-        if len(facts["phases"]) != self._phases:
+        if len(facts["phases"]) != self._phases:  # before its rows: a reader may be close behind
             self._phases = len(facts["phases"])
             sink.set_metadata(facts)
+        sink.write(first, np.asarray(values))
+        sink.flush()
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: object) -> None:
         if self._sink is None and error is None and not self._output.standard:
@@ -197,6 +231,7 @@ class _Writer:
 
     def _opened(self) -> Sink:
         if self._sink is None:
-            append = self._append_at or None
-            self._sink = open_sink(self._output.path, format=self._output.format, append_at=append)
+            self._sink = open_sink(
+                self._output.path, format=self._output.format, append_at=self._append_at or None
+            )
         return self._sink

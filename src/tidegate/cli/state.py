@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidegate.cli.exits import plain_errors
 from tidegate.cli.keys import read_key
-from tidegate.durable import DurableRelease
+
+if TYPE_CHECKING:  # imported when it is needed: start-up counts
+    from tidegate.durable import DurableRelease
 
 app = typer.Typer(help="Look at durable state, change its key, erase what is secret in it.")
 Folder = Annotated[Path, typer.Argument(help="Folder of the durable state.")]
@@ -21,7 +23,7 @@ KeyFile = Annotated[
 @app.command()
 def show(folder: Folder, key_file: KeyFile = None) -> None:
     """Show how far a durable release has come; verifies state, journal and ledger."""
-    with plain_errors(), DurableRelease.existing(folder, key=read_key(key_file)) as run:
+    with plain_errors(), _opened(folder, key_file) as run:
         replayed = sum(values.size for _, values in run.replay())
         typer.echo(f"source     {run.source}")
         typer.echo(f"read       {run.seen:,} values, {run.release.holding:,} more to hold out")
@@ -40,7 +42,7 @@ def rekey(
     ] = None,
 ) -> None:
     """Seal the state with another key; the old key opens nothing afterwards."""
-    with plain_errors(), DurableRelease.existing(folder, key=read_key(key_file)) as run:
+    with plain_errors(), _opened(folder, key_file) as run:
         run.change_key(None if new_key_file is None else read_key(new_key_file))
         typer.echo("done: the state opens with the new key only; backups still with the old one")
 
@@ -52,8 +54,14 @@ def erase(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove everything secret: raw sums, held-out values, the noise key. There is no way back."""
-    with plain_errors(), DurableRelease.existing(folder, key=read_key(key_file)) as run:
+    with plain_errors(), _opened(folder, key_file) as run:
         if not yes:
             typer.confirm(f"erase the secret state of {run.source!r} for good?", abort=True)
         run.erase()
         typer.echo("erased: the output stays valid; a new release here needs --new-epoch")
+
+
+def _opened(folder: Path, key_file: Path | None) -> DurableRelease:
+    from tidegate.durable import DurableRelease
+
+    return DurableRelease.existing(folder, key=read_key(key_file))

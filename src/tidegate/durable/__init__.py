@@ -13,6 +13,6 @@
 """
 
 from tidegate.durable.release import DurableRelease
-from tidegate.durable.store import StateError
+from tidegate.durable.store import StateError, StorageError
 
-__all__ = ["DurableRelease", "StateError"]
+__all__ = ["DurableRelease", "StateError", "StorageError"]

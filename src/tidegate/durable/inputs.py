@@ -2,8 +2,7 @@
 
 The input is cut into stretches of 1,024 values, each with a 16-byte BLAKE2b digest keyed from the
 noise secret: nothing can be learnt or tested about the values without that secret. The last,
-unfinished stretch is kept as it is (raw, part of the secret state). Digests of the first 1, 2, 4, …
-values tell early whether a pipe starts again from the beginning.
+unfinished stretch is kept as it is (raw, part of the secret state).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _BYTES = 16
 class InputDigests:
     """Takes the input as lattice units (and users), and gives digests of finished stretches."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("tail", "stretches", "beginnings", "user_tail")
+    STATE: ClassVar[tuple[str, ...]] = ("tail", "stretches", "user_tail")
 
     def __init__(self, key: bytes, top: int) -> None:
         self._key = key
@@ -32,7 +31,6 @@ class InputDigests:
         self.tail: IntArray = np.empty(0, dtype=np.int64)
         self.user_tail: list[str] = []
         self.stretches = 0
-        self.beginnings: list[bytes] = []  # of the first 1, 2, 4, … values
 
     def anew(self) -> InputDigests:
         """The same digests, from the beginning."""
@@ -45,8 +43,6 @@ class InputDigests:
 
     def push(self, units: IntArray, users: Any = None) -> bytes:
         """Take values; give the digests of the stretches that they finished."""
-        if self.stretches == 0:
-            self._note_beginnings(units, users)
         values = np.concatenate((self.tail, units))
         names = [] if users is None else [*self.user_tail, *map(str, users)]
         full = values.size // STRETCH
@@ -59,18 +55,12 @@ class InputDigests:
         self.user_tail = names[full * STRETCH :]
         return b"".join(digests)
 
-    def _note_beginnings(self, units: IntArray, users: Any) -> None:
-        values = np.concatenate((self.tail, units[:STRETCH]))[:STRETCH]
-        names = [] if users is None else [*self.user_tail, *map(str, users[:STRETCH])][:STRETCH]
-        while (length := 1 << len(self.beginnings)) <= values.size:
-            self.beginnings.append(self._digest(-length, values[:length], names[:length]))
-
     def _digest(self, number: int, units: IntArray, users: list[str]) -> bytes:
         digest = hashlib.blake2b(key=self._key, digest_size=_BYTES)
         digest.update(number.to_bytes(8, "little", signed=True))
         digest.update(units.astype(self._width).data)
         for user in users:
-            encoded = user.encode()
+            encoded = user.encode("utf-8", "surrogatepass")
             digest.update(len(encoded).to_bytes(4, "little") + encoded)
         return digest.digest()
 
@@ -88,19 +78,11 @@ class Recogniser:
         """How many values are still to be recognised."""
         return self._remembered.seen - self._again.seen
 
-    @property
-    def undecided(self) -> bool:
-        """Whether so few values were compared that they might agree by chance."""
-        return self._again.seen < min(STRETCH, self._remembered.seen)
-
     def push(self, units: IntArray, users: Any = None) -> bool:
         """Take at most `left` values; False: they are not what was read before."""
         done = self._again.stretches * _BYTES
         fresh = self._again.push(units, users)
         if fresh != self._digests[done : done + len(fresh)]:
-            return False
-        known = self._remembered.beginnings[: len(self._again.beginnings)]
-        if self._again.beginnings != known:
             return False
         if self._again.stretches < self._remembered.stretches:
             return True

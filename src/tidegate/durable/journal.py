@@ -39,7 +39,7 @@ class Row:
 
     def encode(self, head: bytes, key: bytes) -> tuple[bytes, bytes]:
         """The row as bytes, and the new head of the chain."""
-        body = seal({"content": "journal"}, {"head": head, **vars(self)}, None)
+        body = seal({"content": "journal"}, vars(self), None)
         return body, chained(head, body, key)
 
 
@@ -48,20 +48,23 @@ def chained(head: bytes, body: bytes, key: bytes) -> bytes:
     return hashlib.blake2b(head + body, key=key, digest_size=HEAD_BYTES).digest()
 
 
-def rows(bodies: Iterable[bytes], key: bytes, expected: bytes) -> Iterator[Row]:
-    """All rows, verified: the chain must end in `expected`, the head that the state remembers."""
+def verified(bodies: Iterable[bytes], key: bytes, expected: bytes) -> None:
+    """Refuse a journal whose chain does not end in the head that the state remembers."""
     head = bytes(HEAD_BYTES)
+    for body in bodies:
+        head = chained(head, body, key)
+    if head != expected:
+        raise StateError(f"the journal {_TAMPERED}")
+
+
+def rows(bodies: Iterable[bytes]) -> Iterator[Row]:
+    """All rows of a verified journal."""
     for body in bodies:
         try:
             _, content = unseal(body, None)
         except SnapshotError:
             raise StateError(f"the journal {_TAMPERED}") from None
-        if content.pop("head") != head:
-            raise StateError(f"the journal {_TAMPERED}")
-        head = chained(head, body, key)
         yield Row(**content)
-    if head != expected:
-        raise StateError(f"the journal {_TAMPERED}")
 
 
 class _Given:

@@ -14,9 +14,9 @@ import numpy as np
 from tidegate._version import __version__
 from tidegate.durable.charges import Cost, costs
 from tidegate.durable.inputs import InputDigests, Recogniser
-from tidegate.durable.journal import HEAD_BYTES, Row, published, rows
+from tidegate.durable.journal import HEAD_BYTES, Row, published, rows, verified
 from tidegate.durable.store import StateError, Store
-from tidegate.errors import SnapshotError
+from tidegate.errors import InputError, SnapshotError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.phases import Phase, Piece
@@ -50,6 +50,7 @@ class DurableRelease:
         self._fresh_digests = b""
         self._head = bytes(HEAD_BYTES)
         self._unsaved = 0
+        self._torn = False
         self._phases: list[Phase] = []
         self.source = ""
         self._costs: Iterator[Cost] = iter(())
@@ -81,8 +82,11 @@ class DurableRelease:
                 from its beginning with new noise. The ledger adds it to what was spent before.
         """
         store = Store(Path(folder))
-        store.open(create=True) if not new_epoch else _fresh_store(store)
+        store.lock()
         try:
+            if new_epoch:
+                return cls._anew(store, pipeline, key, source, cap)
+            store.open(create=True)
             state = store.state()
             body = None if state is None else _opened(state, key, pipeline, store)
             anchor = None if body is None else (body["ledger count"], body["ledger head"])
@@ -91,21 +95,41 @@ class DurableRelease:
             store.close()
             raise
         try:
-            if body is None and ledger.charges() and not new_epoch:
+            if body is not None:
+                run = cls._continued(store, ledger, pipeline, key, body)
+                if source not in (None, run.source):
+                    raise StateError(f"this state belongs to the source {run.source!r}")
+            elif ledger.charges():
                 raise StateError(
                     f"the state in {store.folder} is lost, but its ledger shows what was released: "
                     "restore the state, or begin again with --new-epoch, which is charged"
                 )
-            if body is None:
-                run = cls._begun(store, ledger, pipeline, key, source)
             else:
-                run = cls._continued(store, ledger, pipeline, key, body)
-            charged = sum(charge.epoch == run.release.epoch for charge in ledger.charges())
-            run._costs = islice(costs(pipeline), charged, None)
-            run._next_cost = next(run._costs, None)
+                run = cls(store, ledger, pipeline.start(), key)
+                run._begin(_source(ledger, source, store))
+            run._look_up_costs()
         except BaseException:
             ledger.close()
             store.close()
+            raise
+        return run
+
+    @classmethod
+    def _anew(
+        cls, store: Store, pipeline: Pipeline, key: bytes | None, source: str | None, cap: Any
+    ) -> DurableRelease:
+        """Give up what is there, but only once the ledger has taken the charge."""
+        ledger = Ledger.open(store.folder / "ledger.jsonl", cap=cap)
+        try:
+            run = cls(store, ledger, pipeline.start(), key)
+            run.source = _source(ledger, source, store)
+            run._look_up_costs()
+            run._charged(pipeline.threshold.holdout + 1)
+            store.discard()
+            store.open(create=True)
+            run._begin(run.source)
+        except BaseException:
+            ledger.close()
             raise
         return run
 
@@ -122,20 +146,21 @@ class DurableRelease:
             raise StateError(f"no release was begun in {folder}")
         return cls.open(folder, Pipeline.from_settings(settings), key=key)
 
-    @classmethod
-    def _begun(
-        cls, store: Store, ledger: Ledger, pipeline: Pipeline, key: bytes | None, source: str | None
-    ) -> DurableRelease:
-        run = cls(store, ledger, pipeline.start(), key)
-        run.source = source or store.folder.resolve().name
+    def _begin(self, source: str) -> None:
+        """Have the identity of the noise on the disk before the first value is read."""
+        self.source = source
         facts = {
-            "settings": json.dumps(pipeline.settings()).encode(),
-            "source": run.source.encode(),
+            "settings": json.dumps(self.pipeline.settings()).encode(),
+            "source": source.encode(),
             "version": __version__.encode(),
         }
-        # The identity of the noise is on the disk before the first value is read.
-        store.begin(facts, run._state())
-        return run
+        self._store.begin(facts, self._state(self._head))
+
+    def _look_up_costs(self) -> None:
+        epoch = self.release.epoch
+        charged = sum(charge.epoch == epoch for charge in self._ledger.charges())
+        self._costs = islice(costs(self.pipeline), charged, None)
+        self._next_cost = next(self._costs, None)
 
     @classmethod
     def _continued(
@@ -155,10 +180,12 @@ class DurableRelease:
 
     def close(self) -> None:
         """Save what was held, and let go of the folder."""
-        if self._unsaved:
-            self._commit([])
-        self._ledger.close()
-        self._store.close()
+        try:
+            if self._unsaved and not self._torn:
+                self._commit([])
+        finally:
+            self._ledger.close()
+            self._store.close()
 
     def __enter__(self) -> DurableRelease:
         return self
@@ -192,8 +219,13 @@ class DurableRelease:
         Returns:
             The position of the first released value, and the values.
         """
+        if self._torn:
+            raise StateError("an earlier push was cut short: open the state again to go on")
         numbers = self.pipeline.lattice.numbers(values, self.seen)
+        if users is not None and len(users) != numbers.size:
+            raise InputError(f"{numbers.size} values but {len(users)} users")
         allowed = self._charged(numbers.size)
+        self._torn = True  # until everything that this push changes is on the disk
         numbers, users = numbers[:allowed], None if users is None else users[:allowed]
         first = self.position
         out = self.release.push(numbers, users)
@@ -203,6 +235,7 @@ class DurableRelease:
         pieces = self.release.journalled()
         if pieces or self._unsaved >= _HELD_UNSAVED or not self.release.holding:
             self._commit(pieces)
+        self._torn = False
         return first, out
 
     def _charged(self, count: int) -> int:
@@ -226,21 +259,21 @@ class DurableRelease:
 
     def _commit(self, pieces: list[Piece]) -> None:
         """Everything that a push changed, in one transaction."""
-        journal = []
-        for row in _merged(pieces):
-            body, self._head = row.encode(self._head, self.release.derived_key("journal"))
+        key, head, journal = self.release.derived_key("journal"), self._head, []
+        for row in _merged(pieces, self.pipeline.perturber.block):
+            body, head = row.encode(head, key)
             journal.append(body)
         known = self._phases[-1].start if self._phases else -1
         fresh = [phase for phase in self.release.phases if phase.start > known]
-        self._store.commit(self._state(), journal, self._fresh_digests, fresh)
+        self._store.commit(self._state(head), journal, self._fresh_digests, fresh)
+        self._head, self._fresh_digests, self._unsaved = head, b"", 0
         self._phases += fresh
-        self._fresh_digests, self._unsaved = b"", 0
 
-    def _state(self) -> bytes:
+    def _state(self, head: bytes) -> bytes:
         body = {
             "snapshot": self.release.snapshot(brief=True),
             "digests": state_of(self._digests),
-            "journal head": self._head,
+            "journal head": head,
             "ledger count": self._ledger.count,
             "ledger head": self._ledger.head,
         }
@@ -256,8 +289,8 @@ class DurableRelease:
     def replay(self, start: int = 0) -> Iterator[tuple[int, FloatArray]]:
         """Published values from position `start` on, as they were published: from the journal."""
         key = self.release.derived_key("journal")
-        journal = rows(self._store.journal(), key, self._head)
-        for first, values in published(self.pipeline, journal):
+        verified(self._store.journal(), key, self._head)  # before any of it goes out again
+        for first, values in published(self.pipeline, rows(self._store.journal())):
             if first + values.size > start:
                 skip = max(0, start - first)
                 yield first + skip, values[skip:]
@@ -271,13 +304,14 @@ class DurableRelease:
     def change_key(self, key: bytes | None) -> None:
         """Seal the state with another key; the old key opens nothing afterwards."""
         self._key = key
-        self._store.replace_state(self._state(), {})
+        self._store.replace_state(self._state(self._head), {})
 
     def erase(self) -> None:
         """Remove everything secret: raw sums, held-out values, the noise key. There is no way back.
 
         What was released can no longer be emitted again: keep the output.
         """
+        self._torn = True  # nothing more can be released, or saved
         self._store.replace_state(b"erased", {"erased": b"yes"})
 
     def facts(self) -> dict[str, Any]:
@@ -303,10 +337,12 @@ def describe(pipeline: Pipeline, release: Release, phases: Sequence[Phase]) -> d
     }
 
 
-def _merged(pieces: list[Piece]) -> list[Row]:
-    """Neighbouring pieces of one phase as one row."""
+def _merged(pieces: list[Piece], block: int) -> list[Row]:
+    """Neighbouring pieces of one phase as one row; blocks of one have no predictions."""
     merged: list[Row] = []
     for piece in pieces:
+        if block == 1:
+            piece.following = np.empty(0)
         last = merged[-1] if merged else None
         if last and (last.phase_start, last.blocked) == (piece.phase_start, piece.blocked):
             last.end = piece.end
@@ -345,12 +381,9 @@ def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> 
             yield f"{prefix}{name}: {before} then, {after} now"
 
 
-def _fresh_store(store: Store) -> None:
-    """Put a state that is given up aside (it is still secret), and open an empty one."""
-    store.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    number = 1 + len(list(store.folder.glob("given-up-*.sqlite")))
-    for suffix in ("", "-wal", "-shm"):
-        old = store.folder / f"state.sqlite{suffix}"
-        if old.exists():
-            old.rename(store.folder / f"given-up-{number}.sqlite{suffix}")
-    store.open(create=True)
+def _source(ledger: Ledger, source: str | None, store: Store) -> str:
+    """Whose values these are: what the ledger says already, so that no new name escapes the cap."""
+    charged = [charge.source for charge in ledger.charges()]
+    if charged and source not in (None, charged[-1]):
+        raise StateError(f"the ledger here belongs to the source {charged[-1]!r}, not {source!r}")
+    return charged[-1] if charged else source or store.folder.resolve().name

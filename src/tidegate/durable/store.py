@@ -11,11 +11,11 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tidegate.errors import TidegateError
+from tidegate.errors import RefusedError, SettingError, TidegateError
 from tidegate.phases import Phase
 
 FORMAT = 1
@@ -28,8 +28,12 @@ CREATE TABLE phases (start INTEGER PRIMARY KEY, threshold REAL NOT NULL, epoch T
 """
 
 
-class StateError(TidegateError):
+class StateError(RefusedError):
     """Durable state cannot be used: locked, damaged, lost, or of other settings."""
+
+
+class StorageError(TidegateError):
+    """The disk did not take the state: full, or failing. What was committed before is intact."""
 
 
 class Store:
@@ -46,14 +50,37 @@ class Store:
         """Whether a release was ever begun here."""
         return self._file.exists()
 
-    def open(self, *, create: bool) -> None:
-        """Lock the folder and open the file; a new one gets its tables."""
-        self._take_lock()
+    def lock(self) -> None:
+        """Keep other processes out, until `close`."""
         try:
-            fresh = not self.exists()
-            if fresh and not create:
-                raise StateError(f"there is no state in {self.folder}")
-            if fresh:
+            if not self.folder.is_dir():
+                self.folder.mkdir(mode=0o700, parents=True)
+                _sync_folder(self.folder.parent)
+            lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            raise SettingError("state", f"cannot use {self.folder}: {error.strerror}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise StateError(
+                f"another process is at work in {self.folder}: two would share noise. Stop it first"
+            ) from None
+        self._lock = lock
+
+    def discard(self) -> None:
+        """Remove the state; the lock must be held."""
+        for suffix in ("", "-wal", "-shm"):
+            self._file.with_name(self._file.name + suffix).unlink(missing_ok=True)
+
+    def open(self, *, create: bool) -> None:
+        """Open the file (the folder is locked if it was not); a new one gets its tables."""
+        if not create and not self.exists():
+            raise StateError(f"there is no state in {self.folder}")
+        if self._lock is None:
+            self.lock()
+        try:
+            if not self.exists():
                 os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             database = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
             self._database = database
@@ -67,9 +94,10 @@ class Store:
                 raise StateError(
                     f"the state in {self.folder} has format {version}; this Tidegate reads {FORMAT}"
                 )
-        except sqlite3.DatabaseError:
+            _sync_folder(self.folder)
+        except sqlite3.Error as error:
             self.close()
-            raise StateError(f"the state in {self.folder} is damaged: {_WAY_ON}") from None
+            raise self._explained(error) from None
         except BaseException:
             self.close()
             raise
@@ -82,18 +110,6 @@ class Store:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-    def _take_lock(self) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            raise StateError(
-                f"another process is at work in {self.folder}: two would share noise. Stop it first"
-            ) from None
-        self._lock = lock
 
     @property
     def _file(self) -> Path:
@@ -108,10 +124,24 @@ class Store:
 
     # -- content ---------------------------------------------------------------------------------
 
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing; errors of the database become ours."""
+        try:
+            with self.database as database:
+                database.execute("BEGIN IMMEDIATE")
+                yield database
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: sqlite3.Error) -> TidegateError:
+        if isinstance(error, sqlite3.OperationalError):  # the disk, not the content
+            return StorageError(f"cannot write the state in {self.folder}: {error}")
+        return StateError(f"the state in {self.folder} is damaged: {_WAY_ON}")
+
     def begin(self, facts: dict[str, bytes], state: bytes) -> None:
         """The first commit of a new release."""
-        with self.database as database:
-            database.execute("BEGIN IMMEDIATE")
+        with self._transaction() as database:
             database.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
             database.execute("INSERT INTO state VALUES (1, ?)", (state,))
 
@@ -119,8 +149,7 @@ class Store:
         self, state: bytes, journal: list[bytes], inputs: bytes, phases: list[Phase]
     ) -> None:
         """New state, new journal rows, new input digests, new phases: all or nothing."""
-        with self.database as database:
-            database.execute("BEGIN IMMEDIATE")
+        with self._transaction() as database:
             database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
             database.executemany(
                 "INSERT INTO journal (body) VALUES (?)", [(row,) for row in journal]
@@ -132,8 +161,7 @@ class Store:
 
     def replace_state(self, state: bytes, facts: dict[str, bytes]) -> None:
         """Write the state anew (another key, or nothing secret left), and leave no old copy."""
-        with self.database as database:
-            database.execute("BEGIN IMMEDIATE")
+        with self._transaction() as database:
             database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
             database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
         self.database.execute("VACUUM")
@@ -151,8 +179,11 @@ class Store:
 
     def journal(self) -> Iterator[bytes]:
         """All journal rows, in order."""
-        for (body,) in self._read("SELECT body FROM journal ORDER BY number"):
-            yield bytes(body)
+        try:
+            for (body,) in self._read("SELECT body FROM journal ORDER BY number"):
+                yield bytes(body)
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
 
     def phases(self) -> list[Phase]:
         """Every phase so far."""
@@ -166,8 +197,17 @@ class Store:
     def _read(self, query: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
         try:
             return self.database.execute(query, values)
-        except sqlite3.DatabaseError:
-            raise StateError(f"the state in {self.folder} is damaged: {_WAY_ON}") from None
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
 
 
 _WAY_ON = "restore it, or begin again with --new-epoch, which is charged (see the runbook)"
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make new names in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

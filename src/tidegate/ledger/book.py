@@ -146,7 +146,9 @@ class Ledger(Account):
             return
         if self._cap is not None:
             raise SettingError(
-                "cap", f"the ledger's is {self._cap}, not {wanted}: Ledger.set_cap changes it"
+                "cap",
+                f"the ledger's is {self._cap}, not {wanted}: change it by `tidegate ledger DIR "
+                "--set-cap X` (Ledger.set_cap)",
             )
         self._append("cap", {"epsilon": str(wanted)}, "")
 

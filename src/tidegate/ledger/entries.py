@@ -10,12 +10,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from tidegate.errors import SettingError, TidegateError
+from tidegate.errors import RefusedError, SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.settings import exact
 
 
-class LedgerError(TidegateError):
+class LedgerError(RefusedError):
     """A ledger cannot be used: damaged, rolled back, locked, or not a ledger.
 
     Attributes:
@@ -35,7 +35,7 @@ class LedgerError(TidegateError):
         return f"{self.path}{place}: {self.problem}"
 
 
-class CapExceeded(TidegateError):  # noqa: N818  # what happened, as its callers say it
+class CapExceeded(RefusedError):  # noqa: N818  # what happened, as its callers say it
     """A charge was refused because of the cap. Nothing was written, nothing may be released.
 
     Attributes:

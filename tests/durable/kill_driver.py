@@ -1,0 +1,304 @@
+"""Kills durable releases at random moments and inside writes, and compares bytes. Run by test_kills.
+
+    python kill_driver.py FOLDER SEED KILLS
+
+Everything is imported once; every trial is a forked child that runs the function behind `tidegate
+release` on a file. After the kills of a scenario one run goes to the end, and what it wrote must be,
+byte for byte, what a run wrote that was never killed and began from a copy of the same state folder.
+Prints one line of JSON per scenario.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet  # noqa: F401  # so that no child has to
+import typer
+import zstandard  # noqa: F401  # the same
+
+import tidegate.io
+from tidegate.cli import release as command
+from tidegate.cli import running
+from tidegate.cli.pipelines import build
+from tidegate.durable import DurableRelease
+from tidegate.durable.store import Store
+from tidegate.io import recovery
+from tidegate.io.batches import Batch
+from tidegate.io.outgoing import Outgoing
+from tidegate.ledger import Ledger
+from tidegate.ledger.chain import Chain
+
+ROWS, SPLIT = 25_000, 500
+KILLED = 137
+KEY = bytes(range(32))
+BASE = {"epsilon": "1", "bound": "1000", "holdout": 1800, "horizon": 4096, "fanout": 4}
+SCENARIOS = {
+    "csv, block 1": ("csv", False, {"skipped": 0}),
+    "csv, block 16, key, non-negative": ("csv", True, {"skipped": 2, "non_negative": True}),
+    "jsonl, block 1, shared": (
+        "jsonl", False, {"skipped": 0, "rethreshold": "every=6000,share=0.2"},
+    ),
+    "jsonl, block 4, blocked, key": ("jsonl", True, {"skipped": 1, "rethreshold": "every=5000"}),
+    "parquet, block 16, shared": (
+        "parquet", False, {"skipped": 2, "rethreshold": "every=7000,share=1/4"},
+    ),
+    "parquet, block 1, key": ("parquet", True, {"skipped": 0, "non_negative": True}),
+    "csv.gz, block 4, blocked": (
+        "csv.gz", False, {"skipped": 1, "rethreshold": "every=4000", "non_negative": True},
+    ),
+    "csv.gz, block 1, key": ("csv.gz", True, {"skipped": 0}),
+    "csv, block 4, early, key": ("csv", True, {"skipped": 1, "start_early": 700}),
+    "jsonl.zst, block 4, windows": ("jsonl.zst", False, {"skipped": 1, "unit": "window:3"}),
+    "csv, block 1, users": (
+        "csv", True, {"skipped": 0, "unit": "user-horizon:2", "user_column": "user"},
+    ),
+}  # fmt: skip
+
+
+class Split:
+    """A source in batches of a few hundred rows."""
+
+    def __init__(self, source):
+        self._source = source
+
+    def batches(self):
+        for batch in self._source.batches():
+            for start in range(0, len(batch), SPLIT):
+                part = slice(start, start + SPLIT)
+                yield Batch(batch.values[part], None if batch.users is None else batch.users[part])
+
+    def fraction(self):
+        return None
+
+    def __enter__(self):
+        self._source.__enter__()
+        return self
+
+    def __exit__(self, *reason):
+        self._source.__exit__(*reason)
+
+
+# -- the ways to die -------------------------------------------------------------------------------
+
+
+def die():
+    os._exit(KILLED)
+
+
+def countdown(owner, name, number, before=None, after=None):
+    """Replace a function so that its call `number` dies before or after, or in place of, its work."""
+    original = getattr(owner, name)
+    calls = 0
+
+    def patched(*arguments, **options):
+        nonlocal calls
+        calls += 1
+        if calls == number and before is not None:
+            before(*arguments)
+        result = original(*arguments, **options)
+        if calls == number and after is not None:
+            after(*arguments)
+        return result
+
+    setattr(owner, name, patched)
+
+
+def half_of_output(outgoing, data):
+    view = memoryview(data)
+    outgoing._raw.write(view[: len(view) // 2])
+    die()
+
+
+def half_of_ledger(chain, data):
+    os.write(chain._file.fileno(), data[: len(data) // 2])
+    die()
+
+
+def dies(*_):
+    die()
+
+
+def replay_dies(number):
+    original = DurableRelease.replay
+
+    def replay(self, start=0):
+        for index, piece in enumerate(original(self, start)):
+            yield piece
+            if index + 1 == number:
+                die()
+
+    DurableRelease.replay = replay
+
+
+def commit_sees_kill(number):
+    """SIGKILL from a thread while SQLite is writing."""
+    import threading
+
+    def arm(*_):
+        def shoot():
+            time.sleep(random.random() * 2e-3)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        threading.Thread(target=shoot, daemon=True).start()
+
+    countdown(Store, "commit", number, before=arm)
+
+
+FAULTS = {
+    "output write torn": lambda n: countdown(Outgoing, "write", n, before=half_of_output),
+    "after output write": lambda n: countdown(Outgoing, "write", n, after=dies),
+    "before commit": lambda n: countdown(Store, "commit", n, before=dies),
+    "after commit": lambda n: countdown(Store, "commit", n, after=dies),
+    "inside commit": commit_sees_kill,
+    "before charge": lambda n: countdown(Ledger, "charge", 1 + n % 2, before=dies),
+    "charged, not committed": lambda n: countdown(Ledger, "charge", 1 + n % 2, after=dies),
+    "ledger entry torn": lambda n: countdown(Chain, "_write", 1 + n % 2, before=half_of_ledger),
+    "in replay": lambda n: replay_dies(1 + n % 3),
+    "after mending": lambda n: countdown(recovery, "_mend", 1 + n % 2, after=dies),
+    "before rename": lambda n: countdown(Path, "replace", 1 + n % 3, before=dies),
+    "after rename": lambda n: countdown(Path, "replace", 1 + n % 3, after=dies),
+    "recognising": lambda n: countdown(running.Batch, "__init__", 4 * n, before=dies),
+}
+
+
+# -- runs ------------------------------------------------------------------------------------------
+
+
+def options_of(folder, extension, key, extra):
+    options = {**BASE, **extra, "output": str(folder / f"out.{extension}"), "column": "value"}
+    options["state"] = folder / "state"
+    if key:
+        options["key_file"] = folder / "key"
+    return options
+
+
+def child(source, options, arm=None):
+    """Run a release in a forked child; gives its process id."""
+    process = os.fork()
+    if process:
+        return process
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        if not os.environ.get("KILL_DRIVER_LOUD"):
+            os.dup2(null, 2)
+        random.seed(os.getpid())
+        original = tidegate.io.open_source
+        tidegate.io.open_source = lambda *given, **named: Split(original(*given, **named))
+        if arm is not None:
+            arm()
+        command.release(source, **options, quiet=True)
+    except typer.Exit as result:
+        os._exit(result.exit_code)
+    except BaseException:  # noqa: BLE001  # whatever it is, it must not return to the parent's code
+        import traceback
+
+        traceback.print_exc()
+        os._exit(99)
+    os._exit(0)
+
+
+def finish(source, options):
+    _, status = os.waitpid(child(source, options), 0)
+    if status:
+        raise SystemExit(f"a run that was left alone ended with {os.waitstatus_to_exitcode(status)}")
+
+
+def trial(source, options, rng, faults):
+    """One run that is to be killed; gives how, or None if it was too fast."""
+    if rng.random() < 0.4:
+        process = child(source, options)
+        time.sleep(rng.uniform(0.001, 0.030))
+        os.kill(process, signal.SIGKILL)
+        kind = "random moment"
+    else:
+        kind = next(faults)
+        number = rng.randint(1, 12)
+        process = child(source, options, lambda: FAULTS[kind](number))
+    _, status = os.waitpid(process, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code in (KILLED, -signal.SIGKILL):
+        return kind
+    if code:
+        raise SystemExit(f"a restarted run ended with {code} ({kind})")
+    return None
+
+
+def facts_of(folder, options, key):
+    """What must agree besides the output: the ledger, but for its times and the hashes of these."""
+    ledger = Ledger.open(folder / "state" / "ledger.jsonl", read_only=True)
+    charges = [
+        (item.source, item.epoch, item.stage, item.start, item.end, str(item.guarantee))
+        for item in ledger.charges()
+    ]
+    total = str(ledger.total())
+    ledger.close()
+    return charges, total
+
+
+def scenario(folder, name, kills, rng, faults):
+    extension, key, extra = SCENARIOS[name]
+    folder.mkdir(parents=True)
+    source = str(folder.parent / "in.csv")
+    names = {option.replace("_", "-"): value for option, value in {**BASE, **extra}.items()}
+    work, reference, pristine = folder / "work", folder / "reference", folder / "pristine"
+    work.mkdir()
+    (work / "key").write_bytes(KEY)
+    DurableRelease.open(work / "state", build(names), key=KEY if key else None).close()
+    shutil.copytree(work, reference)
+    shutil.copytree(work, pristine)
+    options = options_of(work, extension, key, extra)
+    unkilled = options_of(reference, extension, key, extra)
+    finish(source, unkilled)
+    wanted = Path(unkilled["output"]).read_bytes()
+    kinds = Counter()
+    attempts = 0
+    while sum(kinds.values()) < kills and attempts < 6 * kills:
+        attempts += 1
+        kind = trial(source, options, rng, faults)
+        kinds.update([kind] if kind else [])
+        output = Path(options["output"])
+        if extension in ("csv", "jsonl") and output.exists():
+            # Whatever was written is the beginning of what will be: nothing re-noised ever left.
+            assert wanted.startswith(output.read_bytes()), f"{name}: rows changed after {kind}"
+        if kind is None:  # all is done: write it anew from the journal, or begin all over
+            output.unlink()
+            if rng.random() < 0.5:
+                shutil.rmtree(work)
+                shutil.copytree(pristine, work)
+    finish(source, options)
+    assert Path(options["output"]).read_bytes() == wanted, f"{name}: other bytes"
+    sidecar = Path(options["output"] + ".meta.json")
+    if extension != "parquet":
+        facts = Path(unkilled["output"] + ".meta.json").read_bytes()
+        assert sidecar.read_bytes() == facts, f"{name}: other facts"
+    left = [path.name for path in work.iterdir() if path.name.endswith(".partial")]
+    assert not left, f"{name}: left behind {left}"
+    assert facts_of(work, options, key) == facts_of(reference, unkilled, key), f"{name}: charges"
+    return {"scenario": name, "kills": sum(kinds.values()), "attempts": attempts, "kinds": kinds}
+
+
+def main():
+    folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    rng = random.Random(seed)
+    values = np.random.default_rng(seed).integers(0, 400, ROWS)
+    users = np.random.default_rng(seed + 1).integers(0, 900, ROWS)
+    rows = "".join(f"{value},{user}\n" for value, user in zip(values, users, strict=True))
+    (folder / "in.csv").write_text("value,user\n" + rows)
+    wanted = sys.argv[4:] or list(SCENARIOS)
+    faults = cycle(rng.sample(sorted(FAULTS), len(FAULTS)))
+    for number, name in enumerate(wanted):
+        share = kills // len(wanted) + (number < kills % len(wanted))
+        result = scenario(folder / f"scenario-{number}", name, share, rng, faults)
+        print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()
