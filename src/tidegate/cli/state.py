@@ -13,7 +13,10 @@ from tidegate.cli.keys import read_key
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.durable import DurableRelease
 
-app = typer.Typer(help="Look at durable state, change its key, erase what is secret in it.")
+app = typer.Typer(
+    help="Look at durable state, change its key, erase what is secret in it.",
+    rich_markup_mode=None,
+)
 Folder = Annotated[Path, typer.Argument(help="Folder of the durable state.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", help="Key that seals the state (or TIDEGATE_KEY).")

@@ -1,6 +1,6 @@
 """Was this input seen before? Keyed digests of the input so far, without keeping the input.
 
-The input is cut into stretches of 1,024 values, each with a 16-byte BLAKE2b digest keyed from the
+The input is cut into stretches of 4,096 values, each with a 16-byte BLAKE2b digest keyed from the
 noise secret: nothing can be learnt or tested about the values without that secret. The last,
 unfinished stretch is kept as it is (raw, part of the secret state).
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from tidegate.lattice import IntArray
 
-STRETCH = 1024
+STRETCH = 4096
 _BYTES = 16
 
 
@@ -27,7 +27,8 @@ class InputDigests:
         self._key = key
         self._top = top
         # As few bytes as the largest value needs: hashing is what durable bulk releases wait for.
-        self._width = next(f"<u{size}" for size in (1, 2, 4, 8) if top < 1 << (8 * size))
+        self._item = next(size for size in (1, 2, 4, 8) if top < 1 << (8 * size))
+        self._width = f"<u{self._item}"
         self.tail: IntArray = np.empty(0, dtype=np.int64)
         self.user_tail: list[str] = []
         self.stretches = 0
@@ -46,19 +47,22 @@ class InputDigests:
         values = np.concatenate((self.tail, units))
         names = [] if users is None else [*self.user_tail, *map(str, users)]
         full = values.size // STRETCH
+        narrow = memoryview(values[: full * STRETCH].astype(self._width).tobytes())
+        size = STRETCH * self._item
         digests = []
         for index in range(full):
-            part = slice(index * STRETCH, (index + 1) * STRETCH)
-            digests.append(self._digest(self.stretches + index, values[part], names[part]))
+            content = narrow[index * size : (index + 1) * size]
+            part = names[index * STRETCH : (index + 1) * STRETCH]
+            digests.append(self._digest(self.stretches + index, content, part))
         self.stretches += full
         self.tail = values[full * STRETCH :].copy()
         self.user_tail = names[full * STRETCH :]
         return b"".join(digests)
 
-    def _digest(self, number: int, units: IntArray, users: list[str]) -> bytes:
+    def _digest(self, number: int, content: memoryview, users: list[str]) -> bytes:
         digest = hashlib.blake2b(key=self._key, digest_size=_BYTES)
-        digest.update(number.to_bytes(8, "little", signed=True))
-        digest.update(units.astype(self._width).data)
+        digest.update(number.to_bytes(8, "little"))
+        digest.update(content)
         for user in users:
             encoded = user.encode("utf-8", "surrogatepass")
             digest.update(len(encoded).to_bytes(4, "little") + encoded)

@@ -56,8 +56,8 @@ class CapExceeded(RefusedError):  # noqa: N818  # what happened, as its callers 
         return (
             f"{self.source}: with this charge of ε = {shown(self.charged)} the total would be "
             f"{shown(self.total)}, above the cap of {shown(self.cap)}; nothing was charged, so "
-            "release nothing. A smaller epsilon or positions that were charged less may fit; only "
-            "Ledger.set_cap raises a cap"
+            "release nothing. A smaller epsilon or positions that were charged less may fit; the "
+            "cap is raised by `tidegate ledger DIR --set-cap X` (Ledger.set_cap)"
         )
 
 

@@ -1,0 +1,148 @@
+"""The journal gives back, bit for bit, what was published, and shows every change to it."""
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tidegate as tg
+from tidegate.durable import DurableRelease, StateError
+
+PIPELINES = {
+    "block 1": tg.tops(epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=0),
+    "block 16": tg.tops(epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=2),
+    "non-negative": tg.tops(
+        epsilon=0.1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1, non_negative=True
+    ),
+    "shared": tg.tops(
+        epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1,
+        rethreshold_every=70, rethreshold_share="0.3",
+    ),
+    "blocked": tg.tops(
+        epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1, non_negative=True,
+        rethreshold_every=60, smoother=tg.smooth.Mean(),
+    ),
+    "always blocked": tg.tops(
+        epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1, rethreshold_every=20
+    ),
+    "no hold-out": tg.Pipeline(
+        threshold=tg.threshold.Fixed(50), perturber=tg.perturb.Hierarchy(epsilon=1, horizon=64)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@settings(max_examples=12)
+@given(
+    cuts=st.lists(st.tuples(st.integers(0, 400), st.booleans()), max_size=8).map(sorted),
+    from_where=st.integers(0, 380),
+)
+def test_a_replay_is_what_was_published(tmp_path_factory, name, cuts, from_where):
+    folder = tmp_path_factory.mktemp("journal")
+    values = np.random.default_rng(5).integers(0, 100, 400)
+    published, start, run = [], 0, DurableRelease.open(folder, PIPELINES[name])
+    for end, reopened in [*cuts, (400, False)]:
+        published.append(run.push(values[start:end])[1])
+        start = end
+        if reopened:
+            run.close()
+            run = DurableRelease.open(folder, PIPELINES[name])
+    wanted = np.concatenate(published)
+    pieces = list(run.replay(from_where))
+    run.close()
+    assert pieces == [] or pieces[0][0] == from_where
+    replayed = np.concatenate([np.empty(0), *(values for _, values in pieces)])
+    assert replayed.tobytes() == wanted[from_where:].tobytes()
+    positions = [first for first, _ in pieces]
+    assert all(
+        first + values.size == after
+        for (first, values), after in zip(pieces, positions[1:], strict=False)
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with DurableRelease.open(tmp_path / "state", PIPELINES["block 16"]) as run:
+        for start in range(0, 200, 40):
+            run.push(np.arange(start, start + 40.0) % 100)
+    return tmp_path / "state"
+
+
+def refused(folder):
+    with (
+        pytest.raises(StateError, match="journal|damaged|tampered"),
+        DurableRelease.open(folder, PIPELINES["block 16"]) as run,
+    ):
+        given_away = [values for _, values in run.replay()]
+        pytest.fail(f"{len(given_away)} pieces of a changed journal were given")
+
+
+def bodies(folder):
+    with closing(sqlite3.connect(folder / "state.sqlite")) as database:
+        return database.execute("SELECT number, body FROM journal ORDER BY number").fetchall()
+
+
+def write(folder, statement, *values):
+    with closing(sqlite3.connect(folder / "state.sqlite", isolation_level=None)) as database:
+        database.execute(statement, values)
+
+
+def test_every_flipped_byte_of_a_row_is_refused(folder):
+    number, body = bodies(folder)[2]
+    with DurableRelease.open(folder, PIPELINES["block 16"]) as run:
+        for index in range(len(body)):
+            changed = bytearray(body)
+            changed[index] ^= 0x41
+            run._store.database.execute(
+                "UPDATE journal SET body = ? WHERE number = ?", (bytes(changed), number)
+            )
+            pieces = run.replay()
+            with pytest.raises(StateError, match="journal"):
+                next(pieces)  # before anything of it is given
+
+
+def test_dropped_rows_are_refused(folder):
+    for number, body in bodies(folder):
+        write(folder, "DELETE FROM journal WHERE number = ?", number)
+        refused(folder)
+        write(folder, "INSERT INTO journal VALUES (?, ?)", number, body)
+    with DurableRelease.open(folder, PIPELINES["block 16"]) as run:
+        assert sum(values.size for _, values in run.replay()) == 180
+
+
+def test_swapped_and_doubled_rows_are_refused(folder):
+    rows = bodies(folder)
+    (first, one), (second, two) = rows[1], rows[2]
+    write(folder, "UPDATE journal SET body = ? WHERE number = ?", two, first)
+    write(folder, "UPDATE journal SET body = ? WHERE number = ?", one, second)
+    refused(folder)
+    write(folder, "UPDATE journal SET body = ? WHERE number = ?", one, first)
+    refused(folder)  # now the first is there twice
+    write(folder, "UPDATE journal SET body = ? WHERE number = ?", two, second)
+    write(folder, "INSERT INTO journal (body) VALUES (?)", rows[-1][1])
+    refused(folder)
+
+
+def test_a_journal_of_another_release_is_refused(folder, tmp_path):
+    with DurableRelease.open(tmp_path / "other", PIPELINES["block 16"]) as run:
+        for start in range(0, 200, 40):
+            run.push(np.arange(start, start + 40.0) % 100)
+    for (number, _), (_, body) in zip(bodies(folder), bodies(tmp_path / "other"), strict=True):
+        write(folder, "UPDATE journal SET body = ? WHERE number = ?", body, number)
+    refused(folder)
+
+
+def test_the_journal_holds_no_raw_value(tmp_path):
+    """Everything in it is a function of what was published: the noise is not, nor are the values."""
+    pipeline = tg.Pipeline(
+        threshold=tg.threshold.Fixed(1 << 40),
+        perturber=tg.perturb.Hierarchy(epsilon=1, horizon=64, fanout=4, skipped=0),
+    )
+    planted = 0x5EC12E7
+    with DurableRelease.open(tmp_path / "s", pipeline) as run:
+        run.push(np.full(64, planted))
+    rows = b"".join(body for _, body in bodies(tmp_path / "s"))
+    assert planted.to_bytes(8, "little") not in rows

@@ -1,0 +1,233 @@
+"""One folder: locked, versioned, private, and honest about damage."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tidegate.durable import DurableRelease, StateError
+from tidegate.durable.store import Store
+from tidegate.errors import SnapshotError, TidegateError
+
+PIPELINE = tg.tops(epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1)
+VALUES = np.random.default_rng(1).integers(0, 100, 3000)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with DurableRelease.open(tmp_path / "state", PIPELINE) as run:
+        run.push(VALUES)
+    return tmp_path / "state"
+
+
+def opened(folder, **options):
+    with DurableRelease.open(folder, PIPELINE, **options) as run:
+        return run.position, sum(values.size for _, values in run.replay())
+
+
+def test_a_second_process_is_kept_out(folder):
+    script = (
+        "import sys\n"
+        "from tidegate.durable.store import Store\n"
+        "from pathlib import Path\n"
+        "store = Store(Path(sys.argv[1]))\n"
+        "store.open(create=False)\n"
+        "print('open', flush=True)\n"
+        "sys.stdin.read()\n"
+        "store.close()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout.readline() == "open\n"
+        before = sorted(path.name for path in folder.iterdir())
+        for new_epoch in (False, True):
+            with pytest.raises(StateError, match="another process"):
+                DurableRelease.open(folder, PIPELINE, new_epoch=new_epoch)
+        assert sorted(path.name for path in folder.iterdir()) == before
+        other.stdin.close()
+        assert other.wait(10) == 0
+    assert opened(folder) == (2980, 2980)
+
+
+def test_a_second_release_in_this_process_is_kept_out(folder):
+    with (
+        DurableRelease.open(folder, PIPELINE),
+        pytest.raises(StateError, match="another process"),
+    ):
+        DurableRelease.open(folder, PIPELINE)
+
+
+def test_the_lock_of_a_killed_process_is_gone(tmp_path):
+    process = os.fork()
+    if not process:
+        Store(tmp_path / "state").open(create=True)
+        os._exit(0)
+    os.waitpid(process, 0)
+    DurableRelease.open(tmp_path / "state", PIPELINE).close()
+
+
+def test_only_the_owner_may_look(tmp_path):
+    before = os.umask(0)
+    try:
+        with DurableRelease.open(tmp_path / "state", PIPELINE) as run:
+            run.push(VALUES)
+            files = list((tmp_path / "state").iterdir())
+            assert len(files) >= 4
+            for path in files:
+                assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+
+
+def test_another_format_is_refused(folder):
+    with closing(sqlite3.connect(folder / "state.sqlite")) as database:
+        database.execute("PRAGMA user_version=99")
+    with pytest.raises(StateError, match="format 99"):
+        opened(folder)
+
+
+@pytest.mark.parametrize("place", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9])
+def test_damage_anywhere_is_refused_or_harmless(folder, place):
+    path = folder / "state.sqlite"
+    content = bytearray(path.read_bytes())
+    start = int(place * len(content)) // 512 * 512
+    content[start : start + 512] = os.urandom(len(content[start : start + 512]))
+    path.write_bytes(content)
+    try:
+        found = opened(folder)
+    except TidegateError as error:
+        assert isinstance(error, StateError | SnapshotError) or place == 0
+        assert "--new-epoch" in str(error) or "cannot be" in str(error) or place == 0
+    else:
+        assert found == (2980, 2980)  # an unused page
+
+
+@pytest.mark.parametrize("left", [0, 100, 4096, 5000])
+def test_a_file_cut_short_is_refused(folder, left):
+    path = folder / "state.sqlite"
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(StateError, match="damaged|lost|cannot"):
+        opened(folder)
+
+
+def test_a_lost_state_is_not_begun_again_silently(folder):
+    for path in folder.glob("state.sqlite*"):
+        path.unlink()
+    with pytest.raises(StateError, match="lost.*--new-epoch"):
+        opened(folder)
+    assert opened(folder, new_epoch=True) == (0, 0)
+
+
+def test_a_lost_or_older_ledger_is_refused(folder, tmp_path):
+    ledger = folder / "ledger.jsonl"
+    content = ledger.read_bytes()
+    lines = content.splitlines(keepends=True)
+    ledger.write_bytes(b"".join(lines[:-1]))
+    with pytest.raises(TidegateError, match="cut short or rolled back"):
+        opened(folder)
+    ledger.unlink()
+    with pytest.raises(TidegateError, match="no ledger"):
+        opened(folder)
+    ledger.write_bytes(content)
+    assert opened(folder) == (2980, 2980)
+
+
+def test_settings_must_be_the_same(folder):
+    other = tg.tops(epsilon=2, bound=100, holdout=20, horizon=256, fanout=4, skipped=1)
+    with pytest.raises(StateError, match="other settings.*epsilon: 1 then, 2 now"):
+        DurableRelease.open(folder, other)
+
+
+def test_what_is_there_can_be_opened_without_naming_the_settings(folder, tmp_path):
+    with DurableRelease.existing(folder) as run:
+        assert run.pipeline == PIPELINE
+        assert run.seen == 3000
+    with pytest.raises(StateError, match="no state"):
+        DurableRelease.existing(tmp_path / "typo")
+    assert not (tmp_path / "typo").exists()
+
+
+KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
+
+
+def test_keys_open_what_they_closed_and_nothing_else(tmp_path):
+    folder = tmp_path / "state"
+    with DurableRelease.open(folder, PIPELINE, key=KEY) as run:
+        run.push(VALUES)
+    for wrong in (None, OTHER):
+        with pytest.raises(StateError, match="key"):
+            opened(folder, key=wrong)
+    assert opened(folder, key=KEY) == (2980, 2980)
+
+
+def test_a_key_for_an_unsealed_state_is_refused(folder):
+    with pytest.raises(StateError, match="not sealed"):
+        opened(folder, key=KEY)
+
+
+def everything(folder):
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def test_a_sealed_state_shows_no_secret(tmp_path):
+    folder = tmp_path / "state"
+    with DurableRelease.open(folder, PIPELINE, key=KEY) as run:
+        secret = run.release._epoch.secret
+        run.push(VALUES)
+        assert secret not in everything(folder)
+        assert secret.hex().encode() not in everything(folder)
+
+
+def test_another_key_leaves_no_copy_for_the_old_one(folder):
+    with DurableRelease.open(folder, PIPELINE) as run:
+        secret = run.release._epoch.secret.hex().encode()
+        assert secret in everything(folder)
+        run.change_key(KEY)
+        assert secret not in everything(folder)
+        run.push(VALUES[:100])
+    assert secret not in everything(folder)
+    assert opened(folder, key=KEY) == (3080, 3080)
+    with pytest.raises(StateError, match="sealed"):
+        opened(folder)
+
+
+def test_what_was_erased_is_gone(folder):
+    with DurableRelease.open(folder, PIPELINE) as run:
+        secret = run.release._epoch.secret.hex().encode()
+        run.erase()
+        assert secret not in everything(folder)
+        with pytest.raises(TidegateError):
+            run.push(VALUES[:5])
+    assert secret not in everything(folder)
+    with pytest.raises(StateError, match="erased"):
+        opened(folder)
+    assert opened(folder, new_epoch=True) == (0, 0)
+
+
+def test_values_held_in_memory_do_not_come_back_after_erasing(tmp_path):
+    folder = tmp_path / "state"
+    run = DurableRelease.open(folder, PIPELINE)
+    run.push(VALUES[:5])  # in the hold-out: not saved one by one
+    secret = run.release._epoch.secret.hex().encode()
+    run.erase()
+    run.close()
+    assert secret not in everything(folder)
+
+
+def test_a_new_epoch_leaves_nothing_secret_of_the_old_one(folder):
+    with DurableRelease.open(folder, PIPELINE) as run:
+        secret = run.release._epoch.secret.hex().encode()
+    with DurableRelease.open(folder, PIPELINE, new_epoch=True) as run:
+        run.erase()
+    assert secret not in everything(folder)
