@@ -100,7 +100,7 @@ def test_a_cap_is_remembered_and_changed_only_on_purpose(path: Path, tenth: Guar
         with Ledger.open(path, cap=same) as ledger:
             assert ledger.cap == Fraction(1, 5)
             assert ledger.count == 2  # nothing written again
-    with pytest.raises(SettingError, match=r"cap: the ledger's is 1/5, not 1: Ledger\.set_cap"):
+    with pytest.raises(SettingError, match=r"cap: the ledger's is 1/5, not 1: change it by"):
         Ledger.open(path, cap=1)
     with Ledger.open(path) as ledger:
         ledger.charge(**HERE, start=0, end=9, guarantee=tenth)

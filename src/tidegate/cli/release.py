@@ -35,7 +35,7 @@ Examples:
 
 def release(
     source: Annotated[
-        str, typer.Argument(metavar="[INPUT]", help="File to read; - or nothing: standard input.")
+        str, typer.Argument(metavar="INPUT", help="File to read; - or nothing: standard input.")
     ] = "-",
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="File to write; default: standard output.")
