@@ -200,6 +200,10 @@ def _check(source: str, options: dict[str, Any]) -> None:
     output = options.get("output")
     if output and source != "-" and Path(output).exists() and Path(output).samefile(source):
         raise SettingError("output", "is the input: it would be overwritten")
+    if options.get("new-epoch") and output and output != "-" and Path(output).exists():
+        raise SettingError(
+            "output", "exists: a new epoch needs another output (or remove this one)"
+        )
     protects_users = str(options.get("unit", "")).startswith("user-horizon")
     if protects_users != ("user-column" in options):
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")

@@ -227,8 +227,12 @@ class DurableRelease:
         allowed = self._charged(numbers.size)
         self._torn = True  # until everything that this push changes is on the disk
         numbers, users = numbers[:allowed], None if users is None else users[:allowed]
-        first = self.position
-        out = self.release.push(numbers, users)
+        first, seen = self.position, self.seen
+        try:
+            out = self.release.push(numbers, users)
+        except InputError:
+            self._torn = self.seen != seen  # refused whole: nothing was changed
+            raise
         units = self.pipeline.lattice.units(numbers)
         self._fresh_digests += self._digests.push(units, users)
         self._unsaved += numbers.size
