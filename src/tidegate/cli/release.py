@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +12,7 @@ import typer
 from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.keys import read_key
 from tidegate.cli.pipelines import PRESETS, SMOOTHERS, build, with_config
+from tidegate.cli.signals import stopping
 from tidegate.errors import SettingError
 from tidegate.pipeline import Pipeline
 from tidegate.release import Release
@@ -21,7 +20,6 @@ from tidegate.release import Release
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
     from tidegate.cli.progress import Progress
     from tidegate.cli.running import Output
-    from tidegate.io import Source
 
 EXAMPLES = """
 Examples:
@@ -151,7 +149,7 @@ def _run(source: str, options: dict[str, Any]) -> None:
     ) as opened:
         quiet = bool(options.get("quiet"))
         follow = bool(options.get("follow"))
-        with Progress(opened, quiet=quiet) as progress, _stopping(opened if follow else None):
+        with Progress(opened, quiet=quiet) as progress, stopping(opened if follow else None):
             if "state" in options:
                 result = _durable(pipeline, opened, output, options, progress, source)
             else:
@@ -197,8 +195,9 @@ def _check(source: str, options: dict[str, Any]) -> None:
         for name in ("key-file", "ledger-source", "cap", "new-epoch", "stdin", "emit"):
             if name in options:
                 raise SettingError(name, "needs --state")
-    output = options.get("output")
-    if output and source != "-" and Path(output).exists() and Path(output).samefile(source):
+    output = str(options.get("output") or "")
+    both = output and source != "-" and Path(output).exists() and Path(source).exists()
+    if both and Path(output).samefile(source):
         raise SettingError("output", "is the input: it would be overwritten")
     if options.get("new-epoch") and output and output != "-" and Path(output).exists():
         raise SettingError(
@@ -207,28 +206,6 @@ def _check(source: str, options: dict[str, Any]) -> None:
     protects_users = str(options.get("unit", "")).startswith("user-horizon")
     if protects_users != ("user-column" in options):
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
-
-
-class _stopping:  # noqa: N801  # reads as a verb in `with`
-    """SIGTERM ends a run as tidily as Ctrl-C; a followed source just comes to its end."""
-
-    def __init__(self, followed: Source | None) -> None:
-        self._followed = followed
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._before[number] = signal.signal(number, self._stop)
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        if self._followed is None:
-            signal.default_int_handler(number, frame)
-        else:
-            self._followed.close()
-
-    def __exit__(self, *reason: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
 
 
 def _close(result: Release) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ import numpy as np
 from tidegate.cli.exits import complain
 from tidegate.durable import DurableRelease, StateError
 from tidegate.durable.release import describe
-from tidegate.errors import TidegateError
+from tidegate.errors import InputError, TidegateError
 from tidegate.io import (
     Batch,
     Sink,
     Source,
+    SourceError,
     open_sink,
     read_metadata,
     read_released,
@@ -141,7 +143,7 @@ def _agreement(
 ) -> int:
     """Up to which position a file holds what was released."""
     position, rest = 0, np.empty(0)
-    for first, values in written:
+    for first, values in _readable(written):
         at = 0
         while at < values.size:
             if not rest.size:
@@ -154,6 +156,12 @@ def _agreement(
                 return position + int(wrong[0])
             at, position, rest = at + count, position + count, rest[count:]
     return position
+
+
+def _readable(pieces: Iterator[tuple[int, FloatArray]]) -> Iterator[tuple[int, FloatArray]]:
+    """The pieces of a file up to where it is damaged."""
+    with suppress(SourceError, InputError):
+        yield from pieces
 
 
 def _unread(

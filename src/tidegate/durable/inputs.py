@@ -37,6 +37,13 @@ class InputDigests:
         """The same digests, from the beginning."""
         return InputDigests(self._key, self._top)
 
+    def copy(self) -> InputDigests:
+        """The digests as they are now."""
+        copied = self.anew()
+        copied.tail, copied.user_tail = self.tail.copy(), list(self.user_tail)
+        copied.stretches = self.stretches
+        return copied
+
     @property
     def seen(self) -> int:
         """How many values were taken."""
@@ -73,7 +80,7 @@ class Recogniser:
     """Compares an input that is read again with what was remembered of it."""
 
     def __init__(self, remembered: InputDigests, digests: bytes) -> None:
-        self._remembered = remembered
+        self._remembered = remembered.copy()  # the run goes on while this is still in use
         self._digests = digests
         self._again = remembered.anew()
 
