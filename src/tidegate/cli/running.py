@@ -87,7 +87,8 @@ def release_durably(
     written = 0 if emit_all else run.position
     if not output.standard:
         written = _rows_written(output, run)
-    with _Writer(output, run.facts, append_at=written) as writer:
+    append_at = 0 if output.standard else written
+    with _Writer(output, run.facts, append_at=append_at) as writer:
         for first, values in run.replay(written):
             writer.write(first, values)
         for batch in _unread(run, source.batches(), progress) if resent else source.batches():
