@@ -11,8 +11,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from tidegate.errors import SettingError
 
@@ -60,6 +62,20 @@ class Guarantee:
         """Whether anything is promised at all."""
         return math.isfinite(self.epsilon) and not self.simulation
 
+    def plain(self) -> dict[str, Any]:
+        """Plain data, with exact numbers as text."""
+        return {**asdict(self), "epsilon": str(self.epsilon), "delta": str(self.delta)}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Guarantee:
+        """The guarantee that `plain()` was taken of.
+
+        >>> Guarantee.from_plain(Guarantee(epsilon=Fraction(2, 3)).plain()).epsilon
+        Fraction(2, 3)
+        """
+        epsilon = math.inf if plain["epsilon"] == "inf" else Fraction(plain["epsilon"])
+        return cls(**{**plain, "epsilon": epsilon, "delta": Fraction(plain["delta"])})
+
     def __str__(self) -> str:
         if self.simulation:
             return "none (simulation): the noise came from a seed and can be subtracted"
@@ -78,6 +94,11 @@ def free() -> Guarantee:
 def simulated(guarantee: Guarantee) -> Guarantee:
     """What is left of a guarantee when the noise comes from a seed: nothing."""
     return replace(guarantee, epsilon=math.inf, delta=1.0, simulation=True)
+
+
+def cost(guarantee: Guarantee, *, simulation: bool) -> Guarantee:
+    """What a run costs whose noise is, or is not, that of a simulation."""
+    return simulated(guarantee) if simulation else guarantee
 
 
 def grouped(guarantee: Guarantee, size: int, unit: str) -> Guarantee:

@@ -233,9 +233,11 @@ def segment_state(segment: Segment | Gap, brief: bool = False) -> dict[str, Any]
     shared = {"origin": segment.origin, "threshold": segment.threshold, "epoch": segment.epoch}
     if isinstance(segment, Gap):
         return {**shared, "end": segment.end, "prediction": segment.prediction}
-    state = state_of(segment)
-    if brief:
-        state["table"] = [column[-segment.RESIDUALS - 1 :] for column in state["table"]]
+    if brief:  # not by `state_of`, which would copy the whole history at every commit
+        table = segment.last_blocks(segment.RESIDUALS + 1)
+        state = {"closed": segment.closed, "filled": segment.filled, "table": table}
+    else:
+        state = state_of(segment)
     return {**shared, "state": state}
 
 

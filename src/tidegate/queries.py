@@ -64,9 +64,7 @@ class Record:
         between the normal one (many nodes) and the Laplace one (a single node), by the share that
         one node can have of the variance.
         """
-        if not 0 < exact("confidence", confidence) < 1:
-            raise SettingError("confidence", f"must lie between 0 and 1, not {confidence}")
-        confidence = float(confidence)
+        confidence = checked_confidence(confidence)
         begin, end = self._checked(starts, ends)
         estimate, noise, prediction = (np.zeros(begin.size) for _ in range(3))
         largest = np.zeros(begin.size)
@@ -122,6 +120,13 @@ class Record:
             f"range [{start}, {end}) is older than the record, which begins at {self.start}: ask a "
             "stored record, or keep more with `history` (a fork's record begins where it branched)"
         )
+
+
+def checked_confidence(confidence: float) -> float:
+    """A probability that an interval can have."""
+    if not 0 < exact("confidence", confidence) < 1:
+        raise SettingError("confidence", f"must lie between 0 and 1, not {confidence}")
+    return float(confidence)
 
 
 def quantile(variance: FloatArray, largest: FloatArray, confidence: float) -> FloatArray:

@@ -7,42 +7,32 @@ push → lattice → hold-out → Threshold.choose → θ
 
 from __future__ import annotations
 
-import math
-import os
-import threading
-from dataclasses import asdict
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, overload
-from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tidegate.answers import Answer, Answers
-from tidegate.errors import InputError, SnapshotError, TidegateError
-from tidegate.guarantee import Guarantee, sequential, simulated
+from tidegate.custody import CUT_SHORT, Custody
+from tidegate.errors import TidegateError
+from tidegate.guarantee import Guarantee, cost, sequential
+from tidegate.holdout import HoldOut
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.phases import Phase, Phases, Piece, segment_state
+from tidegate.phases import Phase, Phases, Piece
 from tidegate.queries import Record
 from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.sealing import restore, seal, state_of, unseal
+from tidegate.sealing import restore, state_of
 from tidegate.settings import digest
-from tidegate.units import UserCap, UserHorizon, checked_users
+from tidegate.snapshots import opened_snapshot, sealed_snapshot, stored_record
+from tidegate.units import cap_of, checked_users
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
 
 # Values handled at once: small enough to stay in the cache, large enough to hide fixed costs.
 _PIECE = 1 << 16
-_CUT_SHORT = (
-    "an earlier push was cut short, so what it published is not known: resume the last snapshot "
-    "and push exactly the same values again, or start a new release"
-)
-_COPIED = (
-    "this process was forked, and the release with it: only the parent may go on, or two streams "
-    "would share noise"
-)
 _SCALARS = (np.generic, Decimal, Fraction, str, bytes, type(None), bool)
 
 
@@ -66,21 +56,17 @@ class Release:
         self._epoch = epoch
         self._lattice = pipeline.lattice
         # Shared by all branches of one source; the first entry is the original release.
-        self._charges = [_cost(pipeline.guarantee, epoch)] if charges is None else charges
+        if charges is None:
+            charges = [cost(pipeline.guarantee, simulation=epoch.simulation)]
+        self._charges = charges
         self._origin = origin
         self._seen = origin  # inputs taken, the hold-out included
-        self._holdout: IntArray = np.empty(0, dtype=np.int64)  # room for it, once needed
-        self._held = 0  # how many values are in it
-        self._lock = threading.Lock()  # two threads in one push would share noise
-        self._refusal: str | None = None  # why nothing more can be released
+        self._holdout = HoldOut(pipeline.threshold.holdout)
+        self._custody = Custody()
         self._journalled = False  # someone keeps a journal
-        unit = pipeline.unit
-        self._cap = UserCap(unit.most) if isinstance(unit, UserHorizon) else None
-        self._run: Phases | None = None
-        _releases.add(self)
-        if threshold is not None:
-            self._run = Phases(pipeline, epoch, threshold, origin)
-        elif pipeline.threshold.holdout == 0:
+        self._cap = cap_of(pipeline.unit)
+        self._run = None if threshold is None else Phases(pipeline, epoch, threshold, origin)
+        if self._run is None and pipeline.threshold.holdout == 0:
             self._choose_threshold()
 
     # -- facts -----------------------------------------------------------------------------------
@@ -98,7 +84,7 @@ class Release:
     @property
     def holding(self) -> int:
         """How many more values the hold-out will take before anything is released."""
-        return 0 if self._run else self.pipeline.threshold.holdout - self._held
+        return 0 if self._run else self._holdout.missing
 
     @property
     def threshold(self) -> float | None:
@@ -123,7 +109,9 @@ class Release:
     @property
     def record(self) -> Record:
         """The released block sums that queries are answered from."""
-        return Record(self._released().segments, str(self.guarantee))
+        if self._run is None:
+            raise TidegateError(f"nothing is released yet: the hold-out needs {self.holding} more")
+        return Record(self._run.segments, str(self.guarantee))
 
     def __repr__(self) -> str:
         state = f"threshold={self.threshold:g}" if self._run else f"holding {self.holding} more"
@@ -148,7 +136,7 @@ class Release:
         and only if, the pipeline protects users.
         """
         kind = type(values)
-        with self._lock:
+        with self._custody.lock:
             if kind is int or kind is float or isinstance(values, _SCALARS):
                 return self._push_one(values, users)
             if isinstance(values, np.ndarray) and values.ndim == 0:
@@ -157,14 +145,11 @@ class Release:
 
     def _push_array(self, values: Any, users: Any) -> FloatArray:
         numbers = self._lattice.numbers(values, self._seen)
-        if self._cap is not None:
-            users = checked_users(users, numbers.size)
-        elif users is not None:
-            raise InputError("this pipeline does not protect users: push the values alone")
-        self._check_whole()
+        users = checked_users(users, numbers.size, needed=self._cap is not None)
+        self._custody.check()
         start = min(self.holding, numbers.size)
         out = np.zeros(numbers.size - start)  # never memory that may hold something else
-        self._refusal = _CUT_SHORT  # until this push is complete
+        self._custody.refusal = CUT_SHORT  # until this push is complete
         self._seen += numbers.size
         if start:
             self._hold(self._units(numbers, users, 0, start, window=0))
@@ -176,7 +161,7 @@ class Release:
             units = self._units(numbers, users, at, end, window=1 + window)
             self._run.push(units, out[at - start : end - start])
             at = end
-        self._refusal = None
+        self._custody.refusal = None
         return out
 
     def _units(
@@ -185,13 +170,9 @@ class Release:
         units = self._lattice.units(numbers[start:end])
         return units if self._cap is None else self._cap.apply(units, users[start:end], window)
 
-    def _check_whole(self) -> None:
-        if self._refusal is not None:
-            raise TidegateError(self._refusal)
-
     def _push_one(self, value: Any, user: Any) -> float | None:
-        if self._refusal is not None:
-            self._check_whole()
+        if self._custody.refusal is not None:
+            self._custody.check()
         unit = self._lattice.unit(value, self._seen)
         if self._cap is not None or user is not None:
             out = self._push_array([value], None if user is None else [user])
@@ -204,23 +185,19 @@ class Release:
 
     def _hold(self, units: IntArray) -> None:
         """Keep values for the choice of θ; choose when there are enough."""
-        if not self._holdout.size:
-            self._holdout = np.zeros(self.pipeline.threshold.holdout, dtype=np.int64)
-        self._holdout[self._held : self._held + units.size] = units
-        self._held += units.size
-        if not self.holding:
+        self._holdout.add(units)
+        if not self._holdout.missing:
             self._choose_threshold()
 
     def _choose_threshold(self) -> None:
-        before, self._refusal = self._refusal, _CUT_SHORT  # a choice is made once, or never
+        before = self._custody.refusal
+        self._custody.refusal = CUT_SHORT  # a choice is made once, or never
         keystream = self._epoch.keystream("threshold", digest(self.pipeline.resolved()))
-        threshold = self.pipeline.threshold.choose(self._holdout, self._lattice, keystream)
+        threshold = self.pipeline.threshold.choose(self._holdout.units, self._lattice, keystream)
         self._run = Phases(self.pipeline, self._epoch, threshold, self._origin)
         self._run.log = [] if self._journalled else None
-        self._holdout.fill(0)  # raw values are not kept longer than needed
-        self._holdout = np.empty(0, dtype=np.int64)
-        self._held = 0
-        self._refusal = before
+        self._holdout.wipe()
+        self._custody.refusal = before
 
     # -- answers ---------------------------------------------------------------------------------
 
@@ -237,19 +214,7 @@ class Release:
 
         It holds released data and public facts only.
         """
-        record = self.record
-        body = {
-            "settings": self.pipeline.settings(),
-            "guarantee": record.guarantee,
-            "segments": [segment_state(segment) for segment in record.segments],
-        }
-        header = {"content": "record", "epoch": self.epoch, "position": self.position}
-        return seal(header, body, key=None)
-
-    def _released(self) -> Phases:
-        if self._run is None:
-            raise TidegateError(f"nothing is released yet: the hold-out needs {self.holding} more")
-        return self._run
+        return stored_record(self.pipeline, self.epoch, self.position, self.record)
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -261,46 +226,30 @@ class Release:
         branch, use `fork`. A `brief` snapshot leaves out the record of the past: it goes on alike,
         but can be asked only about what comes.
         """
-        with self._lock:
-            return self._snapshot(key, brief)
-
-    def _snapshot(self, key: bytes | None, brief: bool) -> bytes:
-        self._check_whole()
-        body = {
-            "secret": self._epoch.secret,
-            "simulation": self._epoch.simulation,
-            "seen": self._seen,
-            "origin": self._origin,
-            "held": self._holdout[: self._held],
-            "charges": [_plain_guarantee(item) for item in self._charges],
-            "cap": self._cap and state_of(self._cap),
-            "run": self._run and self._run.state(brief),
-        }
-        header = {
-            "content": "snapshot",
-            "settings": digest(self.pipeline.settings()).hex(),
-            "epoch": self.epoch,
-            "position": self.position,
-        }
-        return seal(header, body, key)
+        with self._custody.lock:
+            self._custody.check()
+            state = {
+                "seen": self._seen,
+                "origin": self._origin,
+                "held": self._holdout.units,
+                "charges": [charge.plain() for charge in self._charges],
+                "cap": self._cap and state_of(self._cap),
+                "run": self._run and self._run.state(brief),
+            }
+            return sealed_snapshot(self.pipeline, self._epoch, self.position, state, key)
 
     @classmethod
     def _resumed(cls, pipeline: Pipeline, data: bytes, key: bytes | None) -> Release:
-        header, body = unseal(data, key)
-        if header.get("content") != "snapshot":
-            raise SnapshotError("this is not a snapshot of a release")
-        if header["settings"] != digest(pipeline.settings()).hex():
-            raise SnapshotError("it belongs to a pipeline with other settings")
-        epoch = Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"])
-        charges = [_exact_guarantee(item) for item in body["charges"]]
-        release = cls(pipeline, epoch, origin=body["origin"], charges=charges)
-        release._seen = body["seen"]
+        epoch, state = opened_snapshot(pipeline, data, key)
+        charges = [Guarantee.from_plain(charge) for charge in state["charges"]]
+        release = cls(pipeline, epoch, origin=state["origin"], charges=charges)
+        release._seen = state["seen"]
         if release._cap is not None:
-            restore(release._cap, body["cap"])
-        if body["run"]:
-            release._run = Phases.resumed(pipeline, epoch, body["origin"], body["run"])
-        elif body["held"].size:
-            release._hold(body["held"])
+            restore(release._cap, state["cap"])
+        if state["run"]:
+            release._run = Phases.resumed(pipeline, epoch, state["origin"], state["run"])
+        elif state["held"].size:
+            release._hold(state["held"])
         return release
 
     def fork(self, randomness: Randomness | None = None) -> Release:
@@ -312,26 +261,23 @@ class Release:
         ledger must add them up.) The fork starts a new forest at the present position; the past is
         answered by the original.
         """
-        with self._lock:
-            return self._fork(randomness)
-
-    def _fork(self, randomness: Randomness | None) -> Release:
-        self._check_whole()
-        epoch = (randomness or secure()).new_epoch()
-        run = self._run
-        spent = self.pipeline.stream_guarantee if run else self.pipeline.guarantee
-        self._charges.append(_cost(spent, epoch))
-        branch = Release(
-            self.pipeline,
-            epoch,
-            threshold=run.stream.threshold if run else None,
-            origin=self.position,
-            charges=self._charges,
-        )
-        branch._seen = self._seen
-        if self._held:
-            branch._hold(self._holdout[: self._held])
-        return branch
+        with self._custody.lock:
+            self._custody.check()
+            epoch = (randomness or secure()).new_epoch()
+            run = self._run
+            spent = self.pipeline.stream_guarantee if run else self.pipeline.guarantee
+            self._charges.append(cost(spent, simulation=epoch.simulation))
+            branch = Release(
+                self.pipeline,
+                epoch,
+                threshold=run.stream.threshold if run else None,
+                origin=self.position,
+                charges=self._charges,
+            )
+            branch._seen = self._seen
+            if self._holdout.units.size:
+                branch._hold(self._holdout.units)
+            return branch
 
     def journalled(self) -> list[Piece]:
         """What was released since this was last asked, for a journal; the first call begins."""
@@ -351,29 +297,3 @@ class Release:
             "a release cannot be copied or pickled (two copies would share noise): "
             "use snapshot() to continue it elsewhere, fork() to branch"
         )
-
-
-# A forked process inherits the noise of every release; it must not use it a second time.
-_releases: WeakSet[Release] = WeakSet()
-
-
-def _disown() -> None:
-    for release in _releases:
-        release._refusal = _COPIED
-
-
-if hasattr(os, "register_at_fork"):  # where processes fork at all
-    os.register_at_fork(after_in_child=_disown)
-
-
-def _cost(guarantee: Guarantee, epoch: Epoch) -> Guarantee:
-    return simulated(guarantee) if epoch.simulation else guarantee
-
-
-def _plain_guarantee(guarantee: Guarantee) -> dict[str, Any]:
-    return {**asdict(guarantee), "epsilon": str(guarantee.epsilon), "delta": str(guarantee.delta)}
-
-
-def _exact_guarantee(plain: dict[str, Any]) -> Guarantee:
-    epsilon = math.inf if plain["epsilon"] == "inf" else Fraction(plain["epsilon"])
-    return Guarantee(**{**plain, "epsilon": epsilon, "delta": Fraction(plain["delta"])})

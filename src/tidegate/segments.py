@@ -136,9 +136,7 @@ class Segment:
     @property
     def table(self) -> list[NDArray[Any]]:
         """The kept blocks, oldest first: running sums, predictions, running squares."""
-        self._flush()
-        slots = self._slots(np.arange(self._oldest, self._closed + 1))
-        return [column[slots] for column in self._columns()]
+        return self.last_blocks(self.closed + 1 - self._oldest)
 
     @table.setter
     def table(self, columns: list[NDArray[Any]]) -> None:
@@ -147,6 +145,13 @@ class Segment:
         slots = self._slots(np.arange(self._oldest, self._closed + 1))
         for column, values in zip(self._columns(), columns, strict=True):
             column[slots] = values
+
+    def last_blocks(self, count: int) -> list[NDArray[Any]]:
+        """The same for the last `count` blocks only: what is needed to go on."""
+        self._flush()
+        since = max(self._oldest, self._closed + 1 - count)
+        slots = self._slots(np.arange(since, self._closed + 1))
+        return [column[slots] for column in self._columns()]
 
     def joined(self, later: Segment) -> Segment:
         """This segment and a later state of it, as one that answers for both."""

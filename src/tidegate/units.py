@@ -86,12 +86,32 @@ class UserCap:
     `most` values.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("window", "counts")
+    STATE: ClassVar[tuple[str, ...]] = ("window", "names", "numbers")
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.window = -1
         self.counts: dict[str, int] = {}
+
+    # As a list and an array, since the state of many users is written often.
+
+    @property
+    def names(self) -> list[str]:
+        """Who has sent values in this window."""
+        return list(self.counts)
+
+    @names.setter
+    def names(self, names: list[str]) -> None:
+        self.counts = dict.fromkeys(names, 0)
+
+    @property
+    def numbers(self) -> IntArray:
+        """How many of each count, in the order of `names`."""
+        return np.fromiter(self.counts.values(), dtype=np.int64, count=len(self.counts))
+
+    @numbers.setter
+    def numbers(self, numbers: IntArray) -> None:
+        self.counts = dict(zip(self.counts, numbers.tolist(), strict=True))
 
     def apply(self, units: IntArray, users: Sequence[Any] | NDArray[Any], window: int) -> IntArray:
         """`units` with the values beyond the limit set to 0; all lie in the same window."""
@@ -112,8 +132,17 @@ class UserCap:
         return np.where(allowed, units, 0)
 
 
-def checked_users(users: Any, count: int) -> Sequence[Any]:
-    """One user per value, or an error that names no user."""
+def cap_of(unit: Unit) -> UserCap | None:
+    """What counts the values of users, if users are the unit."""
+    return UserCap(unit.most) if isinstance(unit, UserHorizon) else None
+
+
+def checked_users(users: Any, count: int, *, needed: bool) -> Sequence[Any] | None:
+    """One user per value where they are needed, else none, or an error that names no user."""
+    if not needed:
+        if users is not None:
+            raise InputError("this pipeline does not protect users: push the values alone")
+        return None
     if users is None:
         raise InputError("this pipeline protects users: push(values, users=...) needs both")
     if len(users) != count:

@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 import tidegate as tg
 from tidegate.cli import plan
-from tidegate.plan import best_hierarchy, expect
+from tidegate.plan import best_hierarchy, expect, half_width, needed_epsilon
+from tidegate.plan.target import smallest_epsilon
 
 app = typer.Typer()
 app.command("plan")(plan.plan)
@@ -102,23 +103,33 @@ def test_more_confidence_needs_more_epsilon(ask: Callable[..., Result]) -> None:
     assert Fraction(sure) > Fraction(usual)
 
 
+def test_the_library_finds_the_same_epsilon(ask: Callable[..., Result]) -> None:
+    words = ("--bound", 1657, "--threshold", 50, "--target", 5000, "--length", 86400)
+    facts = planned(ask, *words)
+    found = needed_epsilon(lambda epsilon: tg.tops(epsilon, 1657), 86400, 5000, threshold=50)
+    assert found == Fraction(facts["epsilon"])
+    pipeline = tg.tops(found, 1657)
+    (expectation,) = expect(pipeline, [86400], threshold=50)
+    assert half_width(pipeline, expectation) == facts["expected"][0]["half_width"]
+
+
 def test_the_search_on_a_staircase() -> None:
     target = Fraction(1)
-    assert plan.needed_epsilon(
+    assert smallest_epsilon(
         lambda epsilon: float(Fraction("0.123") / epsilon), target, falling=True
     ) == Fraction("0.123")
-    assert plan.needed_epsilon(
+    assert smallest_epsilon(
         lambda epsilon: float(Fraction("0.123") / epsilon), target, falling=False
     ) == Fraction("0.123")
     # An early step that is enough counts, though the error rises again after it.
     steps: Callable[[Fraction], float] = lambda epsilon: (  # noqa: E731  # a table
         0.5 if Fraction("0.0211") <= epsilon < Fraction("0.3") or epsilon > 1 else 2.0
     )
-    assert plan.needed_epsilon(steps, target, falling=False) == Fraction("0.0211")
-    assert plan.needed_epsilon(lambda _: 0.0, target, falling=True) == Fraction(1, 10**6)
-    assert plan.needed_epsilon(lambda _: 0.0, target, falling=False) == Fraction(1, 10**6)
+    assert smallest_epsilon(steps, target, falling=False) == Fraction("0.0211")
+    assert smallest_epsilon(lambda _: 0.0, target, falling=True) == Fraction(1, 10**6)
+    assert smallest_epsilon(lambda _: 0.0, target, falling=False) == Fraction(1, 10**6)
     for falling in (True, False):
-        assert plan.needed_epsilon(lambda _: 2.0, target, falling=falling) is None
+        assert smallest_epsilon(lambda _: 2.0, target, falling=falling) is None
 
 
 @pytest.mark.parametrize(

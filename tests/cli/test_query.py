@@ -11,12 +11,11 @@ import typer
 from typer.testing import CliRunner, Result
 
 import tidegate as tg
-from tidegate import released as released_module
 from tidegate.cli import query
-from tidegate.durable.release import describe
+from tidegate.durable.facts import describe
 from tidegate.errors import QueryError
-from tidegate.io import KINDS, SourceError, open_sink
-from tidegate.released import ReleasedFile
+from tidegate.io import KINDS, SourceError, open_sink, read_released
+from tidegate.released import ReleasedFile, index, scan
 
 app = typer.Typer()
 app.command("query")(query.query)
@@ -115,9 +114,9 @@ def test_a_block_longer_than_a_piece_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, release = write(tmp_path / "private.csv", count=20_000, skipped=3)
-    values = np.concatenate([values for _, values in released_module.read_released(path)])
+    values = np.concatenate([values for _, values in read_released(path)])
     pieces = [(at, values[at : at + 77]) for at in range(0, values.size, 77)]
-    monkeypatch.setattr(released_module, "read_released", lambda *_: iter(pieces))
+    monkeypatch.setattr(scan, "read_released", lambda *_: iter(pieces))
     starts, ends = ranges(release.position)
     ours = ReleasedFile.open(path).record.queries(starts, ends)
     np.testing.assert_allclose(ours.estimate, release.queries(starts, ends).estimate)
@@ -129,7 +128,7 @@ def test_a_block_longer_than_a_piece_of_the_file(
 def test_the_file_is_scanned_once(csv_file: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     path, _ = csv_file
     before = ReleasedFile.open(path).record.query(5, 20_000)
-    monkeypatch.setattr(released_module, "read_released", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(scan, "read_released", lambda *_: pytest.fail("read again"))
     assert ReleasedFile.open(path).record.query(5, 20_000) == before
 
 
@@ -161,14 +160,14 @@ def test_where_no_index_can_be_written_it_goes_without(
     csv_file: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, release = csv_file
-    make, folder = released_module.tempfile.mkstemp, path.parent
+    make, folder = index.tempfile.mkstemp, path.parent
 
     def forbidden(**options: Any) -> tuple[int, str]:
         if options["dir"] == folder:
             raise PermissionError(13, "Permission denied")
         return make(**options)
 
-    monkeypatch.setattr(released_module.tempfile, "mkstemp", forbidden)
+    monkeypatch.setattr(index.tempfile, "mkstemp", forbidden)
     assert ReleasedFile.open(path).record.end == release.position
     assert names_in(folder) == ["private.csv", "private.csv.meta.json"]
 

@@ -1,10 +1,10 @@
-"""Kills durable releases at random moments and inside writes, and compares bytes. Run by test_kills.
+"""Kills durable releases at random moments and inside writes, and compares bytes (test_kills)
 
     python kill_driver.py FOLDER SEED KILLS
 
 Everything is imported once; every trial is a forked child that runs the function behind `tidegate
-release` on a file. After the kills of a scenario one run goes to the end, and what it wrote must be,
-byte for byte, what a run wrote that was never killed and began from a copy of the same state folder.
+release` on a file. After the kills of a scenario one run goes to the end, and what it wrote must
+be, byte for byte, what a run wrote that was never killed and began from a copy of the same state.
 Prints one line of JSON per scenario.
 """
 
@@ -36,7 +36,7 @@ from tidegate.io.outgoing import Outgoing
 from tidegate.ledger import Ledger
 from tidegate.ledger.chain import Chain
 
-ROWS, SPLIT = 25_000, 500
+ROWS, SPLIT = 20_000, 500
 KILLED = 137
 KEY = bytes(range(32))
 BASE = {"epsilon": "1", "bound": "1000", "holdout": 1800, "horizon": 4096, "fanout": 4}
@@ -71,8 +71,9 @@ class Split:
 
     def batches(self):
         for batch in self._source.batches():
-            for start in range(0, len(batch), SPLIT):
-                part = slice(start, start + SPLIT)
+            step = random.randint(SPLIT // 2, 2 * SPLIT)  # a restart falls inside a batch
+            for start in range(0, len(batch), step):
+                part = slice(start, start + step)
                 yield Batch(batch.values[part], None if batch.users is None else batch.users[part])
 
     def fraction(self):
@@ -94,7 +95,7 @@ def die():
 
 
 def countdown(owner, name, number, before=None, after=None):
-    """Replace a function so that its call `number` dies before or after, or in place of, its work."""
+    """Replace a function so that its call `number` dies before, after or inside its work."""
     original = getattr(owner, name)
     calls = 0
 
@@ -208,7 +209,9 @@ def child(source, options, arm=None):
 def finish(source, options):
     _, status = os.waitpid(child(source, options), 0)
     if status:
-        raise SystemExit(f"a run that was left alone ended with {os.waitstatus_to_exitcode(status)}")
+        raise SystemExit(
+            f"a run that was left alone ended with {os.waitstatus_to_exitcode(status)}"
+        )
 
 
 def trial(source, options, rng, faults):
@@ -297,7 +300,7 @@ def main():
     for number, name in enumerate(wanted):
         share = kills // len(wanted) + (number < kills % len(wanted))
         result = scenario(folder / f"scenario-{number}", name, share, rng, faults)
-        print(json.dumps(result), flush=True)
+        print(json.dumps(result), flush=True)  # noqa: T201  # what the test reads
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Law 6: what the ledger is charged, at the most expensive position, is the pipeline's guarantee."""
+"""Law 6: what the ledger is charged where it is charged most is the pipeline's guarantee."""
 
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 from hypothesis import assume, given
@@ -70,7 +70,7 @@ def test_costs_arise_in_order_and_leave_no_position_out(pipeline):
         assert cost.start <= covered
         covered = max(covered, 1 << 62 if cost.end is None else cost.end)
     selections = [cost for cost in found if cost.stage == "threshold"]
-    for before, after in zip(selections, selections[1:], strict=False):
+    for before, after in pairwise(selections):
         assert before.end <= after.start  # a value enters at most one selection
 
 
@@ -79,7 +79,7 @@ def test_the_stream_never_reads_what_is_blocked(pipeline):
     if pipeline.reselect is None or not pipeline.reselect.blocking:
         return
     found = list(islice(costs(pipeline), 12))
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert before.end == after.start
 
 

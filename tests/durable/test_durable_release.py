@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -43,10 +44,20 @@ def test_charge_then_release_then_commit(tmp_path, monkeypatch):
         monkeypatch.setattr(owner, name, spied)
 
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
-        for owner, name in ((os, "fsync"), (Ledger, "charge"), (Release, "push"), (Store, "commit")):
+        for owner, name in (
+            (os, "fsync"),
+            (Ledger, "charge"),
+            (Release, "push"),
+            (Store, "commit"),
+        ):
             spy(owner, name)
         run.push(VALUES[:30])
-        assert [name for name in events if name != "fsync"] == ["charge", "charge", "push", "commit"]
+        assert [name for name in events if name != "fsync"] == [
+            "charge",
+            "charge",
+            "push",
+            "commit",
+        ]
         assert events.index("fsync") < events.index("charge")  # on the disk before it counts
         events.clear()
         run.push(VALUES[:30])
@@ -113,16 +124,17 @@ def test_an_interruption_anywhere_loses_and_doubles_nothing(
 
 
 def test_a_full_disk_is_told_and_harms_nothing(tmp_path):
-    folder = tmp_path / "s"
-    with pytest.raises(TidegateError, match="full"), DurableRelease.open(folder, PIPELINE) as run:
-        first = run.push(VALUES[:100])[1]
+    published = []
+    with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
+        published.append(run.push(VALUES[:100])[1])
         pages = run._store.database.execute("PRAGMA page_count").fetchone()[0]
         run._store.database.execute(f"PRAGMA max_page_count={pages + 2}")
-        for start in range(100, 3000, 100):
-            first = np.concatenate((first, run.push(VALUES[start : start + 100])[1]))
-    with DurableRelease.open(folder, PIPELINE) as run:
+        rest = range(100, 3000, 100)
+        with pytest.raises(TidegateError, match="full"):
+            published.extend(run.push(VALUES[start : start + 100])[1] for start in rest)
+    with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
         replayed = np.concatenate([piece for _, piece in run.replay()])
-        assert replayed.tobytes() == first.tobytes()
+        assert replayed.tobytes() == np.concatenate(published).tobytes()
         run.push(VALUES[run.seen :])
         assert run.position == 2980
 
@@ -139,7 +151,7 @@ def test_after_an_interruption_nothing_more_is_released(tmp_path, monkeypatch):
 
 def test_a_cap_reached_in_the_middle_releases_what_comes_before(tmp_path):
     pipeline = tg.tops(
-        epsilon=1, bound=100, holdout=20, horizon=256, rethreshold_every=100,
+        epsilon=1, bound=100, holdout=20, horizon=256, skipped=0, rethreshold_every=100,
         rethreshold_share="1/2",
     )  # fmt: skip
     with DurableRelease.open(tmp_path / "s", pipeline, cap=1, source="meters") as run:
@@ -250,3 +262,20 @@ def test_facts_are_public_and_enough(tmp_path):
     assert facts["phases"][0]["epoch"] == run.release.epoch
     assert tg.Pipeline.from_settings(facts["settings"]) == PIPELINE
     assert secret not in str(facts)
+
+
+def test_a_commit_takes_no_longer_as_the_stream_grows():
+    """After millions of values one more must still be answered at once (brief state is brief)."""
+    pipeline = tg.Pipeline(
+        threshold=tg.threshold.Fixed(50),
+        perturber=tg.perturb.Hierarchy(epsilon=1, horizon=2**20, fanout=16, skipped=0),
+    )
+    release = pipeline.start()
+    release.push(np.zeros(3_000_000))
+    times = []
+    for _ in range(7):
+        started = time.perf_counter()
+        state = release.snapshot(brief=True)
+        times.append(time.perf_counter() - started)
+    assert len(state) < 100_000
+    assert min(times) < 0.01

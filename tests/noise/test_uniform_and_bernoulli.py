@@ -99,7 +99,7 @@ def test_all_words_of_16_bits_agree_with_integers(unit):
 
 def test_words_of_64_bits_near_the_ends_agree_with_integers():
     unit = Fraction(123_457, 1_000_000)
-    offsets = [0, *(sign * (1 << power) for power in range(0, 50) for sign in (-1, 1))]
+    offsets = [0, *(sign * (1 << power) for power in range(50) for sign in (-1, 1))]
     decided = 0
     for n in range(1, 350, 3):
         floor, _ = exponential_bounds(n * unit.numerator, unit.denominator, 64)

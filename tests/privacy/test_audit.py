@@ -86,7 +86,7 @@ STAGES = {
 @pytest.mark.parametrize("name", STAGES)
 @pytest.mark.parametrize("value", [THETA, 10 * THETA])
 def test_a_stream_value_stays_below_the_claim(tools, name, value):
-    # The lower end only shows that the audit has power: it is a bound at 99.9 % from a statistic that
+    # The lower end only shows that the audit has power: a bound at 99.9 % from a statistic that
     # misses a part (consistency hides some of the noisy tree; deeper trees spread the loss).
     power = {"consistent": 0.55, "three levels": 0.6}.get(name, 0.75)
     assert power < bound_for(tools, STAGES[name], value) < 1

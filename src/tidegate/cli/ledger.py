@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.query import table
+from tidegate.cli.tables import table
 from tidegate.errors import SettingError
 
 if TYPE_CHECKING:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.query import percent, shown, table
+from tidegate.cli.pipelines import unit as parsed_unit
+from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import SettingError
-
-if TYPE_CHECKING:
-    from tidegate.pipeline import Pipeline
-    from tidegate.plan import Choice, Expectation
+from tidegate.pipeline import Pipeline
+from tidegate.plan import Choice, Expectation, best_hierarchy, expect, half_width
+from tidegate.plan.target import Target, compare_trees
+from tidegate.presets import tops
+from tidegate.queries import checked_confidence
+from tidegate.settings import positive
 
 _LENGTHS = "60,3600,86400"
-# Where an epsilon is looked for, in powers of ten: beyond 100 it protects nothing.
-_SMALLEST, _LARGEST = -6, 2
 # Fan-outs of 2 and 3 are never best, and would take as long as all of these together.
 _FANOUTS = (4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 
@@ -81,11 +79,6 @@ def plan(
       tidegate plan --bound 1657 --threshold 50 --target 5000 --length 86400
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
-        from tidegate import tops
-        from tidegate.cli.pipelines import unit as parsed_unit
-        from tidegate.perturb.forest import level_count
-        from tidegate.settings import exact, positive
-
         protects = parsed_unit(unit)
 
         def pipeline(budget: str | Fraction, skipped: int | None = None) -> Pipeline:
@@ -95,18 +88,18 @@ def plan(
             )  # fmt: skip
 
         asked = _lengths(lengths)
-        if not 0 < exact("confidence", confidence) < 1:
-            raise SettingError("confidence", f"must lie between 0 and 1, not {confidence}")
-        prediction = _Prediction(threshold, roughness, confidence)
+        checked_confidence(confidence)
         wanted: Target | None = None
         if target is not None:
             if epsilon is not None or length is None:
                 raise SettingError("target", "needs --length, and no --epsilon: that is looked for")
-            wanted = _answered(
-                lambda skipped, budget: prediction.of(pipeline(budget, skipped), length).half_width,
+            wanted = compare_trees(
+                pipeline,
                 length,
-                positive("target", target),
-                level_count(16, pipeline(Fraction(1)).perturber.horizon),
+                target,
+                confidence=confidence,
+                threshold=threshold,
+                roughness=roughness,
             )
             if lengths == _LENGTHS:
                 asked = [length]
@@ -116,9 +109,10 @@ def plan(
         if epsilon is None:
             raise SettingError("epsilon", "is missing: give --epsilon, or --target and --length")
         chosen = pipeline(epsilon)
+        expected = expect(chosen, asked, threshold=threshold, roughness=roughness)
         report = Report(
             chosen,
-            [prediction.of(chosen, asked_length) for asked_length in asked],
+            [Row(each, half_width(chosen, each, confidence)) for each in expected],
             _best(chosen, asked, roughness),
             wanted,
             confidence,
@@ -129,117 +123,11 @@ def plan(
 
 
 @dataclass(frozen=True)
-class Target:
-    """A question: which ε makes ranges of `length` values accurate to ± `half_width`?"""
-
-    length: int
-    half_width: float
-    epsilon: Fraction
-    skipped: int  # of the tree that needs the least ε
-    least: Fraction
-
-    @property
-    def better(self) -> bool:
-        """Whether another tree than the usual one needs noticeably less."""
-        return self.least < self.epsilon * Fraction(95, 100)
-
-
-@dataclass(frozen=True)
 class Row:
     """An expectation and the half width of its interval."""
 
     expectation: Expectation
     half_width: float
-
-
-@dataclass(frozen=True)
-class _Prediction:
-    """What is assumed of the data."""
-
-    threshold: str | None
-    roughness: str
-    confidence: float
-
-    def of(self, pipeline: Pipeline, length: int) -> Row:
-        """What to expect of a range of `length` values."""
-        import numpy as np
-
-        from tidegate.plan import expect
-        from tidegate.queries import quantile as quantile
-
-        (expectation,) = expect(
-            pipeline, [length], threshold=self.threshold, roughness=self.roughness
-        )
-        step = pipeline.lattice.step
-        law = pipeline.perturber.noise_law(round(expectation.threshold / step))
-        times = quantile(
-            np.array([expectation.noise_error**2]),
-            np.array([law.largest_variance * step**2]),
-            self.confidence,
-        )
-        return Row(expectation, float(times[0]) * expectation.standard_error)
-
-
-def _answered(
-    half_width: Callable[[int | None, Fraction], float], length: int, target: Fraction, levels: int
-) -> Target:
-    """The ε that is needed with the usual tree, and with the one that needs the least."""
-    half_width(None, Fraction(1))  # settings that are wrong in any case are refused here
-    epsilon = needed_epsilon(partial(half_width, None), target, falling=False)
-    if epsilon is None:
-        raise SettingError(
-            "target",
-            f"no epsilon up to {10**_LARGEST} gives ± {float(target):g}: allow a larger error, or "
-            "assume a smaller threshold or roughness",
-        )
-    least, skipped = epsilon, 0
-    for number in range(levels):
-        found = needed_epsilon(partial(half_width, number), target, falling=True)
-        if found is not None and found < least:
-            least, skipped = found, number
-    return Target(length, float(target), epsilon, skipped, least)
-
-
-def needed_epsilon(
-    half_width: Callable[[Fraction], float], target: Fraction, *, falling: bool
-) -> Fraction | None:
-    """The smallest ε of three digits whose predicted half width is at most `target`.
-
-    For a fixed tree more ε is less error (`falling`), and bisection finds it. The rule that chooses
-    blocks by ε makes jumps, up and down: there, steps of two digits find the first that is enough.
-    None: not even the largest ε is.
-    """
-
-    def enough(epsilon: Fraction) -> bool:
-        try:
-            return half_width(epsilon) <= float(target)
-        except SettingError as problem:
-            if problem.setting != "epsilon":
-                raise
-            return False  # so small that noise would not fit 64 bits
-
-    fine = _grid(100)
-    if falling:
-        first, last = 0, len(fine) - 1
-        if not enough(fine[last]):
-            return None
-    else:
-        coarse = _grid(10)
-        found = next((step for step, epsilon in enumerate(coarse) if enough(epsilon)), None)
-        if found is None:
-            return None
-        last = bisect_left(fine, coarse[found])
-        first = bisect_left(fine, coarse[found - 1]) + 1 if found else last
-    return fine[bisect_left(range(last), True, lo=first, key=lambda at: enough(fine[at]))]
-
-
-def _grid(digits: int) -> list[Fraction]:
-    """0.000001 to 100 in steps of the last digit: 10 for two digits, 100 for three."""
-    return [
-        Fraction(number, digits) * Fraction(10) ** power
-        for power in range(_SMALLEST, _LARGEST)
-        for number in range(digits, 10 * digits)
-    ] + [Fraction(10) ** _LARGEST]
 
 
 def _lengths(text: str) -> list[int]:
@@ -253,8 +141,6 @@ def _lengths(text: str) -> list[int]:
 
 
 def _best(pipeline: Pipeline, lengths: list[int], roughness: str) -> Choice:
-    from tidegate.plan import best_hierarchy
-
     return best_hierarchy(
         epsilon=pipeline.perturber.epsilon,  # type: ignore[attr-defined]  # tops has a hierarchy
         horizon=pipeline.perturber.horizon,

@@ -12,7 +12,7 @@ import numpy as np
 
 from tidegate.cli.exits import complain
 from tidegate.durable import DurableRelease, StateError
-from tidegate.durable.release import describe
+from tidegate.durable.facts import describe
 from tidegate.errors import InputError, TidegateError
 from tidegate.io import (
     Batch,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.query import percent
+from tidegate.cli.tables import percent
 from tidegate.errors import QueryError, SettingError, TidegateError
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@
 | `inputs` | keyed digests of the input so far: was it resent, or changed? |
 | `journal` | released block sums ↔ published values, bit for bit |
 | `charges` | which budget each stretch of the input costs |
+| `opening`, `facts` | may this state be used; what is public about a release |
 | `release` | `DurableRelease`, which puts these together |
 """
 

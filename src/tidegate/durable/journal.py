@@ -17,6 +17,7 @@ import numpy as np
 from tidegate.durable.store import StateError
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.phases import Piece
 from tidegate.pipeline import Pipeline
 from tidegate.publish import Publisher, Remainder
 from tidegate.sealing import seal, unseal
@@ -65,6 +66,22 @@ def rows(bodies: Iterable[bytes]) -> Iterator[Row]:
         except SnapshotError:
             raise StateError(f"the journal {_TAMPERED}") from None
         yield Row(**content)
+
+
+def merged(pieces: list[Piece], block: int) -> list[Row]:
+    """Neighbouring pieces of one phase as one row; blocks of one have no predictions."""
+    result: list[Row] = []
+    for piece in pieces:
+        if block == 1:
+            piece.following = np.empty(0)
+        last = result[-1] if result else None
+        if last and (last.phase_start, last.blocked) == (piece.phase_start, piece.blocked):
+            last.end = piece.end
+            last.sums = np.concatenate((last.sums, piece.sums))
+            last.following = np.concatenate((last.following, piece.following))
+        else:
+            result.append(Row(**vars(piece)))
+    return result
 
 
 class _Given:

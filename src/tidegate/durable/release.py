@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from tidegate._version import __version__
 from tidegate.durable.charges import Cost, costs
+from tidegate.durable.facts import describe
 from tidegate.durable.inputs import InputDigests, Recogniser
-from tidegate.durable.journal import HEAD_BYTES, Row, published, rows, verified
+from tidegate.durable.journal import HEAD_BYTES, merged, published, rows, verified
+from tidegate.durable.opening import opened, source_of
 from tidegate.durable.store import StateError, Store
-from tidegate.errors import InputError, SnapshotError
+from tidegate.errors import InputError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.phases import Phase, Piece
 from tidegate.pipeline import Pipeline
 from tidegate.release import Release
-from tidegate.sealing import restore, seal, state_of, unseal
+from tidegate.sealing import restore, seal, state_of
 
 # Nothing is released during the hold-out, so it need not be saved value by value.
 _HELD_UNSAVED = 1024
@@ -88,7 +88,7 @@ class DurableRelease:
                 return cls._anew(store, pipeline, key, source, cap)
             store.open(create=True)
             state = store.state()
-            body = None if state is None else _opened(state, key, pipeline, store)
+            body = None if state is None else opened(state, key, pipeline, store)
             anchor = None if body is None else (body["ledger count"], body["ledger head"])
             ledger = Ledger.open(store.folder / "ledger.jsonl", cap=cap, expected=anchor)
         except BaseException:
@@ -106,7 +106,7 @@ class DurableRelease:
                 )
             else:
                 run = cls(store, ledger, pipeline.start(), key)
-                run._begin(_source(ledger, source, store))
+                run._begin(source_of(ledger, source, store))
             run._look_up_costs()
         except BaseException:
             ledger.close()
@@ -122,7 +122,7 @@ class DurableRelease:
         ledger = Ledger.open(store.folder / "ledger.jsonl", cap=cap)
         try:
             run = cls(store, ledger, pipeline.start(), key)
-            run.source = _source(ledger, source, store)
+            run.source = source_of(ledger, source, store)
             run._look_up_costs()
             run._charged(pipeline.threshold.holdout + 1)
             store.discard()
@@ -264,7 +264,7 @@ class DurableRelease:
     def _commit(self, pieces: list[Piece]) -> None:
         """Everything that a push changed, in one transaction."""
         key, head, journal = self.release.derived_key("journal"), self._head, []
-        for row in _merged(pieces, self.pipeline.perturber.block):
+        for row in merged(pieces, self.pipeline.perturber.block):
             body, head = row.encode(head, key)
             journal.append(body)
         known = self._phases[-1].start if self._phases else -1
@@ -321,73 +321,3 @@ class DurableRelease:
     def facts(self) -> dict[str, Any]:
         """The public metadata of what is released: enough to understand and query it."""
         return describe(self.pipeline, self.release, self._phases)
-
-
-def describe(pipeline: Pipeline, release: Release, phases: Sequence[Phase]) -> dict[str, Any]:
-    """Public facts about a release, as plain data."""
-    promise = release.guarantee
-    return {
-        "tidegate": __version__,
-        "guarantee": str(promise),
-        "epsilon": str(promise.epsilon),
-        "delta": str(promise.delta),
-        "unit": promise.unit,
-        "settings": pipeline.settings(),
-        "threshold": release.threshold,
-        "block": pipeline.perturber.block,
-        "holdout": pipeline.threshold.holdout,
-        "released": release.position,
-        "phases": [vars(phase) for phase in phases],
-    }
-
-
-def _merged(pieces: list[Piece], block: int) -> list[Row]:
-    """Neighbouring pieces of one phase as one row; blocks of one have no predictions."""
-    merged: list[Row] = []
-    for piece in pieces:
-        if block == 1:
-            piece.following = np.empty(0)
-        last = merged[-1] if merged else None
-        if last and (last.phase_start, last.blocked) == (piece.phase_start, piece.blocked):
-            last.end = piece.end
-            last.sums = np.concatenate((last.sums, piece.sums))
-            last.following = np.concatenate((last.following, piece.following))
-        else:
-            merged.append(Row(**vars(piece)))
-    return merged
-
-
-def _opened(state: bytes, key: bytes | None, pipeline: Pipeline, store: Store) -> dict[str, Any]:
-    if store.fact("erased"):
-        raise StateError(f"the state in {store.folder} was erased: begin again with --new-epoch")
-    stored = json.loads(store.fact("settings") or b"{}")
-    if stored != json.loads(json.dumps(pipeline.settings())):
-        changed = ", ".join(_differences(stored, pipeline.settings())) or "settings"
-        raise StateError(
-            f"the state in {store.folder} was begun with other settings ({changed}): use those, or "
-            "another folder"
-        )
-    try:
-        header, body = unseal(state, key)
-    except SnapshotError as error:
-        raise StateError(f"the state in {store.folder} cannot be opened: {error}") from None
-    if header.get("content") != "durable state":
-        raise StateError(f"the state in {store.folder} is of another kind")
-    return body
-
-
-def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> Iterator[str]:
-    for name in sorted(old.keys() | new.keys()):
-        before, after = old.get(name), new.get(name)
-        if isinstance(before, dict) and isinstance(after, dict):
-            yield from _differences(before, after, f"{prefix}{name}.")
-        elif before != after:
-            yield f"{prefix}{name}: {before} then, {after} now"
-
-
-def _source(ledger: Ledger, source: str | None, store: Store) -> str:
-    """Whose values these are: what the ledger says already, so that no new name escapes the cap."""
-    charged = [charge.source for charge in ledger.charges()]
-    if charged and source not in (None, charged[-1]):
-        raise StateError(f"the ledger here belongs to the source {charged[-1]!r}, not {source!r}")
-    return charged[-1] if charged else source or store.folder.resolve().name

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
+from tidegate.io.contexts import Completed
 from tidegate.io.errors import SinkError
 from tidegate.io.metadata import KEY, encode
 from tidegate.io.optional import require
@@ -20,7 +20,7 @@ GROUP_ROWS = 1 << 20
 """Rows of a row group, whatever the lengths of the writes."""
 
 
-class ParquetSink:
+class ParquetSink(Completed):
     """Columns `position` (int64) and `value` (float64); public facts under the key `tidegate`."""
 
     def __init__(self, path: str | Path | None, metadata: Mapping[str, object] | None) -> None:
@@ -115,20 +115,6 @@ class ParquetSink:
     def abort(self) -> None:
         """Give up and leave nothing behind."""
         self._outgoing.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abort()
 
 
 class _Target:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from tidegate.errors import SettingError
 from tidegate.io.batches import Batch
 from tidegate.io.columns import Wanted, choose
+from tidegate.io.contexts import Closed
 from tidegate.io.csv_rows import users_from_arrow
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.incoming import Incoming
@@ -24,7 +24,7 @@ _ROWS = 1 << 17
 _BUFFER = 1 << 20
 
 
-class ParquetSource:
+class ParquetSource(Closed):
     """Values, and users if wanted. Numbers of any type, decimals and booleans; nulls are NaN."""
 
     def __init__(self, incoming: Incoming, wanted: list[Wanted]) -> None:
@@ -107,17 +107,6 @@ class ParquetSource:
     def close(self) -> None:
         """Let go of the file."""
         self._incoming.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _numbers(column: Any, arrow: Any) -> NDArray[Any]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
 from tidegate.errors import SettingError
+from tidegate.io.contexts import Completed
 from tidegate.io.errors import sink_error
 from tidegate.io.kinds import Kind, is_standard
 from tidegate.io.metadata import encode, sidecar, write_sidecar
@@ -38,7 +37,7 @@ class Positions:
         return array
 
 
-class TextSink:
+class TextSink(Completed):
     """Rows `position,value`. Plain text is written in place and at once; compressed text appears
     under its name when complete.
     """
@@ -131,17 +130,3 @@ class TextSink:
         """Not a device or a named pipe, which has no place for a second file beside it."""
         path = Path(os.fspath(self._path or ""))
         return path.is_file() or not path.exists()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abort()

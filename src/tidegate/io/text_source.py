@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from tidegate.errors import InputError
 from tidegate.io.batches import BATCH_ROWS, Batch, objects
 from tidegate.io.columns import Wanted
+from tidegate.io.contexts import Closed
 from tidegate.io.errors import SourceError
 from tidegate.io.incoming import Incoming
 from tidegate.io.lines import LONGEST_LINE, Lines, LineTooLongError, read_lines
@@ -33,7 +33,7 @@ class Rows(Protocol):
         """The wanted columns of a block."""
 
 
-class TextSource:
+class TextSource(Closed):
     """Values, and users if wanted, of lines."""
 
     rows: int | None = None
@@ -144,14 +144,3 @@ class TextSource:
     def close(self) -> None:
         """Let go of the file; a followed one ends."""
         self._incoming.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

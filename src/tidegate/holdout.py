@@ -1,0 +1,39 @@
+"""The hold-out: the first values, which choose the threshold and are not released."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.lattice import IntArray
+
+
+class HoldOut:
+    """Room for `size` raw values, as integers. As secret as the data."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._units: IntArray = np.empty(0, dtype=np.int64)  # room for it, once needed
+        self._held = 0  # how many values are in it
+
+    @property
+    def missing(self) -> int:
+        """How many more values it will take."""
+        return self._size - self._held
+
+    @property
+    def units(self) -> IntArray:
+        """The values in it."""
+        return self._units[: self._held]
+
+    def add(self, units: IntArray) -> None:
+        """Keep these, too; no more than are missing."""
+        if not self._units.size:
+            self._units = np.zeros(self._size, dtype=np.int64)
+        self._units[self._held : self._held + units.size] = units
+        self._held += units.size
+
+    def wipe(self) -> None:
+        """Forget them: raw values are not kept longer than needed."""
+        self._units.fill(0)
+        self._units = np.empty(0, dtype=np.int64)
+        self._held = 0

@@ -1,0 +1,20 @@
+"""What to expect before any budget is spent: predicted errors, the best tree, the ε that is needed.
+
+All numbers here follow from settings alone. The noise part is exact; the part that predictions
+inside a block add depends on the data, so it rests on one stated assumption: a block's mean lies
+`roughness`·θ away from its prediction. The paper assumes 1/3; a calm stream has less.
+"""
+
+from tidegate.plan.expectation import PAPER_ROUGHNESS, Expectation, expect, half_width
+from tidegate.plan.target import needed_epsilon
+from tidegate.plan.workload import Choice, best_hierarchy
+
+__all__ = [
+    "PAPER_ROUGHNESS",
+    "Choice",
+    "Expectation",
+    "best_hierarchy",
+    "expect",
+    "half_width",
+    "needed_epsilon",
+]

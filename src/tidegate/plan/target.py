@@ -1,0 +1,167 @@
+"""The ε that an accuracy needs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tidegate.errors import SettingError
+from tidegate.perturb import Hierarchy
+from tidegate.perturb.forest import level_count
+from tidegate.pipeline import Pipeline
+from tidegate.plan.expectation import PAPER_ROUGHNESS, expect, half_width
+from tidegate.settings import Number, positive
+
+# Where an epsilon is looked for, in powers of ten: beyond 100 it protects nothing.
+_SMALLEST, _LARGEST = -6, 2
+
+
+def needed_epsilon(
+    build: Callable[[Fraction], Pipeline],
+    length: int,
+    target: Number,
+    *,
+    confidence: float = 0.95,
+    threshold: Number | None = None,
+    roughness: Number = PAPER_ROUGHNESS,
+    falling: bool = False,
+) -> Fraction | None:
+    """The smallest ε, of three digits, that makes ranges accurate to ± `target`.
+
+    Args:
+        build: makes the pipeline of an ε.
+        length: the length of the ranges, in values.
+        target: how far their intervals may reach to either side.
+        confidence: the probability that an interval holds the truncated sum.
+        threshold: as in `expect`.
+        roughness: as in `expect`.
+        falling: more ε is never more error, as where `build` fixes the tree; found faster.
+
+    Returns:
+        ε from 0.000001 to 100, or None if not even the largest is enough.
+
+    >>> from tidegate import tops
+    >>> needed_epsilon(
+    ...     lambda epsilon: tops(epsilon, bound=1657), length=86_400, target=5_000, threshold=50
+    ... )
+    Fraction(783, 1000)
+    """
+
+    def width(epsilon: Fraction) -> float:
+        pipeline = build(epsilon)
+        (expectation,) = expect(pipeline, [length], threshold=threshold, roughness=roughness)
+        return half_width(pipeline, expectation, confidence)
+
+    return smallest_epsilon(width, positive("target", target), falling=falling)
+
+
+@dataclass(frozen=True)
+class Target:
+    """An accuracy, ± `half_width` on ranges of `length` values, and the ε that it needs."""
+
+    length: int
+    half_width: float
+    epsilon: Fraction
+    skipped: int  # of the tree that needs the least ε
+    least: Fraction
+
+    @property
+    def better(self) -> bool:
+        """Whether another tree than the usual one needs noticeably less."""
+        return self.least < self.epsilon * Fraction(95, 100)
+
+
+def compare_trees(
+    build: Callable[[Fraction, int | None], Pipeline],
+    length: int,
+    target: Number,
+    *,
+    confidence: float = 0.95,
+    threshold: Number | None = None,
+    roughness: Number = PAPER_ROUGHNESS,
+) -> Target:
+    """The ε that is needed with the usual tree, and with the one that needs the least.
+
+    Args:
+        build: makes the pipeline of an ε and a number of skipped levels (None: the usual one).
+        length: as in `needed_epsilon`, and so are the others.
+        target: as above.
+        confidence: as above.
+        threshold: as above.
+        roughness: as above.
+    """
+    width = positive("target", target)
+
+    def needed(skipped: int | None) -> Fraction | None:
+        return needed_epsilon(
+            lambda epsilon: build(epsilon, skipped),
+            length,
+            width,
+            confidence=confidence,
+            threshold=threshold,
+            roughness=roughness,
+            falling=skipped is not None,  # the usual rule chooses the tree by ε
+        )
+
+    usual = build(Fraction(1), None)
+    # Settings that are wrong with any ε are refused here.
+    expect(usual, [length], threshold=threshold, roughness=roughness)
+    epsilon = needed(None)
+    if epsilon is None:
+        raise SettingError(
+            "target",
+            f"no epsilon up to {10**_LARGEST} gives ± {float(width):g}: allow a larger error, or "
+            "assume a smaller threshold or roughness",
+        )
+    least, skipped = epsilon, 0
+    tree = usual.perturber
+    levels = level_count(tree.fanout, tree.horizon) if isinstance(tree, Hierarchy) else 0
+    for number in range(levels):
+        found = needed(number)
+        if found is not None and found < least:
+            least, skipped = found, number
+    return Target(length, float(width), epsilon, skipped, least)
+
+
+def smallest_epsilon(
+    half_width: Callable[[Fraction], float], target: Fraction, *, falling: bool
+) -> Fraction | None:
+    """The smallest ε of three digits whose predicted half width is at most `target`.
+
+    For a fixed tree more ε is less error (`falling`), and bisection finds it. The rule that chooses
+    blocks by ε makes jumps, up and down: there, steps of two digits find the first that is enough.
+    None: not even the largest ε is.
+    """
+
+    def enough(epsilon: Fraction) -> bool:
+        try:
+            return half_width(epsilon) <= float(target)
+        except SettingError as problem:
+            if problem.setting != "epsilon":
+                raise
+            return False  # so small that noise would not fit 64 bits
+
+    fine = _grid(100)
+    if falling:
+        first, last = 0, len(fine) - 1
+        if not enough(fine[last]):
+            return None
+    else:
+        coarse = _grid(10)
+        found = next((step for step, epsilon in enumerate(coarse) if enough(epsilon)), None)
+        if found is None:
+            return None
+        last = bisect_left(fine, coarse[found])
+        first = bisect_left(fine, coarse[found - 1]) + 1 if found else last
+    return fine[bisect_left(range(last), True, lo=first, key=lambda at: enough(fine[at]))]
+
+
+def _grid(digits: int) -> list[Fraction]:
+    """0.000001 to 100 in steps of the last digit: 10 for two digits, 100 for three."""
+    return [
+        Fraction(number, digits) * Fraction(10) ** power
+        for power in range(_SMALLEST, _LARGEST)
+        for number in range(digits, 10 * digits)
+    ] + [Fraction(10) ** _LARGEST]

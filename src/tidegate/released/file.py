@@ -1,0 +1,134 @@
+"""The file and its metadata."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from tidegate.errors import QueryError, SettingError
+from tidegate.io import SourceError, read_metadata
+from tidegate.io.errors import source_error
+from tidegate.io.kinds import kind_of
+from tidegate.phases import Phase
+from tidegate.pipeline import Pipeline
+from tidegate.queries import Record
+from tidegate.released.index import Index, built
+from tidegate.released.scan import DAMAGED, checked, scan, stretches
+
+
+@dataclass(frozen=True)
+class ReleasedFile:
+    """A file that `tidegate release` wrote. Made by `ReleasedFile.open`.
+
+    Attributes:
+        path: the file.
+        metadata: the public facts it carries, as `tidegate.durable` describes a release.
+        pipeline: the settings it was released with.
+        record: its block sums, ready for queries.
+    """
+
+    path: Path
+    metadata: dict[str, Any]
+    pipeline: Pipeline
+    record: Record
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        format: str | None = None,  # noqa: A002  # as in open_source
+    ) -> ReleasedFile:
+        """Read the index, or scan the file if there is none that fits.
+
+        Raises:
+            SourceError: if it cannot be read, has no metadata, or its rows do not count up.
+        """
+        place = Path(os.path.realpath(path))
+        name = os.fspath(path)
+        try:
+            found = place.stat()
+        except OSError as error:
+            raise source_error(error, name) from None
+        if not stat.S_ISREG(found.st_mode):
+            raise SourceError(None, "is not a file: only files can be queried", name)
+        version = {"size": found.st_size, "mtime_ns": found.st_mtime_ns}
+        index_path = place.with_name(f".{place.name}.tidegate-index")
+        index = Index.read(index_path)
+        if index is not None and index.version != version:
+            index = None
+        # A Parquet file's facts are inside it, so that they cannot be newer than its index.
+        if index is not None and kind_of(path, format).format == "parquet":
+            metadata = index.metadata
+        else:
+            metadata = _metadata(path, format)
+        pipeline, phases = _understood(metadata, name)
+        if index is None or index.metadata != metadata:
+            parts = stretches(pipeline, phases, name)
+
+            def scanned(out: IO[bytes]) -> list[dict[str, Any]]:
+                return scan(out, pipeline, parts, checked(path, format, phases[0].start))
+
+            facts = {"version": version, "metadata": metadata}
+            index = built(index_path, found.st_mode, facts, scanned)
+        return cls(Path(path), metadata, pipeline, index.record(pipeline, metadata["guarantee"]))
+
+    @property
+    def guarantee(self) -> str:
+        """What was promised to those whose values these are."""
+        return self.record.guarantee
+
+    @property
+    def thresholds(self) -> list[Phase]:
+        """Every threshold, and the position from which on it holds."""
+        return [Phase(**phase) for phase in self.metadata["phases"]]
+
+    @property
+    def note(self) -> str:
+        """What to know about answers from this file, or nothing."""
+        if not self.pipeline.non_negative:
+            return ""
+        return (
+            "The file was made non-negative: block sums include debts carried over from negative "
+            "values, so that a range may also be off by the debt at either end. The state's own "
+            "record has none of this."
+        )
+
+
+def _metadata(path: str | Path, format: str | None) -> dict[str, Any]:  # noqa: A002  # as above
+    metadata = read_metadata(path, format)
+    if metadata is None:
+        where = f"{Path(path).name}.meta.json beside it is missing"
+        inside = kind_of(path, format).format == "parquet"
+        raise SourceError(
+            None,
+            "carries no metadata of Tidegate, so its noise is not known"
+            + (": was it rewritten by another tool?" if inside else f" ({where})"),
+            os.fspath(path),
+        )
+    return metadata
+
+
+def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[Phase]]:
+    try:
+        pipeline = Pipeline.from_settings(metadata["settings"])
+        phases = [Phase(**phase) for phase in metadata["phases"]]
+        block = metadata["block"]
+        well_formed = isinstance(metadata["guarantee"], str) and all(
+            type(phase.start) is int and phase.threshold > 0 for phase in phases
+        )
+    except SettingError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise SourceError(None, DAMAGED, name) from None
+    if not well_formed:
+        raise SourceError(None, DAMAGED, name)
+    if not phases:
+        raise QueryError(f"{name}: nothing was released yet")
+    if block != pipeline.perturber.block:
+        problem = f"has blocks of {block}, where this Tidegate makes {pipeline.perturber.block}"
+        raise SourceError(None, f"{problem}: use the version {metadata.get('tidegate')}", name)
+    return pipeline, phases

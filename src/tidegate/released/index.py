@@ -1,0 +1,135 @@
+"""The index file beside a released one (`.<name>.tidegate-index`): its running block sums.
+
+With it, answers take as long for 10⁸ values as for ten. It holds nothing that the released file
+does not say; delete it at will.
+
+    row of block 0 · row of block 1 · … · footer (JSON) · length of the footer · mark
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import TidegateError
+from tidegate.io.errors import sink_error
+from tidegate.pipeline import Pipeline
+from tidegate.queries import Record
+from tidegate.released.scan import row_kind
+from tidegate.segments import Gap, Segment
+
+_MARK = b"TIDEGATE INDEX 1"
+_END = struct.Struct(f"<Q{len(_MARK)}s")
+
+
+class _StoredSegment(Segment):
+    """A segment whose rows stay in the index file, and are read where they are asked for."""
+
+    def __init__(self, rows: NDArray[Any], filled: int, **facts: Any) -> None:
+        super().__init__(history=1, first=0.0, **facts)
+        self._closed, self.filled = rows.size - 1, filled
+        self._sums = rows["sum"]
+        if self._block > 1:
+            self._predictions, self._squares = rows["prediction"], rows["square"]
+
+
+class Index:
+    """Rows and footer of an index file."""
+
+    def __init__(self, data: mmap.mmap, footer: dict[str, Any]) -> None:
+        self._data = data
+        self._segments: list[dict[str, Any]] = footer["segments"]
+        self.version: dict[str, int] = footer["version"]
+        self.metadata: dict[str, Any] = footer["metadata"]
+
+    @classmethod
+    def read(cls, path: Path) -> Index | None:
+        """The index, or None if there is none that can be used."""
+        try:
+            with path.open("rb") as file:
+                return cls.mapped(file)
+        except OSError:
+            return None
+
+    @classmethod
+    def mapped(cls, file: IO[bytes]) -> Index | None:
+        """The index in an open file, or None if it is none."""
+        try:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            length, mark = _END.unpack(data[-_END.size :])
+            if mark != _MARK:
+                return None
+            return cls(data, json.loads(data[-_END.size - length : -_END.size]))
+        except (ValueError, struct.error, KeyError, TypeError):  # empty, cut short, not ours
+            return None
+
+    def record(self, pipeline: Pipeline, guarantee: str) -> Record:
+        """The block sums of all segments."""
+        kind = row_kind(pipeline.perturber.block)
+        laws: dict[int, Any] = {}
+        segments: list[Segment | Gap] = []
+        at = 0
+        for facts in self._segments:
+            threshold, step = facts["threshold"], pipeline.lattice.step
+            shared = {"origin": facts["start"], "threshold": threshold, "epoch": facts["epoch"]}
+            if facts["blocked"]:
+                end, prediction = facts["end"], facts["prediction"]
+                segments.append(Gap(**shared, end=end, prediction=prediction, step=step))
+                continue
+            if threshold not in laws:
+                laws[threshold] = pipeline.perturber.noise_law(threshold)
+            rows: NDArray[Any] = np.frombuffer(self._data, kind, facts["rows"], at)
+            at += rows.nbytes
+            block, law = pipeline.perturber.block, laws[threshold]
+            segments.append(
+                _StoredSegment(rows, facts["filled"], **shared, law=law, block=block, step=step)
+            )
+        return Record(segments, guarantee)
+
+
+_Scan = Callable[[IO[bytes]], list[dict[str, Any]]]
+
+
+def built(path: Path, mode: int, facts: Mapping[str, Any], scan: _Scan) -> Index:
+    """Scan, and keep the index beside the file; where that is impossible, for this once."""
+    try:
+        return _written(path, mode, facts, scan, path.parent)
+    except TidegateError:
+        raise
+    except OSError:  # the folder is read-only, or full
+        try:
+            return _written(path, mode, facts, scan, None)
+        except TidegateError:
+            raise
+        except OSError as error:
+            raise sink_error(error, tempfile.gettempdir()) from None
+
+
+def _written(
+    path: Path, mode: int, facts: Mapping[str, Any], scan: _Scan, folder: Path | None
+) -> Index:
+    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f"{path.name}-")
+    try:
+        with os.fdopen(descriptor, "w+b") as file:
+            footer = json.dumps({**facts, "segments": scan(file)}).encode()
+            file.write(footer + _END.pack(len(footer), _MARK))
+            file.flush()
+            index = Index.mapped(file)
+            if index is None:
+                raise AssertionError("an index that was just written can be read")
+            if folder is not None:
+                os.fchmod(descriptor, mode & 0o666)  # who may read the one may read the other
+                os.fsync(descriptor)
+                Path(temporary).replace(path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    return index

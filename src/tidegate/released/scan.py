@@ -1,0 +1,179 @@
+"""One scan turns released values into running block sums, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from tidegate.errors import QueryError
+from tidegate.io import SourceError, read_released
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.phases import Phase
+from tidegate.pipeline import Pipeline
+
+DAMAGED = "its metadata is damaged, or is not that of a release"
+# Of block t: the running sum before it, the prediction inside it, the running squares before it.
+_ROW = np.dtype([("sum", "<i8"), ("prediction", "<f8"), ("square", "<f8")])
+_SINGLE = np.dtype([("sum", "<i8")])  # blocks of one value are not predicted
+
+
+def row_kind(block: int) -> np.dtype[np.void]:
+    """The row of a block of so many values."""
+    return _SINGLE if block == 1 else _ROW
+
+
+@dataclass
+class Stretch:
+    """Positions of one phase that were measured, or blocked; `end` None: without end."""
+
+    blocked: bool
+    start: int
+    end: int | None
+    threshold: int
+    epoch: str
+
+
+def stretches(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Stretch]:
+    """What each position is, as far as the known phases go."""
+    origin, block, again = phases[0].start, pipeline.perturber.block, pipeline.reselect
+    found: list[Stretch] = []
+    for number, phase in enumerate(phases):
+        threshold = round(phase.threshold / pipeline.lattice.step)
+        switch = None if again is None else again.switch(number, block)
+        end = None if switch is None else origin + switch
+        if number + 1 < len(phases) and phases[number + 1].start != end:
+            raise SourceError(None, DAMAGED, name)
+        begin = phase.start
+        if again is not None and again.blocking and end is not None:
+            opening = origin + (again.opening(number, block) or 0)
+            found.append(Stretch(False, begin, opening, threshold, phase.epoch))
+            found.append(Stretch(True, opening, end, threshold, f"{phase.epoch} blocked"))
+        else:
+            found.append(Stretch(False, begin, end, threshold, phase.epoch))
+    return found
+
+
+def checked(
+    path: str | Path,
+    format: str | None,  # noqa: A002  # as in open_source
+    start: int,
+) -> Iterator[FloatArray]:
+    """The released values, which must begin where the release began and be numbers."""
+    following = start
+    for first, values in read_released(path, format):
+        if first != following:
+            problem = f"its rows begin at position {first}, not {start}: a part of it is missing"
+            raise SourceError(None, problem, os.fspath(path))
+        if not np.isfinite(values).all():
+            at = first + int(np.argmin(np.isfinite(values)))
+            raise SourceError(None, f"the value at position {at} is missing", os.fspath(path))
+        yield values
+        following = first + values.size
+
+
+class _BlockSums:
+    """Cuts values into blocks and writes a row for each."""
+
+    def __init__(self, out: IO[bytes], pipeline: Pipeline) -> None:
+        self._out = out
+        self._block = pipeline.perturber.block
+        self._step = pipeline.lattice.step
+        self._settled = pipeline.non_negative
+        self._sum, self._square = 0, 0.0
+        self._fraction = 0.0  # of a unit, not yet in a block sum; non-negative files only
+        self._prediction, self._partial = 0.0, 0.0  # of the open block
+        self.filled = 0
+        self.closed = 0
+
+    def push(self, values: FloatArray) -> None:
+        """Values of the same segment, in order."""
+        if self.filled:
+            taken = values[: self._block - self.filled]
+            values = values[taken.size :]
+            self._partial += float(taken.sum())
+            self.filled += taken.size
+            if self.filled < self._block:
+                return
+            self._close(np.array([self._partial]), np.array([self._prediction]))
+        count = values.size // self._block
+        if count:
+            whole = values[: count * self._block].reshape(count, self._block)
+            self._close(whole.sum(axis=1), whole[:, 0])
+        rest = values[count * self._block :]
+        self.filled = rest.size
+        if rest.size:
+            self._prediction, self._partial = float(rest[0]), float(rest.sum())
+
+    def _close(self, sums: FloatArray, firsts: FloatArray) -> None:
+        units = self._units(sums / self._step)
+        rows = np.empty(units.size, dtype=row_kind(self._block))
+        running = np.cumsum(np.concatenate(([self._sum], units)))
+        rows["sum"], self._sum = running[:-1], int(running[-1])
+        if self._block > 1:
+            predictions = firsts / self._step
+            misses = np.square(units - self._block * predictions)
+            squares = np.cumsum(np.concatenate(([self._square], misses)))
+            rows["square"], self._square = squares[:-1], float(squares[-1])
+            rows["prediction"] = predictions
+        self._out.write(rows.tobytes())
+        self.closed += units.size
+
+    def _units(self, sums: FloatArray) -> IntArray:
+        """Block sums are whole units. Debts are not: there, running sums are rounded instead."""
+        if self._settled:
+            running = self._fraction + np.cumsum(sums)
+            whole = np.rint(running)
+            self._fraction = float(running[-1] - whole[-1])
+            return np.diff(whole, prepend=0.0).astype(np.int64)
+        return np.rint(sums).astype(np.int64)
+
+    def finish(self) -> int:
+        """Write the row of the block that is open, or next; gives the number of rows."""
+        prediction = self._prediction / self._step if self.filled else 0.0
+        row = (self._sum,) if self._block == 1 else (self._sum, prediction, self._square)
+        self._out.write(np.array([row], dtype=row_kind(self._block)).tobytes())
+        return self.closed + 1
+
+
+def scan(
+    out: IO[bytes], pipeline: Pipeline, stretches: list[Stretch], pieces: Iterable[FloatArray]
+) -> list[dict[str, Any]]:
+    """Write the rows of all segments, in bounded memory; give what else is known of them."""
+    waiting = iter(stretches)
+    now = next(waiting)
+    position, sums, level = now.start, _BlockSums(out, pipeline), 0.0
+    found: list[dict[str, Any]] = []
+
+    def finish() -> None:
+        facts = {**asdict(now), "end": position}
+        if now.blocked:
+            found.append({**facts, "prediction": level})
+        else:
+            found.append({**facts, "rows": sums.finish(), "filled": sums.filled})
+
+    for piece in pieces:
+        values = piece
+        while values.size:
+            if position == now.end:
+                finish()
+                following = next(waiting, None)
+                if following is None:
+                    raise QueryError(
+                        f"the rows go on after position {position}, where a new threshold begins "
+                        "that the metadata does not know yet: ask again when it was written"
+                    )
+                now, sums = following, _BlockSums(out, pipeline)
+            part = values if now.end is None else values[: now.end - position]
+            if now.blocked:
+                level = float(part[0]) / pipeline.lattice.step
+            else:
+                sums.push(part)
+            position += part.size
+            values = values[part.size :]
+    finish()
+    return found

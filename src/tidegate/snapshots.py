@@ -1,0 +1,51 @@
+"""What the bytes of a snapshot and of a stored record hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import SnapshotError
+from tidegate.phases import segment_state
+from tidegate.queries import Record
+from tidegate.randomness import Epoch
+from tidegate.sealing import seal, unseal
+from tidegate.settings import digest
+
+if TYPE_CHECKING:
+    from tidegate.pipeline import Pipeline
+
+
+def sealed_snapshot(
+    pipeline: Pipeline, epoch: Epoch, position: int, state: Mapping[str, Any], key: bytes | None
+) -> bytes:
+    """The state of a release, its noise key with it: as secret as the raw data."""
+    header = {
+        "content": "snapshot",
+        "settings": digest(pipeline.settings()).hex(),
+        "epoch": epoch.id.hex(),
+        "position": position,
+    }
+    return seal(header, {"secret": epoch.secret, "simulation": epoch.simulation, **state}, key)
+
+
+def opened_snapshot(
+    pipeline: Pipeline, data: bytes, key: bytes | None
+) -> tuple[Epoch, dict[str, Any]]:
+    """The epoch and the state that `sealed_snapshot` was given, if it was for this pipeline."""
+    header, body = unseal(data, key)
+    if header.get("content") != "snapshot":
+        raise SnapshotError("this is not a snapshot of a release")
+    if header["settings"] != digest(pipeline.settings()).hex():
+        raise SnapshotError("it belongs to a pipeline with other settings")
+    return Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"]), body
+
+
+def stored_record(pipeline: Pipeline, epoch: str, position: int, record: Record) -> bytes:
+    """A record as bytes: released data and public facts only."""
+    body = {
+        "settings": pipeline.settings(),
+        "guarantee": record.guarantee,
+        "segments": [segment_state(segment) for segment in record.segments],
+    }
+    return seal({"content": "record", "epoch": epoch, "position": position}, body, key=None)
