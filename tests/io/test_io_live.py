@@ -15,7 +15,6 @@ import pytest
 from tidegate.errors import InputError, SettingError
 from tidegate.io import SourceError, open_source
 
-PROMPT = 0.5  # generous for a shared machine; without promptness it would be for ever
 
 
 class Collector(threading.Thread):
