@@ -16,7 +16,6 @@ from tidegate.errors import InputError, SettingError
 from tidegate.io import SourceError, open_source
 
 
-
 class Collector(threading.Thread):
     """Reads in the background and remembers what came, and when."""
 
