@@ -6,6 +6,10 @@
 Raw values are visible in exactly two places: `Threshold.choose` and `PerturberRun.push`. All that
 comes after takes `Noisy` or numbers computed from it, so that it is post-processing by type.
 
+Stages 2 and 3 come in two forms. A `Perturber` with a `Smoother` measures blocks of one size for
+ever. A `GuidedPerturber` asks before every block how it should be measured; the `Forecaster` that
+answers has seen released sums only.
+
 A stage is a frozen specification (`tidegate.settings.Spec`). `start` gives a run; a run names the
 attributes that make up its state in `STATE` (plain numbers, lists or arrays), which is all that a
 snapshot needs to know about it.
@@ -132,6 +136,145 @@ class Perturber(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Tree:
+    """How one block of values is measured: public, and decided before its first value arrives.
+
+    Attributes:
+        length: values in the block.
+        nodes: nodes per level, coarsest first; each number divides the next, the last are leaves.
+        cap: values are truncated here, in lattice units.
+        scales: discrete Laplace scale of a node per level, in units; Σ cap/scale ≤ ε.
+        variances: the variances that follow from the scales, in units².
+    """
+
+    length: int
+    nodes: tuple[int, ...]
+    cap: int
+    scales: tuple[Fraction, ...]
+    variances: tuple[float, ...]
+
+    @property
+    def leaves(self) -> int:
+        """How many sums are released."""
+        return self.nodes[-1]
+
+    def edge(self, leaf: int) -> int:
+        """Where a leaf begins, counted from the beginning of the block."""
+        return leaf * self.length // self.leaves
+
+
+class GuidedRun(PerturberRun, Protocol):
+    """A guided perturber at work: it is told before each block which tree to measure it with."""
+
+    number: int  # blocks completed in this horizon
+    choice: int  # which option measures the open block
+
+    @property
+    def options(self) -> tuple[Tree, ...]:
+        """The trees to choose from for the block that comes next; public."""
+        ...
+
+    def begin(self, choice: int) -> None:
+        """Measure the next block by this option. The choice may depend on released data only."""
+        ...
+
+
+class GuidedPerturber(Protocol):
+    """Stage 2 in another form: blocks of any length, each with a tree that a forecaster chose."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The budget of every value."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """The longest range that should be answered well."""
+        ...
+
+    @property
+    def block(self) -> int:
+        """1: a stream may end, or be cut, after any value."""
+        ...
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the noisy sums cost the values after the hold-out."""
+        ...
+
+    def lengths(self, chunk: int) -> tuple[int, ...]:
+        """The lengths of the blocks of a horizon: public, by position alone."""
+        ...
+
+    def trees(self, length: int, threshold: int, ceiling: int) -> tuple[Tree, ...]:
+        """The options for a block of this length, if θ is `threshold` and the bound `ceiling`."""
+        ...
+
+    def check(self, ceiling: int) -> None:
+        """Refuse settings for which a threshold up to `ceiling` could overflow 64-bit integers."""
+        ...
+
+    def start_guided(self, threshold: int, ceiling: int, keystream: Keystream) -> GuidedRun:
+        """Begin; the first block waits for `begin`."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """The stage as plain data."""
+        ...
+
+
+class ForecasterRun(Run, Protocol):
+    """A forecaster at work: sees the trees and the released sums of their leaves, nothing else."""
+
+    def choose(self, options: tuple[Tree, ...], first: bool) -> int:
+        """Which tree the next block should be measured with; `first`: a horizon begins."""
+        ...
+
+    @property
+    def favourite(self) -> int:
+        """Which of its models has been the best so far: released data, kept with the record."""
+        ...
+
+    def begin(self, tree: Tree) -> None:
+        """A block begins."""
+        ...
+
+    def resume(self, tree: Tree) -> None:
+        """The state was restored; this is the tree of the open block."""
+        ...
+
+    @property
+    def room(self) -> int:
+        """Values until the forecast changes: the rest of the present cell."""
+        ...
+
+    def push(self, noisy: Noisy, count: int) -> tuple[float, float]:
+        """`count` more values passed, at most `room`, and completed these leaves.
+
+        Gives what to publish for all of them but the last, and for the last, in lattice units.
+        """
+        ...
+
+    def push_one(self, noisy: int | None) -> float:
+        """The same for a single value."""
+        ...
+
+
+class Forecaster(Protocol):
+    """Stage 3 in another form: from noisy leaf sums to running totals, and the next tree."""
+
+    def start_forecast(
+        self, *, threshold: int, perturber: GuidedPerturber
+    ) -> ForecasterRun:
+        """Begin, knowing public facts only."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """The stage as plain data."""
+        ...
+
+
 class SmootherRun(Run, Protocol):
     """A smoother at work: sees released sums only."""
 
@@ -160,7 +303,8 @@ class Smoother(Protocol):
 def fulfils(stage: object, contract: type) -> bool:
     """Whether a stage has everything that its contract names (and is of no other kind)."""
     names = {name for name in vars(contract) if not name.startswith("_")}
-    marks = {"choose", "noise_law"}  # what only a threshold, only a perturber has
+    # What only a threshold, only a perturber, only a forecaster has.
+    marks = {"choose", "noise_law", "start_guided", "start_forecast"}
     return all(hasattr(stage, name) for name in names) and not any(
         hasattr(stage, mark) for mark in marks - names
     )
