@@ -37,7 +37,7 @@ class Course:
 
     def __init__(
         self, *, stage: GuidedPerturber, ceiling: int, threshold: int, step: float, history: int,
-        origin: int, epoch: str,
+        origin: int, epoch: str, allowance: float,
     ) -> None:  # fmt: skip
         self._stage = stage
         self._ceiling = ceiling
@@ -46,6 +46,7 @@ class Course:
         self._history = history
         self.origin = origin
         self.epoch = epoch
+        self._allowance = allowance  # for truncation, per value, as a share of θ
         self.end = origin  # the position after the last released value
         self.favourite = 0
         self._kept: deque[_Block] = deque()
@@ -150,6 +151,7 @@ class Course:
             history=later.end - self.start + 1,
             origin=self.origin,
             epoch=self.epoch,
+            allowance=self._allowance,
         )
         both.end, both.favourite = later.end, later.favourite
         both._kept.extend(block for block in self._kept if block.start < later.start)
@@ -172,15 +174,18 @@ class Course:
         near_first, near_last = first + (first_share >= 0.5), last + (last_share >= 0.5)
         near_last = np.maximum(near_first, near_last)
         between = known.variances(near_first, near_last)
+        allowance = (ends - starts) * self._allowance
+        theta = self.threshold * self._step
         return Parts(
-            estimate * (self.threshold * self._step),
-            between * (self.threshold * self._step) ** 2,
-            (first_spread + last_spread) * (self.threshold * self._step) ** 2,
+            (estimate + allowance) * theta,
+            between * theta**2,
+            (first_spread + last_spread) * theta**2,
+            allowance * theta,
         )
 
     def _look_back(self, until: int) -> Retrospect:
         if self._known is None or self._known[0] != (self.end, until):
-            # Blocks that began later are forecast from what was known, by the model of that time.
+            # Of the open leaf there is a forecast, by the model that was best at that time.
             begun = [block for block in self._kept if block.start <= until]
             now = until == self.end or not begun
             model = self.favourite if now else begun[-1].favourite
@@ -189,9 +194,9 @@ class Course:
                     block.start,
                     Cells(block.tree, self.threshold),
                     self._released_until(block, until),
-                    min(block.start + block.tree.length, self.end),
+                    min(block.start + block.tree.length, until),
                 )
-                for block in self._kept
+                for block in begun
             ]
             self._known = (self.end, until), Retrospect(measured, self._stage.horizon, model)
         return self._known[1]

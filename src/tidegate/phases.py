@@ -255,6 +255,7 @@ def restored_segment(pipeline: Pipeline, state: dict[str, Any]) -> Segment | Cou
             ceiling=pipeline.ceiling,
             step=pipeline.lattice.step,
             history=pipeline.kept_history,
+            allowance=pipeline.smoother.allowance,  # type: ignore[union-attr]
         )
         restore(course, state["state"])
         return course

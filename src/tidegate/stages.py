@@ -264,6 +264,11 @@ class ForecasterRun(Run, Protocol):
 class Forecaster(Protocol):
     """Stage 3 in another form: from noisy leaf sums to running totals, and the next tree."""
 
+    @property
+    def allowance(self) -> float:
+        """What is added to every value for what truncation takes away, as a share of θ."""
+        ...
+
     def start_forecast(
         self, *, threshold: int, perturber: GuidedPerturber
     ) -> ForecasterRun:

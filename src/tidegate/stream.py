@@ -141,6 +141,7 @@ class GuidedStream:
             history=pipeline.kept_history,
             origin=origin,
             epoch=epoch.id.hex(),
+            allowance=pipeline.smoother.allowance,  # type: ignore[union-attr]
         )
         if segment is None:
             self._begin_block()

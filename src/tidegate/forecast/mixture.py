@@ -12,7 +12,7 @@ from tidegate.errors import SettingError
 from tidegate.forecast.beliefs import SIZE, SUM, Beliefs, Cell, mixed
 from tidegate.forecast.cells import Cells
 from tidegate.forecast.costs import log_costs
-from tidegate.forecast.models import MOST_TRUNCATED, SECOND_CHANCE, models
+from tidegate.forecast.models import SECOND_CHANCE, models
 from tidegate.lattice import FloatArray
 from tidegate.settings import Number, Setting, Spec, exact
 from tidegate.stages import GuidedPerturber, Noisy, Tree
@@ -49,9 +49,14 @@ class Mixture(Spec):
 
     truncated: _Share = _Share(default=0)
 
+    @property
+    def allowance(self) -> float:
+        """What is added to every value for truncation, as a share of θ."""
+        return self.truncated
+
     def start_forecast(self, *, threshold: int, perturber: GuidedPerturber) -> MixtureRun:
         """Begin with equal weights."""
-        return MixtureRun(threshold, min(self.truncated, MOST_TRUNCATED), perturber)
+        return MixtureRun(threshold, self.truncated, perturber)
 
 
 class MixtureRun:
