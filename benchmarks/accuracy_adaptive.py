@@ -3,7 +3,7 @@
 Protocol: 65,536 held-out values, then 2^20 released ones; the error of a run is the mean squared
 error over *all* ranges, which is 2·Var over t of the error of the prefix sum at t; the mean of that
 over seeded runs. Streams are the folder that TIDEGATE_DATA names, with the bounds that its README
-gives; short ones are extended by mirrored copies, as the paper's authors do (records recur, so no
+gives (larger values count as the bound, in the truth too); short ones are extended by mirrored copies, as the paper's authors do (records recur, so no
 privacy claim describes such a stream). Without the folder: synthetic streams of many kinds.
 
 The retrospective column is `query(0, t)` once everything was released, at 4,096 positions.
@@ -58,7 +58,8 @@ def stream(name: str) -> tuple[Values, int]:
     column = pyarrow.parquet.read_table(path).column("value").to_numpy().astype(np.int64)
     copies = -(-needed // column.size)
     mirrored = [column if copy % 2 == 0 else column[::-1] for copy in range(copies)]
-    return np.concatenate(mirrored)[:needed], min(column.size, needed)
+    extended = np.minimum(np.concatenate(mirrored)[:needed], bounds()[name])
+    return extended, min(column.size, needed)
 
 
 def _drawn(shape: NDArray[np.float64] | float, count: int) -> Values:

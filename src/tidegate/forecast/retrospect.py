@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, Beliefs, Cell
 from tidegate.forecast.cells import Cells
-from tidegate.forecast.models import Models, models
+from tidegate.forecast.models import ROUGHER, Models, models
 from tidegate.forecast.noise_path import Leaf
 from tidegate.lattice import FloatArray, IntArray
 
@@ -45,7 +45,7 @@ class Retrospect:
     """
 
     def __init__(self, blocks: Sequence[Measured], horizon: int, model: int) -> None:
-        self._models = models(horizon).only(model)
+        self._models = models(horizon, ROUGHER).only(model)
         self._movements: dict[int, Cell] = {}
         forward = _Forward(self._models)
         edges = [blocks[0].start if blocks else 0]
@@ -99,6 +99,9 @@ class Retrospect:
             self._ends[index + 1, SUM] += 1.0
         if count:
             self.levels[0] = self.levels[1]
+        # If measurements miss by more than the model expects, so may everything else.
+        misses = [miss * miss / variance for _, variance, miss in filter(None, forward.measured)]
+        self._misfit = max(1.0, sum(misses) / len(misses)) if misses else 1.0
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """Posterior variance of sums between edges `starts` and `ends` (indices), in θ²."""
@@ -115,7 +118,7 @@ class Retrospect:
                     arrived = moving & (ends == index + 1)
                     shared[arrived] = rows[arrived] @ self._ends[index + 1]
         shared[starts == 0] = 0.0
-        return np.maximum(own[starts] + own[ends] - 2 * shared, 0.0)
+        return np.maximum(own[starts] + own[ends] - 2 * shared, 0.0) * self._misfit
 
 
 class _Forward:
