@@ -1,10 +1,11 @@
-"""How much more accurate the adaptive release is than ToPS: `python -m benchmarks.accuracy_adaptive`.
+"""How much more accurate the adaptive release is than ToPS: `make bench-accuracy`.
 
 Protocol: 65,536 held-out values, then 2^20 released ones; the error of a run is the mean squared
 error over *all* ranges, which is 2·Var over t of the error of the prefix sum at t; the mean of that
 over seeded runs. Streams are the folder that TIDEGATE_DATA names, with the bounds that its README
-gives (larger values count as the bound, in the truth too); short ones are extended by mirrored copies, as the paper's authors do (records recur, so no
-privacy claim describes such a stream). Without the folder: synthetic streams of many kinds.
+gives (larger values count as the bound, in the truth too); short ones are extended by mirrored
+copies, as the paper's authors do (records recur, so no privacy claim describes such a stream).
+Without the folder: synthetic streams of many kinds.
 
 The retrospective column is `query(0, t)` once everything was released, at 4,096 positions.
 """

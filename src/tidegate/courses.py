@@ -10,9 +10,9 @@ import numpy as np
 from tidegate.errors import QueryError
 from tidegate.forecast.cells import Cells
 from tidegate.forecast.retrospect import Measured, Retrospect
+from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.segments import Parts
-from tidegate.stages import GuidedPerturber, Tree
 
 
 class _Block:
@@ -174,7 +174,7 @@ class Course:
         near_first, near_last = first + (first_share >= 0.5), last + (last_share >= 0.5)
         near_last = np.maximum(near_first, near_last)
         between = known.variances(near_first, near_last)
-        allowance = (ends - starts) * self._allowance
+        allowance: FloatArray = (ends - starts).astype(np.float64) * self._allowance
         theta = self.threshold * self._step
         return Parts(
             (estimate + allowance) * theta,

@@ -20,7 +20,7 @@ from tidegate.sealing import restore, state_of
 from tidegate.segments import Gap, Segment
 from tidegate.settings import digest
 from tidegate.stages import no_sums
-from tidegate.stream import Stream, is_guided, resumed_stream, start_stream
+from tidegate.stream import BlockStream, Stream, resumed_stream, start_stream
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
@@ -134,8 +134,8 @@ class Phases:
         switch = self._reselect.switch(self.number, block)
         length = (switch or 0) - (self.position - self._origin)
         self._window, self._collected = np.zeros(length, dtype=np.int64), 0
-        if self._reselect.blocking:
-            stream = self.stream
+        stream = self.stream
+        if self._reselect.blocking and isinstance(stream, BlockStream):  # no other can be blocked
             self.segments.append(
                 Gap(
                     origin=self.position,
@@ -248,21 +248,23 @@ def restored_segment(pipeline: Pipeline, state: dict[str, Any]) -> Segment | Cou
     if "end" in state:
         end, prediction = state["end"], state["prediction"]
         return Gap(**shared, end=end, prediction=prediction, step=pipeline.lattice.step)
-    if is_guided(pipeline):
+    if pipeline.guided:
+        perturber, forecaster = pipeline.guided_stages
         course = Course(
             **shared,
-            stage=pipeline.perturber,  # type: ignore[arg-type]  # a guided one
+            stage=perturber,
             ceiling=pipeline.ceiling,
             step=pipeline.lattice.step,
             history=pipeline.kept_history,
-            allowance=pipeline.smoother.allowance,  # type: ignore[union-attr]
+            allowance=forecaster.allowance,
         )
         restore(course, state["state"])
         return course
+    fixed, _ = pipeline.fixed_stages
     segment = Segment(
         **shared,
-        law=pipeline.perturber.noise_law(state["threshold"]),
-        block=pipeline.perturber.block,
+        law=fixed.noise_law(state["threshold"]),
+        block=fixed.block,
         step=pipeline.lattice.step,
         history=pipeline.kept_history,
         first=0.0,

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tidegate import forecast, perturb, reselection, smooth, threshold, units
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.guarantee import Guarantee, parallel
+from tidegate.guided import Forecaster, GuidedPerturber
 from tidegate.lattice import Lattice
 from tidegate.phases import restored_segment
 from tidegate.queries import Record
@@ -19,14 +20,7 @@ from tidegate.release import Release
 from tidegate.reselection import Reselection
 from tidegate.sealing import unseal
 from tidegate.settings import Exact, Flag, OptionalWhole, Spec
-from tidegate.stages import (
-    Forecaster,
-    GuidedPerturber,
-    Perturber,
-    Smoother,
-    Threshold,
-    fulfils,
-)
+from tidegate.stages import Perturber, Smoother, Threshold, fulfils
 from tidegate.units import Unit
 
 _FAMILIES: dict[str, ModuleType] = {
@@ -76,15 +70,16 @@ class Pipeline(Spec):
     history: OptionalWhole = OptionalWhole(minimum=1)
 
     def __post_init__(self) -> None:
-        guided = fulfils(self.perturber, GuidedPerturber)
-        for name, contract, example in (
-            ("threshold", Threshold, "threshold.Fixed(21)"),
-            ("perturber", Perturber, "perturb.Hierarchy(epsilon=0.1, horizon=1000)"),
-            ("smoother", Smoother, "smooth.Recent()"),
-        ):
-            if guided and name != "threshold":
-                contract = GuidedPerturber if name == "perturber" else Forecaster
-                example = "forecast.Mixture(), since the perturber is a guided one"
+        guided = self.guided and not isinstance(self.perturber, type)
+        contracts: list[tuple[str, type, str]] = [("threshold", Threshold, "threshold.Fixed(21)")]
+        if guided:
+            contracts += [("smoother", Forecaster, "forecast.Mixture(), for a guided perturber")]
+        else:
+            contracts += [
+                ("perturber", Perturber, "perturb.Hierarchy(epsilon=0.1, horizon=1000)"),
+                ("smoother", Smoother, "smooth.Recent()"),
+            ]
+        for name, contract, example in contracts:
             stage = getattr(self, name)
             if isinstance(stage, type) or not fulfils(stage, contract):
                 raise SettingError(name, f"must be a stage such as tidegate.{example}")
@@ -96,6 +91,25 @@ class Pipeline(Spec):
             if self.reselect.threshold.bound != self.threshold.bound:
                 raise SettingError("reselect", "must have the same bound as the threshold")
         self.perturber.check(self.ceiling)
+
+    @property
+    def guided(self) -> bool:
+        """Whether a forecaster chooses how blocks are measured."""
+        return hasattr(self.perturber, "start_guided")
+
+    @property
+    def guided_stages(self) -> tuple[GuidedPerturber, Forecaster]:
+        """The stages 2 and 3 of a guided pipeline."""
+        return cast(GuidedPerturber, self.perturber), cast(Forecaster, self.smoother)
+
+    @property
+    def fixed_stages(self) -> tuple[Perturber, Smoother]:
+        """The stages 2 and 3 of a pipeline whose blocks have one size; others are refused."""
+        if self.guided:
+            raise SettingError(
+                "perturber", "has blocks of many sizes, chosen as it goes; this needs a fixed one"
+            )
+        return cast(Perturber, self.perturber), cast(Smoother, self.smoother)
 
     @property
     def ceiling(self) -> int:

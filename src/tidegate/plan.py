@@ -87,6 +87,7 @@ def expect(
     True
     """
     lattice = pipeline.lattice
+    perturber, _ = pipeline.fixed_stages
     assumed = lattice.bound if threshold is None else positive("threshold", threshold)
     units = min(max(round(assumed / lattice.resolution), 1), lattice.top)
     return [
@@ -96,7 +97,7 @@ def expect(
             noise_error=float(np.sqrt(noise)) * lattice.step,
             prediction_error=float(np.sqrt(prediction)) * lattice.step,
         )
-        for length, noise, prediction in _variances(pipeline.perturber, lengths, units, roughness)
+        for length, noise, prediction in _variances(perturber, lengths, units, roughness)
     ]
 
 

@@ -17,7 +17,7 @@ from tidegate.randomness import Epoch
 from tidegate.sealing import restore, state_of
 from tidegate.segments import Segment
 from tidegate.settings import digest
-from tidegate.stages import GuidedPerturber, SmootherRun, no_sums
+from tidegate.stages import SmootherRun, no_sums
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
@@ -34,7 +34,8 @@ class BlockStream:
         origin: int,
         segment: Segment | None = None,
     ) -> None:
-        stage, block, step = pipeline.perturber, pipeline.perturber.block, pipeline.lattice.step
+        stage, smoother = pipeline.fixed_stages
+        block, step = stage.block, pipeline.lattice.step
         law = stage.noise_law(threshold)
         self.threshold = threshold
         # Every scale, and which words go where: other settings must never meet the same noise.
@@ -42,7 +43,7 @@ class BlockStream:
             {**pipeline.resolved(), "threshold in units": threshold, "law": repr(law)}
         )
         self._perturber = stage.start(threshold, epoch.keystream("perturb", self._identity))
-        self._smoother: SmootherRun = pipeline.smoother.start(
+        self._smoother: SmootherRun = smoother.start(
             threshold=threshold, block=block, blocks=-(-stage.horizon // block)
         )
         self._publisher = Publisher(self._smoother, block, step)
@@ -116,7 +117,7 @@ class GuidedStream:
         origin: int,
         segment: Course | None = None,
     ) -> None:
-        stage: GuidedPerturber = pipeline.perturber  # type: ignore[assignment]  # checked there
+        stage, forecaster = pipeline.guided_stages
         ceiling = pipeline.ceiling
         self.threshold = threshold
         # All caps and scales that any choice can lead to: other settings, other noise.
@@ -125,13 +126,15 @@ class GuidedStream:
             for length in {*stage.lengths(0), *stage.lengths(1)}
         }
         self._identity = digest(
-            {**pipeline.resolved(), "threshold in units": threshold, "law": repr(sorted(laws.items()))}
+            {
+                **pipeline.resolved(),
+                "threshold in units": threshold,
+                "law": repr(sorted(laws.items())),
+            }
         )
         keystream = epoch.keystream("perturb", self._identity)
         self._perturber = stage.start_guided(threshold, ceiling, keystream)
-        self._forecaster = pipeline.smoother.start_forecast(  # type: ignore[union-attr]
-            threshold=threshold, perturber=stage
-        )
+        self._forecaster = forecaster.start_forecast(threshold=threshold, perturber=stage)
         self._step = pipeline.lattice.step
         self.segment = segment or Course(
             stage=stage,
@@ -141,7 +144,7 @@ class GuidedStream:
             history=pipeline.kept_history,
             origin=origin,
             epoch=epoch.id.hex(),
-            allowance=pipeline.smoother.allowance,  # type: ignore[union-attr]
+            allowance=forecaster.allowance,
         )
         if segment is None:
             self._begin_block()
@@ -201,14 +204,9 @@ class GuidedStream:
 Stream = BlockStream | GuidedStream
 
 
-def is_guided(pipeline: Pipeline) -> bool:
-    """Whether a forecaster chooses how blocks are measured."""
-    return hasattr(pipeline.perturber, "start_guided")
-
-
 def start_stream(pipeline: Pipeline, threshold: int, epoch: Epoch, origin: int) -> Stream:
     """Begin a phase."""
-    kind = GuidedStream if is_guided(pipeline) else BlockStream
+    kind = GuidedStream if pipeline.guided else BlockStream
     return kind(pipeline, threshold, epoch, origin)
 
 

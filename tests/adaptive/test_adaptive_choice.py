@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tidegate.guided import Tree
 from tidegate.perturb.adaptive import RANGE_ERROR, AdaptiveTrees, cap_factor, consistent_noise
-from tidegate.stages import Noisy, Tree
+from tidegate.stages import Noisy
 
 THETA, CEILING = 50, 53
 
@@ -36,7 +37,9 @@ def drifting(count: int, seed: int = 0) -> np.ndarray:
     return np.minimum(random.poisson(15 * (1 + np.sin(np.arange(count) / 300))), 40)
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 15, 16, 31, 60, 511, 1000, 4096, 12_345, 2**20, 10**9 + 7])
+@pytest.mark.parametrize(
+    "horizon", [1, 2, 15, 16, 31, 60, 511, 1000, 4096, 12_345, 2**20, 10**9 + 7]
+)
 def test_blocks_cover_a_horizon_exactly(horizon: int) -> None:
     for chunk in (0, 1, 7):
         lengths = stage(horizon=horizon).lengths(chunk)

@@ -67,9 +67,7 @@ def test_online_is_offline(name: str, grove: int | None, monkeypatch: pytest.Mon
 
 # Non-negative output pays negative values out of later ones: see tests/core/test_non_negative.py.
 SIGNED = {
-    name: one
-    for name, one in pipelines().items()
-    if not one.non_negative and not is_guided(one)
+    name: one for name, one in pipelines().items() if not one.non_negative and not is_guided(one)
 }
 
 

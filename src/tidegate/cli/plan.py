@@ -171,7 +171,7 @@ class _Prediction:
             pipeline, [length], threshold=self.threshold, roughness=self.roughness
         )
         step = pipeline.lattice.step
-        law = pipeline.perturber.noise_law(round(expectation.threshold / step))
+        law = pipeline.fixed_stages[0].noise_law(round(expectation.threshold / step))
         times = quantile(
             np.array([expectation.noise_error**2]),
             np.array([law.largest_variance * step**2]),
@@ -256,7 +256,7 @@ def _best(pipeline: Pipeline, lengths: list[int], roughness: str) -> Choice:
     from tidegate.plan import best_hierarchy
 
     return best_hierarchy(
-        epsilon=pipeline.perturber.epsilon,  # type: ignore[attr-defined]  # tops has a hierarchy
+        epsilon=pipeline.perturber.epsilon,  # type: ignore[union-attr]  # tops has a hierarchy
         horizon=pipeline.perturber.horizon,
         lengths=lengths,
         fanouts=_FANOUTS,

@@ -71,15 +71,17 @@ class Beliefs:
 
     def weights(self) -> FloatArray:
         """Posterior probabilities of the models."""
-        weights = np.exp(self.evidence - self.evidence.max())
+        weights: FloatArray = np.exp(self.evidence - self.evidence.max())
         total = 0.0
         for weight in weights.tolist():  # in a fixed order
             total += weight
-        return weights / total
+        weights /= total
+        return weights
 
     def forecast(self, cell: Cell) -> FloatArray:
         """Expected sum over the next cell."""
-        return cell.length * self.mean[LEVEL] + cell.reach * self.mean[SWING]
+        expected: FloatArray = cell.length * self.mean[LEVEL] + cell.reach * self.mean[SWING]
+        return expected
 
     def advance(self, cell: Cell) -> None:
         """Over one cell, of which nothing is measured yet."""

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from tidegate.forecast.models import CELLS
 from tidegate.forecast.noise_path import Leaf, noise_path
-from tidegate.stages import Tree
+from tidegate.guided import Tree
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ def log_costs(
             + np.tile(plain.walk, side) * width**3 / 1.5
             + wide.variance * width**2 * np.minimum(1, wide.relaxation / width)
         )
+        error = unseen
         for repetition in range(_SETTLED):
             before = beliefs.covariance[SUM, SUM].copy()
             course = np.empty((count, wide.count))

@@ -13,9 +13,10 @@ from tidegate.forecast.beliefs import SIZE, SUM, Beliefs, Cell, mixed
 from tidegate.forecast.cells import Cells
 from tidegate.forecast.costs import log_costs
 from tidegate.forecast.models import SECOND_CHANCE, models
+from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import FloatArray
 from tidegate.settings import Number, Setting, Spec, exact
-from tidegate.stages import GuidedPerturber, Noisy, Tree
+from tidegate.stages import Noisy
 
 # Forecasts are published as multiples of this part of a lattice step, running sums as whole steps:
 # last bits of exp and log, the only functions that may differ between machines, do not show.
@@ -96,9 +97,7 @@ class MixtureRun:
         table = log_costs(float(stage.epsilon), stage.horizon, tuple(lengths), shapes)
         nothing_known = first and not self._beliefs.evidence.any()
         costs = table[options[0].length, nothing_known]
-        expected = [
-            mixed(self._weights, costs[shapes.index(option.nodes)]) for option in options
-        ]
+        expected = [mixed(self._weights, costs[shapes.index(option.nodes)]) for option in options]
         return expected.index(min(expected))
 
     @property

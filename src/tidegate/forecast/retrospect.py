@@ -118,7 +118,9 @@ class Retrospect:
                     arrived = moving & (ends == index + 1)
                     shared[arrived] = rows[arrived] @ self._ends[index + 1]
         shared[starts == 0] = 0.0
-        return np.maximum(own[starts] + own[ends] - 2 * shared, 0.0) * self._misfit
+        found: FloatArray = np.maximum(own[starts] + own[ends] - 2 * shared, 0.0)
+        found *= self._misfit
+        return found
 
 
 class _Forward:

@@ -1,7 +1,7 @@
 """Blocks that are measured by a small tree each: coarse where the stream is calm, fine elsewhere.
 
-    horizon  |·|·|·-|·--|·----|·--------|·----------------|·----------------| … 15 equal blocks
-             doubling start: noise made early is cheap, a constant offset cancels in every range
+horizon  |·|·|·-|·--|·----|·--------|·----------------|·----------------| … 15 equal blocks
+         doubling start: noise made early is cheap, a constant offset cancels in every range
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
+from tidegate.guided import Tree
 from tidegate.lattice import IntArray
 from tidegate.noise import discrete_laplace, discrete_laplace_variance
 from tidegate.perturb.budget import check_headroom, level_scales
 from tidegate.perturb.consistency import consistent_leaves, own_weights
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Setting, Spec, Whole
-from tidegate.stages import Noisy, Tree, no_sums
+from tidegate.stages import Noisy, no_sums
 
 # Nodes per level, and the error that the tree leaves in ranges over a horizon whose sixteenths are
 # all measured by it, in (θ/ε)²: 16·V/3 for the prefix error at block ends, which walks by V a

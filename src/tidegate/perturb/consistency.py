@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray, IntArray
 
-
 Fanouts = int | Sequence[int]  # one for all levels, or one for each inner level, lowest first
 
 
