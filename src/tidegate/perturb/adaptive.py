@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar
 
@@ -102,15 +103,7 @@ class AdaptiveTrees(Spec):
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
         """Block lengths of a horizon, at least 16 values each where the horizon has as many."""
-        edges = [0]
-        for end in _FIRST_ENDS if chunk == 0 else _LATER_ENDS:
-            edge = math.floor(self.horizon * end)
-            if edge >= edges[-1] + _SHORTEST:
-                edges.append(edge)
-        if len(edges) > 1:  # the last block takes what is left
-            edges.pop()
-        edges.append(self.horizon)
-        return tuple(end - start for start, end in pairwise(edges))
+        return _lengths(self.horizon, _FIRST_ENDS if chunk == 0 else _LATER_ENDS)
 
     def trees(self, length: int, threshold: int, ceiling: int) -> tuple[Tree, ...]:
         """The shapes that fit into `length` values, coarsest first."""
@@ -120,10 +113,7 @@ class AdaptiveTrees(Spec):
 
     def _tree(self, shape: tuple[int, ...], length: int, threshold: int, ceiling: int) -> Tree:
         cap = min(ceiling, max(1, round(threshold * cap_factor(shape))))
-        scales = level_scales(cap, self.epsilon, _equal_shares(shape))
-        # Above 0 even where noise is so small that its variance vanishes: weights divide by it.
-        variances = tuple(max(discrete_laplace_variance(scale), 1e-150) for scale in scales)
-        return Tree(length, shape, cap, scales, variances)
+        return Tree(length, shape, cap, *_law(cap, self.epsilon, len(shape)))
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
@@ -131,7 +121,7 @@ class AdaptiveTrees(Spec):
             check_headroom(
                 ceiling,
                 self.epsilon,
-                _equal_shares(shape),
+                _equal_shares(len(shape)),
                 draws=2 * shape[-1] * len(shape),
                 values=2 * self.horizon,
             )
@@ -141,14 +131,38 @@ class AdaptiveTrees(Spec):
         return AdaptiveRun(self, threshold, ceiling, keystream)
 
 
+@lru_cache(maxsize=64)
 def cap_factor(shape: tuple[int, ...]) -> Fraction:
     """φ = (T/40)^(−1/12): finer trees have more noise, so a lower cap pays."""
     factor = (RANGE_ERROR[shape] / _TYPICAL_ERROR) ** -_CAP_EXPONENT
     return Fraction(round(factor * _CAP_GRAIN), _CAP_GRAIN)
 
 
-def _equal_shares(shape: tuple[int, ...]) -> tuple[Fraction, ...]:
-    return (Fraction(1, len(shape)),) * len(shape)
+@lru_cache(maxsize=64)
+def _lengths(horizon: int, ends: tuple[Fraction, ...]) -> tuple[int, ...]:
+    edges = [0]
+    for end in ends:
+        edge = math.floor(horizon * end)
+        if edge >= edges[-1] + _SHORTEST:
+            edges.append(edge)
+    if len(edges) > 1:  # the last block takes what is left
+        edges.pop()
+    edges.append(horizon)
+    return tuple(end - start for start, end in pairwise(edges))
+
+
+@lru_cache(maxsize=256)
+def _law(
+    cap: int, epsilon: Fraction, levels: int
+) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
+    """Scales and variances per level, coarsest first."""
+    scales = level_scales(cap, epsilon, _equal_shares(levels))
+    # Above 0 even where noise is so small that its variance vanishes: weights divide by it.
+    return scales, tuple(max(discrete_laplace_variance(scale), 1e-150) for scale in scales)
+
+
+def _equal_shares(levels: int) -> tuple[Fraction, ...]:
+    return (Fraction(1, levels),) * levels
 
 
 class AdaptiveRun:
