@@ -67,10 +67,11 @@ def test_published_running_sums_are_whole_steps_at_cell_ends() -> None:
     np.testing.assert_array_equal(grains, np.rint(grains))
 
 
-@pytest.mark.parametrize("epsilon", ["1/10", "1"])
-@pytest.mark.parametrize("kind", ["calm", "cycle", "shift", "ramp", "zeros", "bursts"])
-def test_intervals_hold_the_truncated_sum(kind: str, epsilon: str) -> None:
-    """95 % intervals over random ranges: between 90 (one kind, few runs) and 99.9 %."""
+KINDS = ("calm", "cycle", "shift", "ramp", "zeros", "bursts")
+
+
+def coverage(kind: str, epsilon: str) -> float:
+    """How many of the 95 % intervals of random ranges hold the truncated sum."""
     pipeline = tg.Pipeline(
         threshold=tg.threshold.Fixed(60),
         perturber=tg.perturb.AdaptiveTrees(epsilon=epsilon, horizon=HORIZON),
@@ -90,17 +91,16 @@ def test_intervals_hold_the_truncated_sum(kind: str, epsilon: str) -> None:
         answers = release.queries(first, last)
         sums = truth[last] - truth[first]
         inside.append(((answers.low <= sums) & (sums <= answers.high)).mean())
-    COVERAGE.append(float(np.mean(inside)))
-    assert 0.90 <= np.mean(inside) <= 0.999
+    return float(np.mean(inside))
 
 
-COVERAGE: list[float] = []
-
-
-def test_coverage_over_all_kinds() -> None:
-    if len(COVERAGE) < 12:
-        pytest.skip("needs the test before it, in the same process")
-    assert 0.93 <= np.mean(COVERAGE) <= 0.99
+def test_intervals_hold_the_truncated_sum() -> None:
+    """Between 93 and 99 % in the mean over kinds; a single kind, in few runs, hardly less."""
+    found = {
+        (kind, epsilon): coverage(kind, epsilon) for kind in KINDS for epsilon in ("1/10", "1")
+    }
+    assert 0.93 <= np.mean(list(found.values())) <= 0.99
+    assert min(found.values()) >= 0.90, found
 
 
 def test_answers_as_of_then_are_those_given_then() -> None:
