@@ -17,7 +17,7 @@ True
 ε = 0.5 per event (exact arithmetic, central model)
 """
 
-from tidegate import perturb, plan, smooth, synthetic, threshold, units
+from tidegate import forecast, perturb, plan, smooth, synthetic, threshold, units
 from tidegate._version import __version__
 from tidegate.answers import Answer, Answers
 from tidegate.errors import (
@@ -30,7 +30,7 @@ from tidegate.errors import (
 )
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.pipeline import Pipeline, load_record
-from tidegate.presets import pak, pak_with_tops_stream, pak_with_tops_threshold, tops
+from tidegate.presets import adaptive, pak, pak_with_tops_stream, pak_with_tops_threshold, tops
 from tidegate.queries import Record
 from tidegate.randomness import secure, seeded
 from tidegate.release import Release
@@ -51,6 +51,8 @@ __all__ = [
     "SnapshotError",
     "TidegateError",
     "__version__",
+    "adaptive",
+    "forecast",
     "load_record",
     "pak",
     "pak_with_tops_stream",

@@ -16,11 +16,14 @@ class Answer:
 
     Attributes:
         start, end: the range, half-open, counted from the first released value.
-        estimate: the sum of the published values (before debts, if they are made non-negative).
-        noise_error: standard deviation of the noise of the completed blocks: exact.
+        estimate: the sum of the published values (before debts, if they are made non-negative); of
+            a guided release, the best estimate given everything released.
+        noise_error: standard deviation of the noise of the completed blocks: exact. Of a guided
+            release, the posterior standard deviation that noise and forecasts leave.
         prediction_error: estimated standard error of predictions in blocks that the range cuts.
         standard_error: both together.
         low, high: the interval around the estimate that holds the truncated sum with `confidence`.
+            Where the estimate allows for what truncation took away, `low` reaches down by as much.
         threshold: larger values counted as this much. What truncation took away is not known here
             and not part of the interval.
     """

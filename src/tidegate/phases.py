@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tidegate.courses import Course, course_state
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.publish import Remainder
@@ -19,7 +20,7 @@ from tidegate.sealing import restore, state_of
 from tidegate.segments import Gap, Segment
 from tidegate.settings import digest
 from tidegate.stages import no_sums
-from tidegate.stream import Stream
+from tidegate.stream import BlockStream, Stream, resumed_stream, start_stream
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
@@ -63,7 +64,7 @@ class Phases:
         self.number = 0
         self.phases: list[Phase] = []
         self.log: list[Piece] | None = None  # a journal wants to know what is released
-        self.segments: list[Segment | Gap] = []
+        self.segments: list[Segment | Course | Gap] = []
         self.stream = self._begin(threshold, origin)
         self._plain = 0  # values until a window opens
         self._look_ahead()
@@ -133,8 +134,8 @@ class Phases:
         switch = self._reselect.switch(self.number, block)
         length = (switch or 0) - (self.position - self._origin)
         self._window, self._collected = np.zeros(length, dtype=np.int64), 0
-        if self._reselect.blocking:
-            stream = self.stream
+        stream = self.stream
+        if self._reselect.blocking and isinstance(stream, BlockStream):  # no other can be blocked
             self.segments.append(
                 Gap(
                     origin=self.position,
@@ -175,7 +176,7 @@ class Phases:
 
     def _begin(self, threshold: int, origin: int) -> Stream:
         epoch = self._epoch if self.number == 0 else self._epoch.child(self.number)
-        stream = Stream(self._pipeline, threshold, epoch, origin)
+        stream = start_stream(self._pipeline, threshold, epoch, origin)
         self.segments.append(stream.segment)
         step = self._pipeline.lattice.step
         self.phases.append(Phase(origin, threshold * step, epoch.id.hex()))
@@ -218,19 +219,21 @@ class Phases:
         if run._remainder is not None:
             restore(run._remainder, state["remainder"])
         segments = [restored_segment(pipeline, item) for item in state["segments"]]
-        present = next(item for item in reversed(segments) if isinstance(item, Segment))
+        present = next(item for item in reversed(segments) if not isinstance(item, Gap))
         stream_epoch = epoch if run.number == 0 else epoch.child(run.number)
         if present.epoch != stream_epoch.id.hex():
             raise SnapshotError("its parts do not belong together")
-        run.stream = Stream(pipeline, present.threshold, stream_epoch, present.origin, present)
+        run.stream = resumed_stream(pipeline, stream_epoch, present)
         run.stream.restore(state["stream"])
         run.segments = segments
         return run
 
 
-def segment_state(segment: Segment | Gap, brief: bool = False) -> dict[str, Any]:
+def segment_state(segment: Segment | Course | Gap, brief: bool = False) -> dict[str, Any]:
     """A segment as plain data; `brief` keeps the last blocks only."""
     shared = {"origin": segment.origin, "threshold": segment.threshold, "epoch": segment.epoch}
+    if isinstance(segment, Course):
+        return {**shared, "state": course_state(segment, brief)}
     if isinstance(segment, Gap):
         return {**shared, "end": segment.end, "prediction": segment.prediction}
     if brief:  # not by `state_of`, which would copy the whole history at every commit
@@ -241,16 +244,29 @@ def segment_state(segment: Segment | Gap, brief: bool = False) -> dict[str, Any]
     return {**shared, "state": state}
 
 
-def restored_segment(pipeline: Pipeline, state: dict[str, Any]) -> Segment | Gap:
+def restored_segment(pipeline: Pipeline, state: dict[str, Any]) -> Segment | Course | Gap:
     """The segment that `segment_state` was taken of."""
     shared = {name: state[name] for name in ("origin", "threshold", "epoch")}
     if "end" in state:
         end, prediction = state["end"], state["prediction"]
         return Gap(**shared, end=end, prediction=prediction, step=pipeline.lattice.step)
+    if pipeline.guided:
+        perturber, forecaster = pipeline.guided_stages
+        course = Course(
+            **shared,
+            stage=perturber,
+            ceiling=pipeline.ceiling,
+            step=pipeline.lattice.step,
+            history=pipeline.kept_history,
+            allowance=forecaster.allowance,
+        )
+        restore(course, state["state"])
+        return course
+    fixed, _ = pipeline.fixed_stages
     segment = Segment(
         **shared,
-        law=pipeline.perturber.noise_law(state["threshold"]),
-        block=pipeline.perturber.block,
+        law=fixed.noise_law(state["threshold"]),
+        block=fixed.block,
         step=pipeline.lattice.step,
         history=pipeline.kept_history,
         first=0.0,

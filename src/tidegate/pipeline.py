@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from tidegate import perturb, reselection, smooth, threshold, units
+from tidegate import forecast, perturb, reselection, smooth, threshold, units
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.guarantee import Guarantee, parallel
+from tidegate.guided import Forecaster, GuidedPerturber
 from tidegate.lattice import Lattice
 from tidegate.phases import restored_segment
 from tidegate.queries import Record
@@ -26,6 +27,7 @@ _FAMILIES: dict[str, ModuleType] = {
     "threshold": threshold,
     "perturb": perturb,
     "smooth": smooth,
+    "forecast": forecast,
     "units": units,
     "reselection": reselection,
 }
@@ -40,7 +42,8 @@ class Pipeline(Spec):
     Args:
         threshold: how the truncation level is chosen (`tidegate.threshold`).
         perturber: how noise is added (`tidegate.perturb`).
-        smoother: how values inside a block are predicted (`tidegate.smooth`).
+        smoother: how values inside a block are predicted (`tidegate.smooth`); for a guided
+            perturber, how blocks are to be measured too (`tidegate.forecast`).
         resolution: values are rounded to multiples of this. Public, never read off the data.
         non_negative: publish no negative values (see `tidegate.publish.Remainder`).
         unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
@@ -58,8 +61,8 @@ class Pipeline(Spec):
     """
 
     threshold: Threshold
-    perturber: Perturber
-    smoother: Smoother = smooth.Recent()
+    perturber: Perturber | GuidedPerturber
+    smoother: Smoother | Forecaster = smooth.Recent()
     resolution: Exact = Exact(default=1)
     non_negative: Flag = Flag(default=False)
     unit: Unit = units.Event()
@@ -67,22 +70,54 @@ class Pipeline(Spec):
     history: OptionalWhole = OptionalWhole(minimum=1)
 
     def __post_init__(self) -> None:
-        for name, contract, example in (
-            ("threshold", Threshold, "threshold.Fixed(21)"),
-            ("perturber", Perturber, "perturb.Hierarchy(epsilon=0.1, horizon=1000)"),
-            ("smoother", Smoother, "smooth.Recent()"),
-        ):
+        guided = self.guided and not isinstance(self.perturber, type)
+        contracts: list[tuple[str, type, str]] = [("threshold", Threshold, "threshold.Fixed(21)")]
+        if guided:
+            contracts += [("smoother", Forecaster, "forecast.Mixture(), for a guided perturber")]
+        else:
+            contracts += [
+                ("perturber", Perturber, "perturb.Hierarchy(epsilon=0.1, horizon=1000)"),
+                ("smoother", Smoother, "smooth.Recent()"),
+            ]
+        for name, contract, example in contracts:
             stage = getattr(self, name)
             if isinstance(stage, type) or not fulfils(stage, contract):
                 raise SettingError(name, f"must be a stage such as tidegate.{example}")
         if not isinstance(self.unit, Unit):
             raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
-        ceiling = self.threshold.ceiling(self.lattice)
         if self.reselect is not None:
+            if guided and self.reselect.blocking:
+                raise SettingError("reselect", "cannot block values of a guided perturber's blocks")
             if self.reselect.threshold.bound != self.threshold.bound:
                 raise SettingError("reselect", "must have the same bound as the threshold")
+        self.perturber.check(self.ceiling)
+
+    @property
+    def guided(self) -> bool:
+        """Whether a forecaster chooses how blocks are measured."""
+        return hasattr(self.perturber, "start_guided")
+
+    @property
+    def guided_stages(self) -> tuple[GuidedPerturber, Forecaster]:
+        """The stages 2 and 3 of a guided pipeline."""
+        return cast(GuidedPerturber, self.perturber), cast(Forecaster, self.smoother)
+
+    @property
+    def fixed_stages(self) -> tuple[Perturber, Smoother]:
+        """The stages 2 and 3 of a pipeline whose blocks have one size; others are refused."""
+        if self.guided:
+            raise SettingError(
+                "perturber", "has blocks of many sizes, chosen as it goes; this needs a fixed one"
+            )
+        return cast(Perturber, self.perturber), cast(Smoother, self.smoother)
+
+    @property
+    def ceiling(self) -> int:
+        """The largest θ that can come out, and the largest cap, in lattice units: public."""
+        ceiling = self.threshold.ceiling(self.lattice)
+        if self.reselect is not None:
             ceiling = max(ceiling, self.reselect.threshold.ceiling(self.lattice))
-        self.perturber.check(ceiling)
+        return ceiling
 
     @cached_property
     def lattice(self) -> Lattice:

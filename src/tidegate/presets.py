@@ -3,6 +3,7 @@
 | function | threshold | perturber | smoother | guarantee |
 |---|---|---|---|---|
 | `tops` | NM-E | Ĥ16c (levels skipped) | Recent | ε |
+| `adaptive` | scale-free | trees chosen block by block | mixture of forecasters | ε |
 | `pak` | S-PAK | H2 | – | (ε, δ), float arithmetic |
 | `pak_with_tops_threshold` | NM-E | H2 | – | ε |
 | `pak_with_tops_stream` | S-PAK | Ĥ16c | Recent | (ε, δ), float arithmetic |
@@ -14,14 +15,66 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tidegate import perturb, smooth, threshold, units
+from tidegate import forecast, perturb, smooth, threshold, units
 from tidegate.errors import SettingError
+from tidegate.forecast.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.perturb.forest import level_count
 from tidegate.pipeline import Pipeline
 from tidegate.reselection import Reselection
 from tidegate.settings import Number, exact, positive, whole
 from tidegate.stages import Smoother
 from tidegate.units import Unit
+
+
+def adaptive(
+    epsilon: Number,
+    bound: Number,
+    *,
+    horizon: int = 2**20,
+    holdout: int = 65_536,
+    resolution: Number = 1,
+    nodes: tuple[int, ...] | None = None,
+    non_negative: bool = False,
+    history: int | None = None,
+    unit: Unit | None = None,
+) -> Pipeline:
+    """The adaptive release: as private and as prompt as ToPS, and mostly far more accurate.
+
+    Pure ε-DP in exact arithmetic. The threshold does not depend on the unit of the data; how finely
+    a block is measured is chosen from what was released before it; running sums are estimated by a
+    mixture of forecasters, whose answers about the past get better as more is released.
+
+    Args:
+        epsilon: the budget of every value: of the held-out ones for the threshold, of the others
+            for the stream.
+        bound: public upper bound of a value; larger values count as this.
+        horizon: the longest range that should be answered well.
+        holdout: how many values are spent on the threshold and not released.
+        resolution: values are rounded to multiples of this. The threshold is at least one step.
+        nodes: measure every block by this tree, such as (1, 16), instead of choosing.
+        non_negative: publish no negative values.
+        history: how many released values queries can look back on; None: 16 horizons.
+        unit: what `epsilon` protects; None: one event.
+
+    >>> print(adaptive(epsilon=0.1, bound=1657).guarantee)
+    ε = 0.1 per event (exact arithmetic, central model)
+    """
+    unit = units.Event() if unit is None else unit
+    if not isinstance(unit, Unit):
+        raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
+    per_event = positive("epsilon", epsilon) / unit.size
+    first = threshold.ScaleFree(epsilon=per_event, bound=bound, holdout=holdout)
+    return Pipeline(
+        threshold=first,
+        perturber=perturb.AdaptiveTrees(epsilon=per_event, horizon=horizon, nodes=nodes),
+        smoother=forecast.Mixture(
+            truncated=min(MOST_TRUNCATED, TRUNCATED / float(per_event * first.holdout))
+        ),
+        resolution=resolution,
+        non_negative=non_negative,
+        history=history,
+        unit=unit,
+    )
 
 
 def tops(

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tidegate.answers import Answer, Answers
+from tidegate.courses import Course
 from tidegate.errors import QueryError, SettingError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.segments import Gap, Segment
-from tidegate.settings import exact
+from tidegate.settings import exact, whole
 
 _FARTHEST = (1 << 63) - 1
 
@@ -24,7 +25,7 @@ class Record:
     Position p counts released values from 0.
     """
 
-    def __init__(self, segments: Sequence[Segment | Gap], guarantee: str = "") -> None:
+    def __init__(self, segments: Sequence[Segment | Course | Gap], guarantee: str = "") -> None:
         self.segments = tuple(segments)
         self.guarantee = guarantee
 
@@ -49,12 +50,25 @@ class Record:
             raise QueryError("these are not two records of one release, without a gap between them")
         return Record(segments, later.guarantee)
 
-    def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
+    def query(
+        self, start: int, end: int, confidence: float = 0.95, *, as_of: int | None = None
+    ) -> Answer:
         """The sum over [start, end)."""
-        return self.queries([start], [end], confidence)[0]
+        return self.queries([start], [end], confidence, as_of=as_of)[0]
 
-    def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
+    def queries(
+        self,
+        starts: ArrayLike,
+        ends: ArrayLike,
+        confidence: float = 0.95,
+        *,
+        as_of: int | None = None,
+    ) -> Answers:
         """The sums over many ranges [start, end) at once.
+
+        Guided releases (`tidegate.adaptive`) learn about the past from what comes later: answers
+        are posterior means given everything released so far, and `as_of=t` gives the answer from
+        what was released up to position t. Where blocks have one size, answers do not change later.
 
         The noise part is exact: the covariance of the published noise, for each range. Inside a
         block that a range cuts, the published values are predictions; their error after k of B
@@ -66,6 +80,11 @@ class Record:
         """
         confidence = checked_confidence(confidence)
         begin, end = self._checked(starts, ends)
+        if as_of is not None:
+            as_of = whole("as_of", as_of, minimum=0)
+            if end.size and not int(end.max()) <= as_of <= self.end:
+                raise QueryError(f"as_of={as_of} must lie between the range's end and {self.end}")
+        allowance = np.zeros(begin.size)
         estimate, noise, prediction = (np.zeros(begin.size) for _ in range(3))
         largest = np.zeros(begin.size)
         threshold = math.inf
@@ -73,7 +92,12 @@ class Record:
             inside = (end > segment.start) & (begin < segment.end)
             if inside.any():
                 low = np.maximum(begin[inside], segment.start)
-                parts = segment.parts(low, np.minimum(end[inside], segment.end))
+                high = np.minimum(end[inside], segment.end)
+                if isinstance(segment, Course):
+                    parts = segment.parts(low, high, as_of)
+                else:
+                    parts = segment.parts(low, high)
+                allowance[inside] += parts.allowance
                 estimate[inside] += parts.estimate
                 noise[inside] += parts.noise_variance
                 prediction[inside] += parts.prediction_variance
@@ -86,7 +110,7 @@ class Record:
             estimate=estimate,
             noise_error=np.sqrt(noise),
             prediction_error=np.sqrt(prediction),
-            low=estimate - half,
+            low=estimate - half - allowance,
             high=estimate + half,
             confidence=confidence,
             threshold=threshold if math.isfinite(threshold) else self.segments[-1].threshold_value,

@@ -201,13 +201,25 @@ class Release:
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
-        """The sum of the released values [start, end), counted from 0, with its interval."""
-        return self.record.query(start, end, confidence)
+    def query(
+        self, start: int, end: int, confidence: float = 0.95, *, as_of: int | None = None
+    ) -> Answer:
+        """The sum of the released values [start, end), counted from 0, with its interval.
 
-    def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
+        `as_of=t`: as it would have been answered when t values were released.
+        """
+        return self.record.query(start, end, confidence, as_of=as_of)
+
+    def queries(
+        self,
+        starts: ArrayLike,
+        ends: ArrayLike,
+        confidence: float = 0.95,
+        *,
+        as_of: int | None = None,
+    ) -> Answers:
         """Many ranges at once."""
-        return self.record.queries(starts, ends, confidence)
+        return self.record.queries(starts, ends, confidence, as_of=as_of)
 
     def save_record(self) -> bytes:
         """The record as bytes, to be stored and asked later with `tidegate.load_record`.

@@ -18,11 +18,15 @@ _FIRST_CAPACITY = 1024
 
 @dataclass(frozen=True)
 class Parts:
-    """What a segment contributes to range sums, in the unit of the data."""
+    """What a segment contributes to range sums, in the unit of the data.
+
+    `allowance` is the part of the estimate that stands for what truncation took away.
+    """
 
     estimate: FloatArray
     noise_variance: FloatArray
     prediction_variance: FloatArray
+    allowance: FloatArray | float = 0.0
 
 
 class Segment:

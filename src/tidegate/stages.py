@@ -6,6 +6,9 @@
 Raw values are visible in exactly two places: `Threshold.choose` and `PerturberRun.push`. All that
 comes after takes `Noisy` or numbers computed from it, so that it is post-processing by type.
 
+Stages 2 and 3 come in a second form, in which blocks are not all measured alike: see
+`tidegate.guided`.
+
 A stage is a frozen specification (`tidegate.settings.Spec`). `start` gives a run; a run names the
 attributes that make up its state in `STATE` (plain numbers, lists or arrays), which is all that a
 snapshot needs to know about it.
@@ -160,7 +163,8 @@ class Smoother(Protocol):
 def fulfils(stage: object, contract: type) -> bool:
     """Whether a stage has everything that its contract names (and is of no other kind)."""
     names = {name for name in vars(contract) if not name.startswith("_")}
-    marks = {"choose", "noise_law"}  # what only a threshold, only a perturber has
+    # What only a threshold, only a perturber, only a forecaster has.
+    marks = {"choose", "noise_law", "start_guided", "start_forecast"}
     return all(hasattr(stage, name) for name in names) and not any(
         hasattr(stage, mark) for mark in marks - names
     )

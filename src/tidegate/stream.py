@@ -1,9 +1,15 @@
-"""One phase at work: from raw units to published values, with one threshold and one epoch."""
+"""One phase at work: from raw units to published values, with one threshold and one epoch.
+
+`BlockStream` measures blocks of one size; `GuidedStream` asks its forecaster before every block.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tidegate.courses import Course
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.publish import Publisher
@@ -11,13 +17,13 @@ from tidegate.randomness import Epoch
 from tidegate.sealing import restore, state_of
 from tidegate.segments import Segment
 from tidegate.settings import digest
-from tidegate.stages import SmootherRun
+from tidegate.stages import SmootherRun, no_sums
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
 
 
-class Stream:
+class BlockStream:
     """Perturber ║ smoother, publisher, segment of the record."""
 
     def __init__(
@@ -28,7 +34,8 @@ class Stream:
         origin: int,
         segment: Segment | None = None,
     ) -> None:
-        stage, block, step = pipeline.perturber, pipeline.perturber.block, pipeline.lattice.step
+        stage, smoother = pipeline.fixed_stages
+        block, step = stage.block, pipeline.lattice.step
         law = stage.noise_law(threshold)
         self.threshold = threshold
         # Every scale, and which words go where: other settings must never meet the same noise.
@@ -36,7 +43,7 @@ class Stream:
             {**pipeline.resolved(), "threshold in units": threshold, "law": repr(law)}
         )
         self._perturber = stage.start(threshold, epoch.keystream("perturb", self._identity))
-        self._smoother: SmootherRun = pipeline.smoother.start(
+        self._smoother: SmootherRun = smoother.start(
             threshold=threshold, block=block, blocks=-(-stage.horizon // block)
         )
         self._publisher = Publisher(self._smoother, block, step)
@@ -91,3 +98,120 @@ class Stream:
             raise SnapshotError("it was made by a version of Tidegate with another noise law")
         for name, run in self._runs().items():
             restore(run, state[name])
+
+
+class GuidedStream:
+    """Guided perturber ║ forecaster, course of the record.
+
+    The only thing that goes back over the barrier is which of the public options measures the next
+    block: a function of what was released.
+    """
+
+    first = 0.0  # the forecaster publishes; there is no first prediction to be remembered
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        threshold: int,
+        epoch: Epoch,
+        origin: int,
+        segment: Course | None = None,
+    ) -> None:
+        stage, forecaster = pipeline.guided_stages
+        ceiling = pipeline.ceiling
+        self.threshold = threshold
+        # All caps and scales that any choice can lead to: other settings, other noise.
+        laws = {
+            length: repr(stage.trees(length, threshold, ceiling))
+            for length in {*stage.lengths(0), *stage.lengths(1)}
+        }
+        self._identity = digest(
+            {
+                **pipeline.resolved(),
+                "threshold in units": threshold,
+                "law": repr(sorted(laws.items())),
+            }
+        )
+        keystream = epoch.keystream("perturb", self._identity)
+        self._perturber = stage.start_guided(threshold, ceiling, keystream)
+        self._forecaster = forecaster.start_forecast(threshold=threshold, perturber=stage)
+        self._step = pipeline.lattice.step
+        self.segment = segment or Course(
+            stage=stage,
+            ceiling=ceiling,
+            threshold=threshold,
+            step=self._step,
+            history=pipeline.kept_history,
+            origin=origin,
+            epoch=epoch.id.hex(),
+            allowance=forecaster.allowance,
+        )
+        if segment is None:
+            self._begin_block()
+
+    def _begin_block(self) -> None:
+        """Let the forecaster choose, before the first value of the block is seen."""
+        perturber, forecaster = self._perturber, self._forecaster
+        options = perturber.options
+        choice = forecaster.choose(options, first=perturber.number == 0)
+        perturber.begin(choice)
+        self.segment.begin(options[choice], choice, forecaster.favourite)
+        forecaster.begin(options[choice])
+
+    def push(self, units: IntArray, out: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Release one piece of the stream into `out`."""
+        done = 0
+        forecaster = self._forecaster
+        while done < units.size:
+            count = min(units.size - done, forecaster.room)
+            part = out[done : done + count]
+            noisy = self._perturber.push(units[done : done + count])
+            each, last = forecaster.push(noisy, count)
+            part[:-1] = each * self._step
+            part[-1] = last * self._step
+            self.segment.extend(noisy.sums, count)
+            done += count
+            if not forecaster.room:
+                self._begin_block()
+        return no_sums(), np.empty(0)
+
+    def push_one(self, unit: int) -> float:
+        """Release one value, without arrays where that is possible."""
+        noisy = self._perturber.push_one(unit)
+        value = self._forecaster.push_one(noisy)
+        self.segment.append_one(noisy)
+        if not self._forecaster.room:
+            self._begin_block()
+        return value * self._step
+
+    def _runs(self) -> dict[str, object]:
+        return {"perturber": self._perturber, "forecaster": self._forecaster}
+
+    def state(self) -> dict[str, Any]:
+        """What is needed to go on, raw partial sums among it; the segment is kept apart."""
+        states = {name: state_of(run) for name, run in self._runs().items()}
+        return {"threshold": self.threshold, "identity": self._identity, **states}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        if state["identity"] != self._identity:
+            raise SnapshotError("it was made by a version of Tidegate with another noise law")
+        for name, run in self._runs().items():
+            restore(run, state[name])
+        self._forecaster.resume(self._perturber.options[self._perturber.choice])
+
+
+Stream = BlockStream | GuidedStream
+
+
+def start_stream(pipeline: Pipeline, threshold: int, epoch: Epoch, origin: int) -> Stream:
+    """Begin a phase."""
+    kind = GuidedStream if pipeline.guided else BlockStream
+    return kind(pipeline, threshold, epoch, origin)
+
+
+def resumed_stream(pipeline: Pipeline, epoch: Epoch, segment: Segment | Course) -> Stream:
+    """A phase that goes on with a segment of the record; its state is restored next."""
+    if isinstance(segment, Course):
+        return GuidedStream(pipeline, segment.threshold, epoch, segment.origin, segment)
+    return BlockStream(pipeline, segment.threshold, epoch, segment.origin, segment)

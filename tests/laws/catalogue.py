@@ -51,6 +51,14 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"skipped": 0, "horizon": 9000, "levels": 3},  # three groves: the rounding is carried
         {"skipped": 1, "fanout": 2, "horizon": 9001, "levels": 4, "consistent": False},
     ],
+    "perturb.AdaptiveTrees": [
+        {"horizon": 1},
+        {"horizon": 15},
+        {"horizon": 700},
+        {"nodes": [1, 8]},
+        {"nodes": [1, 16, 128], "horizon": 1500},
+    ],
+    "forecast.Mixture": [{"truncated": "1/200"}],
     "smooth.MovingAverage": [{"window": 1}, {"window": 3}],
     "smooth.Exponential": [{"alpha": "1/10"}, {"alpha": 1}],
 }
@@ -59,6 +67,7 @@ FAMILIES: dict[str, ModuleType] = {
     "threshold": tg.threshold,
     "perturb": tg.perturb,
     "smooth": tg.smooth,
+    "forecast": tg.forecast,
 }
 
 
@@ -90,13 +99,18 @@ def make(name: str, **chosen: Any) -> Any:
 
 
 def stages(family: str) -> dict[str, Any]:
-    """All stages of a family, plain and in their variants."""
+    """All stages of a family, plain and in their variants; "perturb" are those with fixed blocks.
+
+    (Those that are guided by a forecaster are the family "guided".)
+    """
     made = {}
     for name in exported():
-        if name.startswith(f"{family}."):
+        if name.startswith(f"{'perturb' if family == 'guided' else family}."):
             for chosen in ({}, *VARIANTS.get(name, [])):
                 label = ",".join(f"{key}={value}" for key, value in chosen.items())
-                made[f"{name}({label})".replace(" ", "")] = make(name, **chosen)
+                stage = make(name, **chosen)
+                if hasattr(stage, "start_guided") == (family == "guided"):
+                    made[f"{name}({label})".replace(" ", "")] = stage
     return made
 
 
@@ -113,6 +127,12 @@ def pipelines() -> dict[str, tg.Pipeline]:
         found[name] = tg.Pipeline(threshold=fixed, perturber=stage, smoother=tg.smooth.Mean())
     for name, stage in stages("smooth").items():
         found[name] = tg.Pipeline(threshold=fixed, perturber=tree, smoother=stage)
+    for name, stage in stages("guided").items():
+        found[name] = tg.Pipeline(threshold=fixed, perturber=stage, smoother=tg.forecast.Mixture())
+    for name, stage in stages("forecast").items():
+        found[name] = tg.Pipeline(
+            threshold=fixed, perturber=make("perturb.AdaptiveTrees"), smoother=stage
+        )
     found["non_negative"] = tg.Pipeline(threshold=fixed, perturber=tree, non_negative=True)
     found["non_negative,block=1"] = tg.Pipeline(
         threshold=fixed, perturber=make("perturb.Hierarchy", skipped=0), non_negative=True
@@ -124,6 +144,10 @@ def pipelines() -> dict[str, tg.Pipeline]:
     found["history=20"] = tg.Pipeline(threshold=fixed, perturber=tree, history=20)
     small = {"epsilon": "1/2", "bound": 40, "horizon": 60, "holdout": 37}
     found["tops"] = tg.tops(**small, fanout=4)
+    found["adaptive"] = tg.adaptive(**small)
+    found["adaptive,non_negative,resolution=1/10"] = tg.adaptive(
+        **{**small, "horizon": 500}, non_negative=True, resolution="1/10"
+    )
     found["pak"] = tg.pak(**small)
     found["pak_with_tops_threshold"] = tg.pak_with_tops_threshold(**small)
     found["pak_with_tops_stream"] = tg.pak_with_tops_stream(**small, fanout=4)
@@ -135,6 +159,12 @@ def pipelines() -> dict[str, tg.Pipeline]:
         threshold=tg.threshold.Fixed(40),
         perturber=tree,
         smoother=tg.smooth.Median(),
+        reselect=tg.Reselection(threshold=again, first=30, every=70),
+    )
+    found["reselect,adaptive"] = tg.Pipeline(
+        threshold=make("threshold.ScaleFree"),
+        perturber=make("perturb.AdaptiveTrees"),
+        smoother=tg.forecast.Mixture(),
         reselect=tg.Reselection(threshold=again, first=30, every=70),
     )
     found["reselect,blocking"] = tg.Pipeline(
@@ -151,9 +181,18 @@ def pipelines() -> dict[str, tg.Pipeline]:
     return found
 
 
+def is_guided(pipeline: tg.Pipeline) -> bool:
+    """Whether blocks are measured by trees that a forecaster chose (laws: tests/adaptive)."""
+    return hasattr(pipeline.perturber, "start_guided")
+
+
 def plain_pipelines() -> dict[str, tg.Pipeline]:
-    """Those with one threshold for ever."""
-    return {name: one for name, one in pipelines().items() if one.reselect is None}
+    """Those with one threshold and one size of blocks for ever."""
+    return {
+        name: one
+        for name, one in pipelines().items()
+        if one.reselect is None and not is_guided(one)
+    }
 
 
 def length(pipeline: tg.Pipeline) -> int:

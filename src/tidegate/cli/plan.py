@@ -142,7 +142,7 @@ def _lengths(text: str) -> list[int]:
 
 def _best(pipeline: Pipeline, lengths: list[int], roughness: str) -> Choice:
     return best_hierarchy(
-        epsilon=pipeline.perturber.epsilon,  # type: ignore[attr-defined]  # tops has a hierarchy
+        epsilon=pipeline.perturber.epsilon,  # type: ignore[union-attr]  # tops has a hierarchy
         horizon=pipeline.perturber.horizon,
         lengths=lengths,
         fanouts=_FANOUTS,

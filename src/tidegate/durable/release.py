@@ -81,6 +81,7 @@ class DurableRelease:
             new_epoch: give up the state that is there (or was lost), and release the input anew
                 from its beginning with new noise. The ledger adds it to what was spent before.
         """
+        pipeline.fixed_stages  # noqa: B018  # the journal knows blocks of one size only
         store = Store(Path(folder))
         store.lock()
         try:

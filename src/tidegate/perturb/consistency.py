@@ -20,8 +20,14 @@ from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray, IntArray
 
+Fanouts = int | Sequence[int]  # one for all levels, or one for each inner level, lowest first
 
-def own_weights(fanout: int, variances: Sequence[float]) -> tuple[float, ...]:
+
+def _per_level(fanout: Fanouts, levels: int) -> Sequence[int]:
+    return [fanout] * (levels - 1) if isinstance(fanout, int) else fanout
+
+
+def own_weights(fanout: Fanouts, variances: Sequence[float]) -> tuple[float, ...]:
     """How much a node trusts its own draw against its children's estimates, per inner level.
 
     The least-squares estimate of a node from below combines its draw (variance σ²) with the sum of
@@ -34,15 +40,16 @@ def own_weights(fanout: int, variances: Sequence[float]) -> tuple[float, ...]:
     """
     weights = []
     below = variances[0]
-    for variance in variances[1:]:
-        children = fanout * below
+    fanouts = _per_level(fanout, len(variances))
+    for variance, children_each in zip(variances[1:], fanouts, strict=True):
+        children = children_each * below
         weights.append(children / (children + variance))
         below = children * variance / (children + variance)
     return tuple(weights)
 
 
 def consistent_leaves(
-    nodes: Sequence[IntArray], fanout: int, weights: Sequence[float], carry: float = 0.0
+    nodes: Sequence[IntArray], fanout: Fanouts, weights: Sequence[float], carry: float = 0.0
 ) -> tuple[IntArray, float]:
     """Least-squares leaves of noisy trees, rounded to integers on their running sums.
 
@@ -57,7 +64,7 @@ def consistent_leaves(
 
     Args:
         nodes: integer node values, leaves first, of one or more complete trees side by side.
-        fanout: children per inner node.
+        fanout: children per inner node; one number, or one per inner level, lowest first.
         weights: `own_weights` of the level variances.
         carry: what the rounding of the trees to the left still owes.
 
@@ -72,21 +79,22 @@ def consistent_leaves(
     below: list[FloatArray] = []  # from level 2 on
     estimates: list[FloatArray] = []
     sums = leaves
+    fanouts = _per_level(fanout, len(nodes))
     for level, weight in enumerate(weights, start=1):
-        sums = sums.reshape(-1, fanout).sum(axis=1)
+        sums = sums.reshape(-1, fanouts[level - 1]).sum(axis=1)
         residual = (nodes[level] - sums).astype(np.float64)
         if level == 1:
             estimates.append(weight * residual)
         else:
-            children = _sum_of_siblings(estimates[-1], fanout)
+            children = _sum_of_siblings(estimates[-1], fanouts[level - 1])
             below.append(children)
             estimates.append(weight * residual + (1.0 - weight) * children)
     # Down: spread what a parent knows better evenly over its children.
     final = estimates[-1]
     for level in range(len(weights) - 1, 0, -1):
-        surplus = (final - below[level - 1]) / fanout
-        final = estimates[level - 1] + np.repeat(surplus, fanout)
-    return _rounded_on_prefixes(leaves, final, fanout, carry)
+        surplus = (final - below[level - 1]) / fanouts[level]
+        final = estimates[level - 1] + np.repeat(surplus, fanouts[level])
+    return _rounded_on_prefixes(leaves, final, fanouts[0], carry)
 
 
 def prefix_leaves(nodes: Sequence[IntArray], fanout: int) -> IntArray:

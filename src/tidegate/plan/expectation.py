@@ -71,7 +71,9 @@ def expect(
             noise_error=float(np.sqrt(noise)) * lattice.step,
             prediction_error=float(np.sqrt(prediction)) * lattice.step,
         )
-        for length, noise, prediction in variances(pipeline.perturber, lengths, units, roughness)
+        for length, noise, prediction in variances(
+            pipeline.fixed_stages[0], lengths, units, roughness
+        )
     ]
 
 
@@ -85,7 +87,7 @@ def half_width(pipeline: Pipeline, expectation: Expectation, confidence: float =
     True
     """
     step = pipeline.lattice.step
-    law = pipeline.perturber.noise_law(round(expectation.threshold / step))
+    law = pipeline.fixed_stages[0].noise_law(round(expectation.threshold / step))
     times = quantile(
         np.array([expectation.noise_error**2]),
         np.array([law.largest_variance * step**2]),

@@ -86,7 +86,7 @@ class Index:
                 segments.append(Gap(**shared, end=end, prediction=prediction, step=step))
                 continue
             if threshold not in laws:
-                laws[threshold] = pipeline.perturber.noise_law(threshold)
+                laws[threshold] = pipeline.fixed_stages[0].noise_law(threshold)
             rows: NDArray[Any] = np.frombuffer(self._data, kind, facts["rows"], at)
             at += rows.nbytes
             block, law = pipeline.perturber.block, laws[threshold]

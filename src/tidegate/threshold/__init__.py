@@ -3,5 +3,6 @@
 from tidegate.threshold.fixed import Fixed
 from tidegate.threshold.noisy_max import NoisyMax
 from tidegate.threshold.quantile import SmoothQuantile
+from tidegate.threshold.scale_free import ScaleFree
 
-__all__ = ["Fixed", "NoisyMax", "SmoothQuantile"]
+__all__ = ["Fixed", "NoisyMax", "ScaleFree", "SmoothQuantile"]

@@ -1,0 +1,233 @@
+"""The released leaf sums of one epoch of a guided release: what range sums are computed from."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tidegate.errors import QueryError
+from tidegate.forecast.cells import Cells
+from tidegate.forecast.retrospect import Measured, Retrospect
+from tidegate.guided import GuidedPerturber, Tree
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.segments import Parts
+
+
+class _Block:
+    """One block of the record: its tree, and what was released of it."""
+
+    def __init__(self, start: int, tree: Tree, choice: int, favourite: int) -> None:
+        self.start = start
+        self.tree = tree
+        self.choice = choice
+        self.favourite = favourite  # the model with the largest weight when the block began
+        self.sums: list[int] = []
+
+
+class Course:
+    """The blocks of the last `history` values of one epoch, each with its tree and leaf sums.
+
+    Position p counts released values from 0. Answers about the past use everything that was
+    released up to now, or up to a given position.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("end", "favourite", "blocks", "sums")
+
+    def __init__(
+        self, *, stage: GuidedPerturber, ceiling: int, threshold: int, step: float, history: int,
+        origin: int, epoch: str, allowance: float,
+    ) -> None:  # fmt: skip
+        self._stage = stage
+        self._ceiling = ceiling
+        self.threshold = threshold  # in lattice units
+        self._step = step
+        self._history = history
+        self.origin = origin
+        self.epoch = epoch
+        self._allowance = allowance  # for truncation, per value, as a share of θ
+        self.end = origin  # the position after the last released value
+        self.favourite = 0
+        self._kept: deque[_Block] = deque()
+        self._known: tuple[tuple[int, int], Retrospect] | None = None  # the last look back
+
+    @property
+    def start(self) -> int:
+        """The first position that can still be asked about."""
+        return self._kept[0].start if self._kept else self.end
+
+    @property
+    def threshold_value(self) -> float:
+        """The lowest cap of the blocks that are kept, in the unit of the data."""
+        caps = [block.tree.cap for block in self._kept]
+        return min(caps, default=self.threshold) * self._step
+
+    @property
+    def largest_variance(self) -> float:
+        """Variance of the noisiest single draw, in the unit of the data."""
+        variances = (max(block.tree.variances) for block in self._kept)
+        return max(variances, default=0.0) * self._step**2
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def begin(self, tree: Tree, choice: int, favourite: int) -> None:
+        """A block begins at the present end."""
+        self.favourite = favourite
+        self._kept.append(_Block(self.end, tree, choice, favourite))
+        while len(self._kept) > 1 and self._kept[1].start <= self.end - self._history:
+            self._kept.popleft()
+
+    def extend(self, sums: IntArray, count: int) -> None:
+        """`count` more values were released, and completed these leaves."""
+        self._kept[-1].sums.extend(sums.tolist())
+        self.end += count
+
+    def append_one(self, noisy: int | None) -> None:
+        """One more value was released."""
+        self.end += 1
+        if noisy is not None:
+            self._kept[-1].sums.append(noisy)
+
+    @property
+    def trees(self) -> list[Tree]:
+        """The trees of the blocks that are kept: public."""
+        return [block.tree for block in self._kept]
+
+    @property
+    def released(self) -> IntArray:
+        """The noisy leaf sums of the blocks that are kept, in lattice units."""
+        return self.sums
+
+    # -- state -----------------------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> IntArray:
+        """Start, length, choice, favourite and completed leaves of every block, one after another.
+
+        (In one row, as state is kept.)
+        """
+        rows = [
+            (block.start, block.tree.length, block.choice, block.favourite, len(block.sums))
+            for block in self._kept
+        ]
+        return np.array(rows, dtype=np.int64).reshape(-1)
+
+    @blocks.setter
+    def blocks(self, flat: IntArray) -> None:
+        self._kept.clear()
+        self._counts: list[int] = []
+        for start, length, choice, favourite, count in flat.reshape(-1, 5).tolist():
+            tree = self._stage.trees(length, self.threshold, self._ceiling)[choice]
+            self._kept.append(_Block(start, tree, choice, favourite))
+            self._counts.append(count)
+
+    @property
+    def sums(self) -> IntArray:
+        """All leaf sums, one after another."""
+        found = [noisy for block in self._kept for noisy in block.sums]
+        return np.array(found, dtype=np.int64)
+
+    @sums.setter
+    def sums(self, flat: IntArray) -> None:
+        left = flat.tolist()
+        for block, count in zip(self._kept, self._counts, strict=True):
+            block.sums, left = left[:count], left[count:]
+
+    def forget(self) -> None:
+        """Keep the open block only."""
+        while len(self._kept) > 1:
+            self._kept.popleft()
+
+    def joined(self, later: Course) -> Course:
+        """This course and a later state of it, as one that answers for both."""
+        if self.epoch != later.epoch or not self.start <= later.start <= self.end:
+            raise QueryError("these are not two records of one release, without a gap between them")
+        both = Course(
+            stage=self._stage,
+            ceiling=self._ceiling,
+            threshold=self.threshold,
+            step=self._step,
+            history=later.end - self.start + 1,
+            origin=self.origin,
+            epoch=self.epoch,
+            allowance=self._allowance,
+        )
+        both.end, both.favourite = later.end, later.favourite
+        both._kept.extend(block for block in self._kept if block.start < later.start)
+        both._kept.extend(later._kept)
+        return both
+
+    # -- answering -------------------------------------------------------------------------------
+
+    def parts(self, starts: IntArray, ends: IntArray, as_of: int | None = None) -> Parts:
+        """The sums over [start, end), which must lie within [self.start, self.end].
+
+        At cell ends the posterior mean given all leaf sums; inside a cell its values count as
+        equal, and the error of that as the largest that independent values could have.
+        """
+        known = self._look_back(self.end if as_of is None else min(as_of, self.end))
+        first, first_share, first_spread = self._place(known, starts)
+        last, last_share, last_spread = self._place(known, ends)
+        estimate = self._prefix(known, last, last_share) - self._prefix(known, first, first_share)
+        # The nearer edge of the cell stands for a position inside it.
+        near_first, near_last = first + (first_share >= 0.5), last + (last_share >= 0.5)
+        near_last = np.maximum(near_first, near_last)
+        between = known.variances(near_first, near_last)
+        allowance: FloatArray = (ends - starts).astype(np.float64) * self._allowance
+        theta = self.threshold * self._step
+        return Parts(
+            (estimate + allowance) * theta,
+            between * theta**2,
+            (first_spread + last_spread) * theta**2,
+            allowance * theta,
+        )
+
+    def _look_back(self, until: int) -> Retrospect:
+        if self._known is None or self._known[0] != (self.end, until):
+            # Of the open leaf there is a forecast, by the model that was best at that time.
+            begun = [block for block in self._kept if block.start <= until]
+            now = until == self.end or not begun
+            model = self.favourite if now else begun[-1].favourite
+            measured = [
+                Measured(
+                    block.start,
+                    Cells(block.tree, self.threshold),
+                    self._released_until(block, until),
+                    min(block.start + block.tree.length, until),
+                )
+                for block in begun
+            ]
+            self._known = (self.end, until), Retrospect(measured, self._stage.horizon, model)
+        return self._known[1]
+
+    @staticmethod
+    def _released_until(block: _Block, until: int) -> IntArray:
+        ends = (block.start + block.tree.edge(leaf + 1) for leaf in range(len(block.sums)))
+        done = sum(1 for end in ends if end <= until)
+        return np.array(block.sums[:done], dtype=np.int64)
+
+    @staticmethod
+    def _prefix(known: Retrospect, cell: IntArray, share: FloatArray) -> FloatArray:
+        after = np.minimum(cell + 1, known.sums.size - 1)
+        return known.sums[cell] + share * (known.sums[after] - known.sums[cell])
+
+    @staticmethod
+    def _place(known: Retrospect, positions: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The cell of each position, how far in it lies, and the variance that this adds."""
+        cell = np.searchsorted(known.edges, positions, side="right") - 1
+        after = np.minimum(cell + 1, known.edges.size - 1)
+        width = np.maximum(known.edges[after] - known.edges[cell], 1)
+        share = (positions - known.edges[cell]) / width
+        level = np.clip(known.levels[after], 0.0, 1.0)
+        spread = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
+        return cell, share, spread
+
+
+def course_state(course: Course, brief: bool) -> dict[str, Any]:
+    """What a course must keep; `brief` leaves out the past."""
+    if not brief:
+        return {name: getattr(course, name) for name in course.STATE}
+    short = course.joined(course)
+    short.forget()
+    return {name: getattr(short, name) for name in course.STATE}

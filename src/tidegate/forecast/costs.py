@@ -1,0 +1,73 @@
+"""What each tree costs under each model: public numbers, from ε and the block length only."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from tidegate.forecast.beliefs import SUM, Beliefs, Cell
+from tidegate.forecast.models import CELLS, ROUGHER, SCATTER, Models, models
+from tidegate.forecast.noise_path import noise_path
+from tidegate.lattice import FloatArray
+
+# Beliefs settle after a few blocks; the third is typical.
+_SETTLED = 3
+
+
+@lru_cache(maxsize=64)
+def log_costs(
+    epsilon: float, horizon: int, lengths: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]
+) -> dict[tuple[int, bool], FloatArray]:
+    """Log of the expected error over that of the best tree, for (length, first block of all).
+
+    Rows are trees, columns models. The error of ranges over a horizon is a third of what the prefix
+    error has gathered by the end, plus the mean error inside blocks. All lengths are computed side
+    by side, as models of their own.
+    """
+    rough, plain = models(horizon, ROUGHER), models(horizon)
+    side = len(lengths)
+    wide = Models(*(np.tile(part, side) for part in (rough.walk, rough.variance, rough.relaxation)))
+    length = np.repeat(np.array(lengths, dtype=np.float64), plain.count)
+    per_horizon = horizon / length
+    first = np.empty((len(shapes), wide.count))
+    later = np.empty((len(shapes), wide.count))
+    for index, shape in enumerate(shapes):
+        variance = 2 * (len(shape) / epsilon) ** 2
+        path = noise_path(shape, [variance] * len(shape))
+        each = max(1, CELLS // shape[-1])
+        count = shape[-1] * each
+        width = length / count
+        cell = Cell(wide, width)
+        beliefs = Beliefs(wide)
+        unseen = 0.5 * (
+            SCATTER * width
+            + np.tile(plain.walk, side) * width**3 / 1.5
+            + wide.variance * width**2 * np.minimum(1, wide.relaxation / width)
+        )
+        error = unseen
+        for repetition in range(_SETTLED):
+            before = beliefs.covariance[SUM, SUM].copy()
+            course = np.empty((count, wide.count))
+            for at in range(count):
+                leaf, inside = divmod(at, each)
+                if inside == 0:
+                    beliefs.open_leaf(path[leaf])
+                beliefs.advance(cell)
+                if inside == each - 1:
+                    beliefs.measure(path[leaf], None)
+                course[at] = beliefs.covariance[SUM, SUM]
+            after = beliefs.covariance[SUM, SUM]
+            line = before + (after - before) * (np.arange(1, count + 1) / count)[:, np.newaxis]
+            inner = np.maximum(course - line, 0).mean(axis=0) + unseen
+            error = (after if repetition == 0 else after - before) / 3 + 2 * inner / per_horizon
+            if repetition == 0:
+                first[index] = error
+        later[index] = error
+    table = {}
+    for number, one in enumerate(lengths):
+        columns = slice(number * plain.count, (number + 1) * plain.count)
+        for is_first, errors in ((True, first), (False, later)):
+            here = np.maximum(errors[:, columns], 1e-300)
+            table[one, is_first] = np.log(here / here.min(axis=0))
+    return table

@@ -1,0 +1,223 @@
+"""Ten small models, weighted by how well they have predicted what was released so far."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tidegate.errors import SettingError
+from tidegate.forecast.beliefs import SIZE, SUM, Beliefs, Cell, mixed
+from tidegate.forecast.cells import Cells
+from tidegate.forecast.costs import log_costs
+from tidegate.forecast.models import SECOND_CHANCE, models
+from tidegate.guided import GuidedPerturber, Tree
+from tidegate.lattice import FloatArray
+from tidegate.settings import Number, Setting, Spec, exact
+from tidegate.stages import Noisy
+
+# Forecasts are published as multiples of this part of a lattice step, running sums as whole steps:
+# last bits of exp and log, the only functions that may differ between machines, do not show.
+_FORECAST_GRAIN = float(1 << 16)
+
+
+class _Share(Setting[float, Number]):
+    """A share of θ from 0 on, kept as a float: it is post-processing, nothing private."""
+
+    def check(self, value: Number) -> float:
+        """At least 0, below 1."""
+        number = exact(self.name, value)
+        if not 0 <= number < 1:
+            raise SettingError(self.name, f"must lie between 0 and 1, not {value}")
+        return float(number)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Mixture(Spec):
+    """Publishes forecasts inside a cell, and at its end what sets the running sum right.
+
+    Post-processing: it sees trees and released leaf sums, and costs no privacy. Every model is a
+    Gaussian one (`tidegate.forecast.models`) and is conditioned on each leaf sum as it is released;
+    the likelihoods give the weights, the weighted mean is published. Before a block begins, the
+    tree with the least expected log error under the weighted models is chosen.
+
+    Args:
+        truncated: what truncation is thought to take from a value on average, as a share of θ; it
+            is added to every published value. `tidegate.adaptive` fills it in.
+    """
+
+    truncated: _Share = _Share(default=0)
+
+    @property
+    def allowance(self) -> float:
+        """What is added to every value for truncation, as a share of θ."""
+        return self.truncated
+
+    def start_forecast(self, *, threshold: int, perturber: GuidedPerturber) -> MixtureRun:
+        """Begin with equal weights."""
+        return MixtureRun(threshold, self.truncated, perturber)
+
+
+class MixtureRun:
+    """The state: every model's belief, and where in the block the release is."""
+
+    STATE: ClassVar[tuple[str, ...]] = (
+        "mean", "covariance", "evidence", "cell", "filled", "published", "prediction"
+    )  # fmt: skip
+
+    def __init__(self, threshold: int, truncated: float, perturber: GuidedPerturber) -> None:
+        self._threshold = threshold
+        self._truncated = truncated * threshold  # units per value
+        self._perturber = perturber
+        self._models = models(perturber.horizon)
+        self._beliefs = Beliefs(self._models)
+        self._weights = self._beliefs.weights()
+        self._movements: dict[int, Cell] = {}
+        self._cells: Cells | None = None
+        self._width = 0  # of the present cell
+        self.cell = 0  # cells completed in this block
+        self.filled = 0  # values of the present cell
+        self.published = 0  # running sum of this block at the last cell's end, in units
+        self.prediction = 0.0  # of one value of the present cell, in units
+
+    # -- which tree ------------------------------------------------------------------------------
+
+    def choose(self, options: tuple[Tree, ...], first: bool) -> int:
+        """The option with the least posterior mean of the log relative error."""
+        if first:
+            self._reconsider()
+        if len(options) == 1:
+            return 0
+        stage = self._perturber
+        lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
+        longest = stage.trees(stage.horizon, self._threshold, self._threshold)
+        shapes = tuple(tree.nodes for tree in longest)
+        table = log_costs(float(stage.epsilon), stage.horizon, tuple(lengths), shapes)
+        nothing_known = first and not self._beliefs.evidence.any()
+        costs = table[options[0].length, nothing_known]
+        expected = [mixed(self._weights, costs[shapes.index(option.nodes)]) for option in options]
+        return expected.index(min(expected))
+
+    @property
+    def favourite(self) -> int:
+        """The model with the largest weight."""
+        return int(np.argmax(self._weights))
+
+    def _reconsider(self) -> None:
+        """A new horizon: the running sum starts anew, and every model gets a second chance."""
+        beliefs = self._beliefs
+        beliefs.covariance[SUM] = 0.0
+        beliefs.covariance[:, SUM] = 0.0
+        beliefs.evidence -= beliefs.evidence.max()
+        np.maximum(beliefs.evidence, math.log(SECOND_CHANCE), out=beliefs.evidence)
+        self._weights = beliefs.weights()
+
+    # -- what to publish -------------------------------------------------------------------------
+
+    def begin(self, tree: Tree) -> None:
+        """A block begins."""
+        self._cells = Cells(tree, self._threshold)
+        self.cell = self.filled = self.published = 0
+        self._begin_cell(self._cells)
+
+    def resume(self, tree: Tree) -> None:
+        """The state was restored; this is the tree of the open block."""
+        self._cells = Cells(tree, self._threshold)
+        self._width = self._cells.width(self.cell)
+
+    @property
+    def room(self) -> int:
+        """Values until the present cell ends."""
+        return self._width - self.filled
+
+    def push(self, noisy: Noisy, count: int) -> tuple[float, float]:
+        """What to publish for all of these values but the last, and for the last, in units."""
+        self.filled += count
+        if self.filled < self._width:
+            return self.prediction, self.prediction
+        prediction, width = self.prediction, self._width
+        return prediction, self._end_cell(noisy) - (width - 1) * prediction
+
+    def push_one(self, noisy: int | None) -> float:
+        """The same for one value."""
+        self.filled += 1
+        if self.filled < self._width:
+            return self.prediction
+        prediction, width = self.prediction, self._width
+        sums = [] if noisy is None else [noisy]
+        return self._end_cell(Noisy(np.array(sums, dtype=np.int64))) - (width - 1) * prediction
+
+    def _end_cell(self, noisy: Noisy) -> int:
+        """The sum that is published for the cell, whole steps."""
+        cells, beliefs = self._open_cells(), self._beliefs
+        beliefs.advance(self._movement(self._width))
+        leaf = cells.closes(self.cell)
+        if leaf is not None:
+            beliefs.measure(leaf, noisy.sums.item(0) / self._threshold)
+            self._weights = beliefs.weights()
+        self.cell += 1
+        added = self._truncated * cells.edge(self.cell)
+        running = mixed(self._weights, beliefs.mean[SUM]) * self._threshold + added
+        target = math.floor(running + 0.5)
+        whole, self.published = target - self.published, target
+        if self.cell == cells.count:
+            beliefs.mean[SUM] -= (target - added) / self._threshold
+            self._cells = None
+            self.filled = self._width = 0
+        else:
+            self._begin_cell(cells)
+        return whole
+
+    def _begin_cell(self, cells: Cells) -> None:
+        leaf = cells.opens(self.cell)
+        if leaf is not None:
+            self._beliefs.open_leaf(leaf)
+        self.filled = 0
+        self._width = cells.width(self.cell)
+        forecast = mixed(self._weights, self._beliefs.forecast(self._movement(self._width)))
+        each = forecast * self._threshold / self._width + self._truncated
+        self.prediction = math.floor(each * _FORECAST_GRAIN + 0.5) / _FORECAST_GRAIN
+
+    def _movement(self, width: int) -> Cell:
+        if width not in self._movements:
+            if len(self._movements) > 64:  # a horizon has few widths; do not gather for ever
+                self._movements.clear()
+            self._movements[width] = Cell(self._models, width)
+        return self._movements[width]
+
+    def _open_cells(self) -> Cells:
+        if self._cells is None:
+            raise AssertionError("no block is open")
+        return self._cells
+
+    # -- state -----------------------------------------------------------------------------------
+
+    @property
+    def mean(self) -> FloatArray:
+        """The models' means, in one row."""
+        return self._beliefs.mean.reshape(-1)
+
+    @mean.setter
+    def mean(self, flat: FloatArray) -> None:
+        self._beliefs.mean = flat.reshape(SIZE, -1)
+
+    @property
+    def covariance(self) -> FloatArray:
+        """The models' covariances, in one row."""
+        return self._beliefs.covariance.reshape(-1)
+
+    @covariance.setter
+    def covariance(self, flat: FloatArray) -> None:
+        self._beliefs.covariance = flat.reshape(SIZE, SIZE, -1)
+
+    @property
+    def evidence(self) -> FloatArray:
+        """The models' log likelihoods."""
+        return self._beliefs.evidence
+
+    @evidence.setter
+    def evidence(self, evidence: FloatArray) -> None:
+        self._beliefs.evidence = evidence
+        self._weights = self._beliefs.weights()

@@ -1,0 +1,66 @@
+"""The correlated noise of a tree's leaves as a path that can be followed leaf by leaf.
+
+The consistent leaves of a tree have the covariance Σ_l λ_l (P_l − P_{l−1}), P_l = averaging over
+the nodes of level l, and 1/λ_l = Σ over l and all finer levels of (leaves per node)/variance. That
+is the law of this path: the total noise of a coarsest node is drawn afresh; a node with noise T
+hands T/r to the next of its r children that are still to come, plus a contrast of variance
+v·(1 − 1/r), v = λ_l·(leaves per child), and keeps the rest. The last child gets all that is left.
+So two numbers, the noise that is left in the open nodes of the upper levels, are all that later
+leaves have to know of earlier ones, and a measurement costs the same whatever the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What happens to the noise around one leaf; variances in the caller's unit, squared.
+
+    Attributes:
+        outer: variance of an outer node that begins here; None: none begins.
+        inner: variance of an inner node that begins here; None: none begins.
+        inner_share: the part of the outer noise that the new inner node gets.
+        share: the part of the inner noise that this leaf gets.
+        variance: of the contrast that comes on top.
+    """
+
+    outer: float | None
+    inner: float | None
+    inner_share: float
+    share: float
+    variance: float
+
+
+def noise_path(nodes: Sequence[int], variances: Sequence[float]) -> list[Leaf]:
+    """The leaves of a tree of at most three levels, in order; coarsest level first."""
+    leaves = nodes[-1]
+    eigenvalues = []
+    information = 0.0
+    for count, variance in zip(reversed(nodes), reversed(variances), strict=True):
+        information += (leaves / count) / variance
+        eigenvalues.append(1.0 / information)
+    # Variance of a node's own contrast (of the whole node, at the coarsest level), per level.
+    free = [
+        value * (leaves / count) for value, count in zip(reversed(eigenvalues), nodes, strict=True)
+    ]
+    if len(nodes) == 1:
+        return [Leaf(None, free[0], 0.0, 1.0, 0.0) for _ in range(leaves)]
+    inner_width = leaves // nodes[-2]
+    outer_width = leaves // nodes[0]
+    path = []
+    for index in range(leaves):
+        outer: float | None = None
+        inner: float | None = None
+        inner_share = 0.0
+        if index % inner_width == 0 and len(nodes) == 2:
+            inner = free[0]
+        elif index % inner_width == 0:
+            left = (outer_width - index % outer_width) // inner_width
+            outer = free[0] if index % outer_width == 0 else None
+            inner, inner_share = free[1] * (1 - 1 / left), 1 / left
+        left = inner_width - index % inner_width
+        path.append(Leaf(outer, inner, inner_share, 1 / left, free[-1] * (1 - 1 / left)))
+    return path

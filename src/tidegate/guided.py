@@ -1,0 +1,161 @@
+"""Stages 2 and 3 in another form: a forecaster says how each block should be measured.
+
+    raw units → GuidedRun.push ── Noisy ║ ForecasterRun.push → output
+                      ↑                 ║        │
+                      └── which of the public options measures the next block
+
+What goes back over the barrier is a function of released data and public settings, so the blocks
+compose in parallel, adaptively; `tidegate.perturb.adaptive` has the argument.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+from tidegate.guarantee import Guarantee
+from tidegate.randomness import Keystream
+from tidegate.stages import Noisy, PerturberRun, Run
+
+
+@dataclass(frozen=True)
+class Tree:
+    """How one block of values is measured: public, and decided before its first value arrives.
+
+    Attributes:
+        length: values in the block.
+        nodes: nodes per level, coarsest first; each number divides the next, the last are leaves.
+        cap: values are truncated here, in lattice units.
+        scales: discrete Laplace scale of a node per level, in units; Σ cap/scale ≤ ε.
+        variances: the variances that follow from the scales, in units².
+    """
+
+    length: int
+    nodes: tuple[int, ...]
+    cap: int
+    scales: tuple[Fraction, ...]
+    variances: tuple[float, ...]
+
+    @property
+    def leaves(self) -> int:
+        """How many sums are released."""
+        return self.nodes[-1]
+
+    def edge(self, leaf: int) -> int:
+        """Where a leaf begins, counted from the beginning of the block."""
+        return leaf * self.length // self.leaves
+
+
+class GuidedRun(PerturberRun, Protocol):
+    """A guided perturber at work: it is told before each block which tree to measure it with."""
+
+    number: int  # blocks completed in this horizon
+    choice: int  # which option measures the open block
+
+    @property
+    def options(self) -> tuple[Tree, ...]:
+        """The trees to choose from for the block that comes next; public."""
+        ...
+
+    def begin(self, choice: int) -> None:
+        """Measure the next block by this option. The choice may depend on released data only."""
+        ...
+
+
+class GuidedPerturber(Protocol):
+    """Stage 2 in another form: blocks of any length, each with a tree that a forecaster chose."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The budget of every value."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """The longest range that should be answered well."""
+        ...
+
+    @property
+    def block(self) -> int:
+        """1: a stream may end, or be cut, after any value."""
+        ...
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the noisy sums cost the values after the hold-out."""
+        ...
+
+    def lengths(self, chunk: int) -> tuple[int, ...]:
+        """The lengths of the blocks of a horizon: public, by position alone."""
+        ...
+
+    def trees(self, length: int, threshold: int, ceiling: int) -> tuple[Tree, ...]:
+        """The options for a block of this length, if θ is `threshold` and the bound `ceiling`."""
+        ...
+
+    def check(self, ceiling: int) -> None:
+        """Refuse settings for which a threshold up to `ceiling` could overflow 64-bit integers."""
+        ...
+
+    def start_guided(self, threshold: int, ceiling: int, keystream: Keystream) -> GuidedRun:
+        """Begin; the first block waits for `begin`."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """The stage as plain data."""
+        ...
+
+
+class ForecasterRun(Run, Protocol):
+    """A forecaster at work: sees the trees and the released sums of their leaves, nothing else."""
+
+    def choose(self, options: tuple[Tree, ...], first: bool) -> int:
+        """Which tree the next block should be measured with; `first`: a horizon begins."""
+        ...
+
+    @property
+    def favourite(self) -> int:
+        """Which of its models has been the best so far: released data, kept with the record."""
+        ...
+
+    def begin(self, tree: Tree) -> None:
+        """A block begins."""
+        ...
+
+    def resume(self, tree: Tree) -> None:
+        """The state was restored; this is the tree of the open block."""
+        ...
+
+    @property
+    def room(self) -> int:
+        """Values until the forecast changes: the rest of the present cell."""
+        ...
+
+    def push(self, noisy: Noisy, count: int) -> tuple[float, float]:
+        """`count` more values passed, at most `room`, and completed these leaves.
+
+        Gives what to publish for all of them but the last, and for the last, in lattice units.
+        """
+        ...
+
+    def push_one(self, noisy: int | None) -> float:
+        """The same for a single value."""
+        ...
+
+
+class Forecaster(Protocol):
+    """Stage 3 in another form: from noisy leaf sums to running totals, and the next tree."""
+
+    @property
+    def allowance(self) -> float:
+        """What is added to every value for what truncation takes away, as a share of θ."""
+        ...
+
+    def start_forecast(self, *, threshold: int, perturber: GuidedPerturber) -> ForecasterRun:
+        """Begin, knowing public facts only."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """The stage as plain data."""
+        ...

@@ -1,0 +1,145 @@
+"""The fast algebra against the slow: dense covariance matrices, and Gaussian conditioning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tidegate.forecast.beliefs import LEVEL, SUM, SWING, Beliefs, Cell
+from tidegate.forecast.cells import Cells
+from tidegate.forecast.models import (
+    LEVEL_MEAN,
+    LEVEL_VARIANCE,
+    ROUGHER,
+    SCATTER,
+    Models,
+    models,
+)
+from tidegate.forecast.noise_path import noise_path
+from tidegate.forecast.retrospect import Measured, Retrospect
+from tidegate.perturb.adaptive import RANGE_ERROR, AdaptiveTrees
+
+HORIZON = 4096
+
+
+def least_squares_covariance(shape: tuple[int, ...], variances: list[float]) -> np.ndarray:
+    leaves = shape[-1]
+    design = np.concatenate([np.kron(np.eye(n), np.ones(leaves // n)) for n in shape])
+    weight = np.concatenate([np.full(n, 1 / v) for n, v in zip(shape, variances, strict=True)])
+    return np.linalg.inv(design.T @ (design * weight[:, None]))
+
+
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("shape", RANGE_ERROR)
+def test_the_noise_path_has_the_covariance_of_the_leaves(
+    shape: tuple[int, ...], equal: bool
+) -> None:
+    variances = [3.0 if equal else 3.0 * 2**level for level in range(len(shape))]
+    expected = least_squares_covariance(shape, variances)
+    # Leaves, and the noise left in the open nodes, as linear maps of independent unit draws.
+    path = noise_path(shape, variances)
+    draws = 4 * len(path)
+    outer, inner = np.zeros(draws), np.zeros(draws)
+    rows = []
+    for index, leaf in enumerate(path):
+        fresh = np.eye(draws)[4 * index : 4 * index + 4]
+        if leaf.inner is not None:
+            if leaf.outer is not None:
+                outer = fresh[0] * leaf.outer**0.5
+            inner = leaf.inner_share * outer + fresh[1] * leaf.inner**0.5
+            outer = outer - inner if leaf.inner_share else outer
+        noise = leaf.share * inner + fresh[2] * leaf.variance**0.5
+        inner = inner - noise
+        rows.append(noise)
+    found = np.array(rows) @ np.array(rows).T
+    np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
+
+
+def dense(one: Models, lengths: list[int], swing_start: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of the sums of consecutive cells, from covariance functions."""
+    walk, variance, tau = (float(part[0]) for part in (one.walk, one.variance, one.relaxation))
+    edges = np.concatenate(([0], np.cumsum(lengths)))
+    middles, widths = (edges[:-1] + edges[1:]) / 2, np.array(lengths, dtype=float)
+    levels = LEVEL_VARIANCE + walk * np.minimum.outer(middles, middles)
+    covariance = np.outer(widths, widths) * levels + np.diag(SCATTER * widths)
+    if variance:
+        fine = np.arange(edges[-1] * 8) / 8 + 1 / 16
+        cell = np.searchsorted(edges, fine, side="right") - 1
+        kernel = variance * np.exp(-np.abs(fine[:, None] - fine) / tau) / 64
+        pick = np.eye(len(lengths))[cell]
+        covariance = covariance + pick.T @ kernel @ pick
+    return LEVEL_MEAN * widths, covariance
+
+
+@pytest.mark.parametrize("model", [0, 3, 6, 8, 9])
+def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
+    theta = 50
+    stage = AdaptiveTrees(epsilon="1/2", horizon=HORIZON)
+    random = np.random.default_rng(model)
+    one = models(HORIZON, ROUGHER).only(model)
+    trees = [
+        next(tree for tree in stage.trees(length, theta, theta) if tree.nodes == shape)
+        for length, shape in ((60, (2,)), (33, (1, 8)), (130, (1, 8, 64)))
+    ]
+    cells = [Cells(tree, theta) for tree in trees]
+    lengths = [each.width(cell) for each in cells for cell in range(each.count)]
+    sums = [random.integers(0, 30 * tree.length, size=tree.leaves) for tree in trees]
+    mean, covariance = dense(one, lengths, 0.0)
+    rows, noise = [], []
+    at = 0
+    for each in cells:
+        block = np.zeros((each.tree.leaves, len(lengths)))
+        for cell in range(each.count):
+            block[cell // each.per_leaf, at + cell] = 1.0
+        rows.append(block)
+        at += each.count
+        variances = [variance / theta**2 for variance in each.tree.variances]
+        noise.append(least_squares_covariance(each.tree.nodes, variances))
+    design = np.concatenate(rows)
+    total = design @ covariance @ design.T
+    at = 0
+    for part in noise:
+        size = len(part)
+        total[at : at + size, at : at + size] += part
+        at += size
+    observed = np.concatenate(sums) / theta
+    gain = covariance @ design.T @ np.linalg.inv(total)
+    posterior = mean + gain @ (observed - design @ mean)
+    left = covariance - gain @ design @ covariance
+
+    beliefs = Beliefs(one)
+    for each, noisy in zip(cells, sums, strict=True):
+        for cell in range(each.count):
+            opened, closed = each.opens(cell), each.closes(cell)
+            if opened is not None:
+                beliefs.open_leaf(opened)
+            beliefs.advance(Cell(one, each.width(cell)))
+            if closed is not None:
+                beliefs.measure(closed, noisy.item(cell // each.per_leaf) / theta)
+    assert beliefs.mean[SUM, 0] == pytest.approx(posterior.sum(), rel=2e-3)
+    assert beliefs.covariance[SUM, SUM, 0] == pytest.approx(left.sum(), rel=5e-3)
+    assert np.abs(beliefs.covariance - beliefs.covariance.transpose(1, 0, 2)).max() < 1e-6
+
+    starts = np.cumsum([0, *(tree.length for tree in trees)])
+    measured = [
+        Measured(int(start), each, noisy, int(start) + each.tree.length)
+        for start, each, noisy in zip(starts, cells, sums, strict=False)
+    ]
+    back = Retrospect(measured, HORIZON, model)
+    prefix = np.concatenate(([0.0], np.cumsum(posterior)))
+    np.testing.assert_allclose(back.sums, prefix, rtol=5e-3, atol=0.02)
+    ends = random.integers(0, prefix.size, size=(2, 60))
+    first, last = ends.min(axis=0), ends.max(axis=0)
+    expected = [left[i:j, i:j].sum() for i, j in zip(first.tolist(), last.tolist(), strict=True)]
+    misfit = back._misfit
+    np.testing.assert_allclose(
+        back.variances(first, last), np.array(expected) * misfit, rtol=0.02, atol=2e-3
+    )
+
+
+def test_a_swing_forgets_and_a_level_does_not() -> None:
+    beliefs = Beliefs(models(HORIZON))
+    beliefs.mean[SWING] = beliefs.mean[LEVEL] = 0.5
+    beliefs.advance(Cell(models(HORIZON), HORIZON))
+    assert (beliefs.mean[LEVEL] == 0.5).all()
+    assert np.abs(beliefs.mean[SWING, -2:]).max() < 1e-9

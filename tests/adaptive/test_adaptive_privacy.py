@@ -1,0 +1,178 @@
+"""Noise at the claimed scale (and not 30 % off), an audit, and the scale-free threshold."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tidegate.lattice import Lattice
+from tidegate.noise import discrete_laplace_variance
+from tidegate.perturb.adaptive import RANGE_ERROR, AdaptiveTrees
+
+THETA = 40
+
+
+def keystream(seed: int) -> Any:
+    return tg.seeded(seed).new_epoch().keystream("perturb", b"")
+
+
+@pytest.mark.parametrize("shape", RANGE_ERROR)
+def test_node_noise_has_the_claimed_scale(shape: tuple[int, ...]) -> None:
+    """Passes at the scale of the argument, and would fail at 30 % more or less."""
+    stage = AdaptiveTrees(epsilon="1/4", horizon=2000, nodes=shape)
+    draws: list[list[int]] = [[] for _ in shape]
+    tree = stage.trees(2000, THETA, THETA)[0]
+    run = stage.start_guided(THETA, THETA, keystream(1))
+    for chunk in range(400):
+        run.chunk = chunk
+        for number in range(3):
+            run.number = number
+            for kept, noise in zip(draws, run.nodes(tree), strict=True):
+                kept.extend(noise.tolist())
+    for level, noise in enumerate(draws):
+        claimed = float(len(shape) * tree.cap / stage.epsilon)
+        assert float(tree.scales[level]) == pytest.approx(claimed, rel=1e-5)
+        found = float(np.abs(noise).mean())  # of a Laplace variable: its scale
+        assert abs(found / claimed - 1) < 0.15
+        assert abs(found / (1.3 * claimed) - 1) > 0.1
+        assert abs(found / (0.7 * claimed) - 1) > 0.1
+
+
+def test_the_published_sum_of_a_block_has_the_noise_of_its_tree() -> None:
+    stage = AdaptiveTrees(epsilon="1/4", horizon=100, nodes=(1,))
+    tree = stage.trees(100, THETA, THETA)[0]
+    sums = []
+    for seed in range(1500):
+        run = stage.start_guided(THETA, THETA, keystream(seed))
+        run.begin(0)
+        length = run.options[0].length
+        sums.append(run.push(np.ones(length, dtype=np.int64)).sums[0] - length)
+    assert np.var(sums) / discrete_laplace_variance(tree.scales[0]) == pytest.approx(1, abs=0.25)
+
+
+@pytest.mark.parametrize("nodes", [None, (1, 8)])
+def test_audit_on_a_short_stream(nodes: tuple[int, ...] | None) -> None:
+    """The most telling event about one value: no more than e^ε more likely, and nearly that."""
+    epsilon, runs = 1.0, 2500
+    pipeline = tg.Pipeline(
+        threshold=tg.threshold.Fixed(4),
+        perturber=AdaptiveTrees(epsilon=epsilon, horizon=40, nodes=nodes),
+        smoother=tg.forecast.Mixture(),
+    )
+    length = pipeline.perturber.lengths(0)[0]
+    values = np.full(40, 2)
+    sums: list[list[float]] = [[], []]
+    for world in (0, 1):
+        values[3] = 4 * world
+        for seed in range(runs):
+            release = pipeline.start(tg.seeded(2 * seed + world))
+            release.push(values)
+            course = release.record.segments[0]
+            first = course.trees[0]
+            leaf = next(k for k in range(first.leaves) if first.edge(k + 1) > 3)
+            sums[world].append(float(course.released[: first.leaves].sum() + course.released[leaf]))
+    assert length >= 8
+    losses = []
+    for cut in range(int(np.median(sums[0])), int(np.median(sums[0])) + 25):
+        one, two = ((np.array(world) >= cut).mean() for world in sums)
+        if min(one, two) > 0.02:
+            # Three standard errors on both sides: no false alarm.
+            low = math.log(two) - 3 * math.sqrt((1 - two) / (two * runs))
+            losses.append(low - math.log(one) - 3 * math.sqrt((1 - one) / (one * runs)))
+    assert max(losses) <= epsilon
+    assert max(losses) > 0.2  # the audit has power
+
+
+def test_other_settings_and_thresholds_have_other_noise() -> None:
+    """The identity digest covers θ, ε, horizon and the trees."""
+    values = np.full(200, 3)
+    base = {"epsilon": 1, "bound": 100, "horizon": 128, "holdout": 20}
+    outs = set()
+    for change in ({}, {"epsilon": 2}, {"horizon": 129}, {"nodes": (1,)}, {"bound": 101}):
+        release = tg.adaptive(**{**base, **change}).start(tg.seeded(3))
+        release.push(values)
+        outs.add(tuple(release.record.segments[0].released[:3].tolist()))
+    assert len(outs) == 5
+
+
+# -- the scale-free threshold ------------------------------------------------------------------
+
+
+def test_candidates_are_geometric_and_end_at_the_bound() -> None:
+    stage = tg.threshold.ScaleFree(epsilon="1/10", bound=10**6)
+    grid = stage.candidates(Lattice(Fraction(10**6), Fraction(1)))
+    assert grid[0] == 1
+    assert grid[-1] == 10**6
+    assert (np.diff(grid) > 0).all()
+    assert grid.size < 70
+    large = grid[grid > 50]
+    np.testing.assert_allclose((large[1:] / large[:-1])[:-1], 1.25, rtol=0.02)
+    alone = stage.candidates(Lattice(Fraction(1), Fraction(1)))
+    assert alone.tolist() == [1]
+
+
+def test_scores_are_monotone_with_sensitivity_one() -> None:
+    lattice = Lattice(Fraction(200), Fraction(1))
+    stage = tg.threshold.ScaleFree(epsilon="1/3", bound=200, holdout=50)
+    random = np.random.default_rng(1)
+    for _ in range(200):
+        values = random.integers(0, 201, size=50)
+        other = values.copy()
+        other[random.integers(50)] = random.integers(0, 201)
+        grid, before, denominator = stage.scores(values, lattice)
+        moved = stage.scores(other, lattice)[1] - before
+        assert set(np.abs(moved).tolist()) <= {0, denominator}
+        assert (moved >= 0).all() or (moved <= 0).all()
+        assert grid.size == before.size
+
+
+def test_the_choice_is_free_of_the_unit() -> None:
+    """The same data in another unit, with the resolution along: the same θ in that unit."""
+    values = np.random.default_rng(2).geometric(0.05, size=5000)
+    chosen = []
+    for unit in (1, 7, 1000):
+        release = tg.adaptive(
+            0.2, bound=500 * unit, holdout=5000, horizon=100, resolution=unit
+        ).start(tg.seeded(4))
+        release.push(values * unit)
+        chosen.append(release.threshold / unit)
+    # The noise differs (settings are part of its identity), the rule does not.
+    assert max(chosen) / min(chosen) < 2.5
+
+
+def test_permute_and_flip_gives_the_exact_law() -> None:
+    """Every single coin is exact, so frequencies match the exponential weights' ordering."""
+    stage = tg.threshold.ScaleFree(epsilon=2, bound=3, holdout=4)
+    lattice = Lattice(Fraction(3), Fraction(1))
+    values = np.array([1, 2, 2, 3])
+    grid, scores, denominator = stage.scores(values, lattice)
+    counts = dict.fromkeys(grid.tolist(), 0)
+    for seed in range(3000):
+        counts[stage.choose(values, lattice, keystream(seed))] += 1
+    # Permute-and-flip by enumeration over the six orders.
+    from itertools import permutations
+
+    accept = [math.exp(2 * (score - scores.max()) / denominator) for score in scores.tolist()]
+    law = [0.0] * len(accept)
+    for order in permutations(range(len(accept))):
+        left = 1 / math.factorial(len(accept))
+        for index in order:
+            law[index] += left * accept[index]
+            left *= 1 - accept[index]
+    for step, probability in zip(grid.tolist(), law, strict=True):
+        spread = math.sqrt(probability * (1 - probability) / 3000)
+        assert abs(counts[step] / 3000 - probability) < 4.5 * spread + 1e-9
+
+
+def test_the_scale_free_threshold_works_with_the_tops_tree() -> None:
+    pipeline = tg.Pipeline(
+        threshold=tg.threshold.ScaleFree(epsilon=1, bound=100, holdout=500),
+        perturber=tg.perturb.Hierarchy(epsilon=1, horizon=1000),
+    )
+    assert pipeline.guarantee.epsilon == 1
+    assert pipeline.start(tg.seeded(1)).push(np.full(2000, 5)).size == 1500
