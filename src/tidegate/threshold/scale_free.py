@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
+from decimal import Context, Decimal, localcontext
 
 import numpy as np
 
@@ -15,13 +15,14 @@ from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Exact, Spec, Whole
 
 # Candidates grow by this factor: finer grids did not help, coarser ones lose up to a quarter of θ.
-RATIO = Fraction(5, 4)
+RATIO = "1.25"
 # How many held-out values above θ, in units of 1/ε, a threshold that is e times larger is worth.
 # The best count grows as (tail index)/ε; 7 is the best compromise over many streams, and well
 # above the selection's own uncertainty of about 1/ε.
 PRICE = 7
 # Scores are whole numbers of this fraction of a value: the logarithms are irrational.
 _DENOMINATOR = 1 << 20
+_DIGITS = 40  # enough for any bound to be hit exactly
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -42,8 +43,9 @@ class ScaleFree(Spec):
         bound: public upper bound of a value.
         holdout: how many values to spend on the choice.
 
+    >>> from fractions import Fraction
     >>> ScaleFree(epsilon=0.1, bound=10).candidates(Lattice(Fraction(10), Fraction(1)))
-    array([ 1,  2,  3,  4,  5,  6,  7,  9, 10])
+    array([ 1,  2,  3,  4,  5,  7,  8, 10])
     """
 
     epsilon: Epsilon = Epsilon()
@@ -60,13 +62,15 @@ class ScaleFree(Spec):
         return lattice.top
 
     def candidates(self, lattice: Lattice) -> IntArray:
-        """The thresholds to choose from: rounded geometric steps from 1 unit to the bound."""
-        grid = {lattice.top}
-        exact_step = Fraction(1)
-        while exact_step < lattice.top:
-            grid.add(math.floor(exact_step + Fraction(1, 2)))
-            # A coarse denominator keeps the fractions short; the grid is public all the same.
-            exact_step = Fraction(math.floor(exact_step * RATIO * 4096), 4096)
+        """The thresholds to choose from: rounded geometric steps from 1 unit to the bound.
+
+        Even steps that end exactly at the bound, so the ratio is RATIO or a little less. Decimals,
+        because they give the same digits on every machine.
+        """
+        with localcontext(Context(prec=_DIGITS)):
+            top = Decimal(lattice.top)
+            count = int(top.ln() / Decimal(RATIO).ln()) + 1
+            grid = {round(top ** (Decimal(step) / count)) for step in range(count + 1)}
         return np.array(sorted(grid), dtype=np.int64)
 
     def scores(self, values: IntArray, lattice: Lattice) -> tuple[IntArray, IntArray, int]:
