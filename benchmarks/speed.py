@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ def measure(quick: bool) -> list[Row]:
     parts: list[tuple[str, Callable[[bool], list[Row]]]] = [
         ("bulk push", _bulk),
         ("one value at a time", _single),
+        ("adaptive release", _adaptive),
         ("exact sampler", _sampler),
         ("opendp's tree (the slow one)", tree_rows),
         ("range queries", _queries),
@@ -49,6 +51,26 @@ def started(pipeline: tg.Pipeline) -> tg.Release:
     if release.holding:
         release.push(tg.synthetic.baskets(release.holding))
     return release
+
+
+def _adaptive(quick: bool) -> list[Row]:
+    """The adaptive release: coarse trees on calm data, and the finest tree throughout."""
+    values = np.tile(tg.synthetic.baskets(1 << 18), 4)
+    repeats = 3 if quick else 6
+    rows = []
+    finest = tg.perturb.AdaptiveTrees(epsilon=0.1, horizon=2**20, nodes=(1, 16, 128))
+    calm = tg.adaptive(epsilon=0.1, bound=_BOUND)
+    for name, pipeline in (
+        ("trees as chosen", calm),
+        ("the finest tree throughout", replace(calm, perturber=finest)),
+    ):
+        started(pipeline).push(values)  # the table of costs is made once
+        seconds = best(lambda p=pipeline: partial(started(p).push, values), repeats)
+        rate = values.size / seconds / 1e6
+        rows.append(at_least(f"adaptive, bulk, {name}", rate, 10, "M values/s"))
+    release, single = started(calm), values[:100_000].tolist()
+    each = best(again(lambda: [release.push(value) for value in single]), repeats) / len(single)
+    return [*rows, at_most("adaptive, one int at a time", each * 1e6, 5, "us")]
 
 
 def _bulk(quick: bool) -> list[Row]:

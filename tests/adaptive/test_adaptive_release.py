@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -175,23 +174,3 @@ def test_durable_state_and_plans_say_that_they_need_fixed_blocks(tmp_path) -> No
         DurableRelease.open(tmp_path / "state", pipeline)
     with pytest.raises(tg.SettingError, match="fixed"):
         tg.plan.expect(pipeline, [10])
-
-
-def test_speed() -> None:
-    """Floors far below what a quiet machine does; `make bench` has the real numbers."""
-    pipeline = tg.adaptive(0.1, 1000)
-    values = np.random.default_rng(1).geometric(0.1, size=2**20 + 65_536)
-    pipeline.start(tg.seeded(1)).push(values)  # the table of costs is made once
-    best = np.inf
-    for _ in range(3):
-        release = pipeline.start(tg.seeded(1))
-        release.push(values[:65_536])
-        start = time.perf_counter()
-        release.push(values[65_536:])
-        best = min(best, time.perf_counter() - start)
-    assert 2**20 / best > 3e6
-    single = values[:50_000].tolist()
-    start = time.perf_counter()
-    for value in single:
-        release.push(value)
-    assert (time.perf_counter() - start) / len(single) < 20e-6
