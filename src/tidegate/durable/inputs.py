@@ -1,13 +1,13 @@
 """Was this input seen before? Keyed digests of the input so far, without keeping the input.
 
-The input is cut into stretches of 4,096 values, each with a 16-byte BLAKE2b digest keyed from the
+The input is cut into stretches of 4,096 values, each with a 16-byte HMAC-SHA-256 keyed from the
 noise secret: nothing can be learnt or tested about the values without that secret. The last,
 unfinished stretch is kept as it is (raw, part of the secret state).
 """
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,7 +51,7 @@ class InputDigests:
 
     def push(self, units: IntArray, users: Any = None) -> bytes:
         """Take values; give the digests of the stretches that they finished."""
-        values = np.concatenate((self.tail, units))
+        values = np.concatenate((self.tail, units)) if self.tail.size else units
         names = [] if users is None else [*self.user_tail, *map(str, users)]
         full = values.size // STRETCH
         narrow = memoryview(values[: full * STRETCH].astype(self._width).tobytes())
@@ -67,13 +67,11 @@ class InputDigests:
         return b"".join(digests)
 
     def _digest(self, number: int, content: memoryview, users: list[str]) -> bytes:
-        digest = hashlib.blake2b(key=self._key, digest_size=_BYTES)
-        digest.update(number.to_bytes(8, "little"))
-        digest.update(content)
+        parts: list[bytes | memoryview] = [number.to_bytes(8, "little"), content]
         for user in users:
             encoded = user.encode("utf-8", "surrogatepass")
-            digest.update(len(encoded).to_bytes(4, "little") + encoded)
-        return digest.digest()
+            parts += [len(encoded).to_bytes(4, "little"), encoded]
+        return hmac.digest(self._key, b"".join(parts), "sha256")[:_BYTES]
 
 
 class Recogniser:
