@@ -275,7 +275,9 @@ def test_a_signal_ends_it_tidily_wherever_it_is(tmp_path, number):
             process.kill()
         codes.add(process.returncode)
         assert b"Traceback" not in error, error.decode()
-    assert codes == {130}
+    # Python itself dies of SIGINT, which shells call 130 too, if the signal met it inside an `exec`
+    # (dataclasses, while modules are imported), although we caught the exception.
+    assert codes <= {130, -signal.SIGINT}
     result = run(source, "--state", state, "-o", output)
     assert result.returncode == 0, result.stderr.decode()
     assert released(output) == 4900
