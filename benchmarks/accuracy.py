@@ -62,7 +62,6 @@ def _announce(values: NDArray[np.int64], real: bool, runs: int) -> None:
         print(
             "Accuracy on pos_length: 515,597 values, extended by mirrored copies as the authors do"
             f"\n(records recur, so no privacy claim describes this stream); used: {values.size:,}."
-            "\nAt e=0.05 the authors' code takes s=3 and our default s=2: see the rows with s=3."
         )
     else:
         print(
@@ -77,7 +76,6 @@ def _results(epsilons: tuple[float, ...], runs: int) -> Iterator[tuple[Method, f
         (method, epsilon)
         for method in METHODS.values()
         for epsilon in (epsilons if method.build else epsilons[:1])
-        if method.only is None or epsilon in method.only
     ]
     tasks = [(method.name, epsilon, seed) for method, epsilon in cells for seed in range(runs)]
     context = multiprocessing.get_context("spawn")
@@ -131,7 +129,7 @@ def _note(method: Method, epsilon: float, results: list[Run]) -> str:
         note += f", blocks of {pipeline.perturber.block}"
     if pipeline.resolution != 1:
         note += f", resolution {pipeline.resolution}: finer is refused"
-    return note + (f"; {method.remark[epsilon]}" if epsilon in method.remark else "")
+    return note
 
 
 def _running(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -186,10 +186,11 @@ def test_a_followed_file_that_loses_rows_is_an_error(tmp_path, what):
     collector.wait_for(lambda: collector.values == [1, 2])
     if what == "shrank":
         path.write_text("")
-    else:
+    elif what == "vanished":
         path.rename(tmp_path / "old")
-        if what == "replaced":
-            path.write_text("3\n")
+    else:  # in one step: between a rename and a write the file would have vanished
+        (tmp_path / "new").write_text("3\n")
+        (tmp_path / "new").replace(path)
     collector.join(5)
     assert isinstance(collector.error, SourceError)
     assert what in str(collector.error)
