@@ -1,0 +1,58 @@
+"""The privacy loss of a table of integer weights, decided in integers.
+
+A device that draws its report with probability weight/total from a row that its value chooses is
+ε-locally private if no report is more than e^ε times likelier under one row than under another:
+in every column the least weight is at least e^(−ε) times the largest. Both sides check this, the
+device above all: it need not trust whoever made the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from tidegate.errors import RefusedError
+from tidegate.noise import exponential_bounds
+
+# Reports are drawn from words of 32 bits: what `crypto.getRandomValues` gives a browser.
+WORD_BITS = 32
+WORDS = 1 << WORD_BITS
+_BITS = 64
+
+
+def least_weight(largest: int, epsilon: Fraction) -> int:
+    """The least weight that may share a column with `largest`: ⌈largest·e^(−ε)⌉, never below it.
+
+    >>> least_weight(1000, Fraction(1))  # 1000/e = 367.9
+    368
+    """
+    _, above = exponential_bounds(epsilon.numerator, epsilon.denominator, _BITS)
+    return -(-largest * above >> _BITS)
+
+
+def coin_weights(epsilon: Fraction) -> tuple[int, int]:
+    """The weights (lie, truth) of randomized response: they add up to 2**32, truth ≤ e^ε·lie.
+
+    >>> lie, truth = coin_weights(Fraction(1))
+    >>> lie + truth == 2**32, least_weight(truth, Fraction(1)) <= lie
+    (True, True)
+    """
+    _, above = exponential_bounds(epsilon.numerator, epsilon.denominator, _BITS)
+    lie = -(-(WORDS * above) // ((1 << _BITS) + above))
+    return lie, WORDS - lie
+
+
+def check_loss(columns: Iterable[tuple[int, int]], epsilon: Fraction) -> None:
+    """Refuse weights whose (least, largest) in some column differ by more than e^ε.
+
+    >>> check_loss([(1, 2), (2, 2)], Fraction(7, 10))  # e^0.7 = 2.01
+    >>> check_loss([(1, 2)], Fraction(69, 100))
+    Traceback (most recent call last):
+        ...
+    tidegate.errors.RefusedError: the reports asked for would cost more than epsilon = 0.69
+    """
+    for least, largest in columns:
+        if least < least_weight(largest, epsilon):
+            raise RefusedError(
+                f"the reports asked for would cost more than epsilon = {float(epsilon):g}"
+            )

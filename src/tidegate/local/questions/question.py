@@ -1,0 +1,78 @@
+"""What all questions have in common, and the words that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import SettingError
+from tidegate.lattice import IntArray
+from tidegate.local.loss import WORDS
+from tidegate.randomness import WordSource
+
+# The next uniform word of 32 bits.
+Words = Callable[[], int]
+Word32Array = NDArray[np.uint32]
+
+
+class Question(Protocol):
+    """A public question to one device."""
+
+    @property
+    def form(self) -> str:
+        """Its name in messages."""
+        ...
+
+    @property
+    def reports(self) -> int:
+        """How many different reports there are: 0, 1, …, reports − 1."""
+        ...
+
+    def check(self, epsilon: Fraction) -> None:
+        """Refuse (`RefusedError`) unless one answer costs at most `epsilon`, by the weights."""
+        ...
+
+    def answer(self, value: int, words: Words) -> int:
+        """The report of one device whose value is `value` steps."""
+        ...
+
+    def answers(self, values: IntArray, words: WordSource) -> IntArray:
+        """The reports of many devices, each with words of its own."""
+        ...
+
+    def plain(self) -> dict[str, Any]:
+        """Plain data for a message; `reading.question_from_plain` reads it."""
+        ...
+
+
+def drawn(total: int, words: Words) -> int:
+    """A uniform integer below `total` ≤ 2**32: words that are not below it are thrown away."""
+    while True:
+        word = words()
+        if word < total:
+            return word
+
+
+def word_pairs(count: int, total: int, words: WordSource) -> tuple[Word32Array, Word32Array]:
+    """For each of `count` devices a word, and one that is uniform below `total`."""
+    both = words.take(count)
+    first = (both >> np.uint64(32)).astype(np.uint32)
+    second = both.astype(np.uint32)
+    if total < WORDS:
+        again = np.flatnonzero(second >= total)
+        while again.size:
+            second[again] = words.take(again.size).astype(np.uint32)
+            again = again[second[again] >= total]
+    return first, second
+
+
+def whole_field(plain: Mapping[str, Any], name: str, least: int, largest: int) -> int:
+    """A whole number of a message, within limits."""
+    value = plain.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
+        raise SettingError(name, f"must be a whole number from {least} to {largest}")
+    return value

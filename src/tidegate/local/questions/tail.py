@@ -1,0 +1,92 @@
+"""One bit: is the value above a level?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tidegate.errors import SettingError
+from tidegate.lattice import IntArray
+from tidegate.local.loss import WORDS, check_loss, coin_weights
+from tidegate.local.questions.question import Words, drawn, whole_field, word_pairs
+from tidegate.randomness import WordSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class TailQuestion:
+    """Is value + dither·(U − ½) above `level`? Answered by randomized response.
+
+    U is uniform and drawn by the device: without it, values on a coarse grid would show steps that
+    a smooth tail does not have. It is drawn whatever the value is, so it only mixes the two rows.
+
+    What is released: one bit. P(1) is truth/2**32 or lie/2**32, whatever U was: ε-private as
+    truth ≤ e^ε·lie, which `check` decides in integers.
+
+    Attributes:
+        level: in steps of the resolution.
+        dither: in steps; 0 for none.
+        lie: the weight, of 2**32, of the false answer.
+
+    >>> question = TailQuestion.at(20.0, Fraction(1), dither=1.0)
+    >>> question.check(Fraction(1))
+    >>> lie = question.lie / 2**32
+    >>> round(lie, 4)  # 1/(e + 1)
+    0.2689
+    """
+
+    form: ClassVar[str] = "tail"
+    reports: ClassVar[int] = 2
+
+    level: float
+    dither: float
+    lie: int
+
+    @classmethod
+    def at(cls, level: float, epsilon: Fraction, *, dither: float) -> TailQuestion:
+        """The question with the least noise that `epsilon` allows."""
+        return cls(level=level, dither=dither, lie=coin_weights(epsilon)[0])
+
+    def check(self, epsilon: Fraction) -> None:
+        """Refuse unless truth ≤ e^ε·lie."""
+        truth = WORDS - self.lie
+        check_loss([(min(self.lie, truth), max(self.lie, truth))], epsilon)
+
+    def answer(self, value: int, words: Words) -> int:
+        """The dither, then the coin."""
+        dithered = value + self.dither * (words() / WORDS - 0.5)
+        lies = drawn(WORDS, words) < self.lie
+        return int((dithered > self.level) != lies)
+
+    def answers(self, values: IntArray, words: WordSource) -> IntArray:
+        """The same for many devices."""
+        first, second = word_pairs(values.size, WORDS, words)
+        dithered = values + self.dither * (first / WORDS - 0.5)
+        reports: IntArray = ((dithered > self.level) != (second < self.lie)).astype(np.int64)
+        return reports
+
+    def share_above(self, ones: float, count: float) -> float:
+        """The unbiased estimate of the share of (dithered) values above the level."""
+        lie = self.lie / WORDS
+        return (ones / count - lie) / (1 - 2 * lie)
+
+    def plain(self) -> dict[str, Any]:
+        """For a message."""
+        return {"form": self.form, "level": self.level, "dither": self.dither, "lie": self.lie}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> TailQuestion:
+        """From a message."""
+        numbers = {}
+        for name in ("level", "dither"):
+            number = plain.get(name)
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise SettingError(name, "must be a number")
+            if not math.isfinite(number) or number < 0:
+                raise SettingError(name, "must be finite and not negative")
+            numbers[name] = float(number)
+        return cls(lie=whole_field(plain, "lie", 1, WORDS // 2), **numbers)

@@ -1,0 +1,103 @@
+"""The square wave: a report near the value is likelier than one elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tidegate.errors import SettingError
+from tidegate.lattice import IntArray
+from tidegate.local.loss import WORDS, check_loss
+from tidegate.local.questions.question import Words, drawn, whole_field, word_pairs
+from tidegate.randomness import WordSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaveQuestion:
+    """The value's bin, reported as one of bins + 2·half cells.
+
+    A value of v steps of 0…top lies in bin ⌊v·bins/(top+1)⌋. Its cell i + half is the middle of
+    a window of 2·half + 1 cells of weight `high`; every other cell has weight `low`. All rows have
+    the same total, so the ratio of probabilities is high/low: ε-private as high ≤ e^ε·low.
+
+    Attributes:
+        top: the largest value, in steps.
+        bins: how many bins 0…top is cut into.
+        half: cells on either side of the middle of the window.
+        high: weight of a cell in the window.
+        low: weight of any other cell.
+    """
+
+    form: ClassVar[str] = "wave"
+
+    top: int
+    bins: int
+    half: int
+    high: int
+    low: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.high or self.total > WORDS:
+            raise SettingError("high", "weights must be positive, high ≥ low, and fit 32 bits")
+
+    @property
+    def reports(self) -> int:
+        """One for each cell."""
+        return self.bins + 2 * self.half
+
+    @property
+    def total(self) -> int:
+        """The sum of a row's weights."""
+        return (2 * self.half + 1) * self.high + (self.bins - 1) * self.low
+
+    def check(self, epsilon: Fraction) -> None:
+        """Refuse unless high ≤ e^ε·low."""
+        check_loss([(self.low, self.high)], epsilon)
+
+    def answer(self, value: int, words: Words) -> int:
+        """One word below the total picks the cell."""
+        start = min(max(value, 0), self.top) * self.bins // (self.top + 1)
+        word = drawn(self.total, words)
+        before, window = start * self.low, (2 * self.half + 1) * self.high
+        if word < before:
+            return word // self.low
+        if word < before + window:
+            return start + (word - before) // self.high
+        return start + 2 * self.half + 1 + (word - before - window) // self.low
+
+    def answers(self, values: IntArray, words: WordSource) -> IntArray:
+        """The same for many devices."""
+        start = np.clip(values, 0, self.top) * self.bins // (self.top + 1)
+        _, second = word_pairs(values.size, self.total, words)
+        past = second.astype(np.int64) - start * self.low  # how far beyond the cells before
+        window = (2 * self.half + 1) * self.high
+        reports: IntArray = np.where(
+            past < 0,
+            second // self.low,
+            np.where(
+                past < window,
+                start + past // self.high,
+                start + 2 * self.half + 1 + (past - window) // self.low,
+            ),
+        ).astype(np.int64)
+        return reports
+
+    def plain(self) -> dict[str, Any]:
+        """For a message."""
+        names = ("top", "bins", "half", "high", "low")
+        return {"form": self.form, **{name: getattr(self, name) for name in names}}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> WaveQuestion:
+        """From a message."""
+        return cls(
+            top=whole_field(plain, "top", 1, 2**31),
+            bins=whole_field(plain, "bins", 1, 2**16),
+            half=whole_field(plain, "half", 0, 2**16),
+            high=whole_field(plain, "high", 1, WORDS),
+            low=whole_field(plain, "low", 1, WORDS),
+        )
