@@ -97,7 +97,7 @@ def test_another_tree_may_need_less(ask: Callable[..., Result]) -> None:
 
 
 def test_more_confidence_needs_more_epsilon(ask: Callable[..., Result]) -> None:
-    words = ("--bound", 100, "--target", 100_000, "--length", 3600)
+    words = ("--bound", 100, "--target", 30_000, "--length", 86_400)
     usual = planned(ask, *words)["target"]["epsilon"]
     sure = planned(ask, *words, "--confidence", "0.999")["target"]["epsilon"]
     assert Fraction(sure) > Fraction(usual)

@@ -130,8 +130,8 @@ def paper_skipped_levels(epsilon: Fraction, horizon: int, fanout: int) -> int:
 
     (b−1)(log_b r − s)³ · 2/ε² + b^(2s)/4 · 1/9, the common factor θ² left out: noise against the
     error of predicting inside a block. Like the authors' code, this rounds the real-valued minimum.
-    The least over whole s is one level lower at some ε (0.04, 0.05, 1) and was 2.1 times less
-    accurate there on real data: the second term overstates the error of a prediction.
+    The least over whole s is one level lower at some ε (0.04, 0.05, 1) and mostly less accurate
+    there: the second term overstates the error of a prediction (decision 0018).
 
     >>> [paper_skipped_levels(Fraction(e), 2**20, 16) for e in ("0.01", "0.05", "0.1", "1")]
     [3, 3, 2, 2]

@@ -46,7 +46,7 @@ def needed_epsilon(
     >>> needed_epsilon(
     ...     lambda epsilon: tops(epsilon, bound=1657), length=86_400, target=5_000, threshold=50
     ... )
-    Fraction(783, 1000)
+    Fraction(133, 100)
     """
 
     def width(epsilon: Fraction) -> float:
