@@ -26,7 +26,7 @@ from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.sealing import restore, state_of
 from tidegate.settings import digest
 from tidegate.snapshots import opened_snapshot, sealed_snapshot, stored_record
-from tidegate.units import cap_of, checked_users
+from tidegate.units import UserCap, cap_of, checked_users
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
@@ -230,13 +230,21 @@ class Release:
 
     # -- state -----------------------------------------------------------------------------------
 
-    def snapshot(self, key: bytes | None = None, *, brief: bool = False) -> bytes:
+    @property
+    def user_cap(self) -> UserCap | None:
+        """What counts the values of users, if users are the unit of privacy."""
+        return self._cap
+
+    def snapshot(
+        self, key: bytes | None = None, *, brief: bool = False, users: bool = True
+    ) -> bytes:
         """The whole state. As secret as the raw data: give a 32-byte key to seal it.
 
         Single-use: what continues from it continues *this* epoch's noise. Two continuations that
         see different values publish the same noise on both, and their difference is raw data. To
         branch, use `fork`. A `brief` snapshot leaves out the record of the past: it goes on alike,
-        but can be asked only about what comes.
+        but can be asked only about what comes. Without `users` it leaves out how often each user
+        was counted, for a caller that keeps `user_cap` itself.
         """
         with self._custody.lock:
             self._custody.check()
@@ -245,7 +253,7 @@ class Release:
                 "origin": self._origin,
                 "held": self._holdout.units,
                 "charges": [charge.plain() for charge in self._charges],
-                "cap": self._cap and state_of(self._cap),
+                "cap": self._cap and users and state_of(self._cap),
                 "run": self._run and self._run.state(brief),
             }
             return sealed_snapshot(self.pipeline, self._epoch, self.position, state, key)
@@ -256,7 +264,7 @@ class Release:
         charges = [Guarantee.from_plain(charge) for charge in state["charges"]]
         release = cls(pipeline, epoch, origin=state["origin"], charges=charges)
         release._seen = state["seen"]
-        if release._cap is not None:
+        if release._cap is not None and state["cap"]:
             restore(release._cap, state["cap"])
         if state["run"]:
             release._run = Phases.resumed(pipeline, epoch, state["origin"], state["run"])

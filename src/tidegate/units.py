@@ -92,6 +92,7 @@ class UserCap:
         self._most = most
         self.window = -1
         self.counts: dict[str, int] = {}
+        self.fresh: list[str] | None = None  # who counted since it was last emptied, if asked for
 
     # As a list and an array, since the state of many users is written often.
 
@@ -117,6 +118,8 @@ class UserCap:
         """`units` with the values beyond the limit set to 0; all lie in the same window."""
         if window != self.window:
             self.window, self.counts = window, {}
+            if self.fresh is not None:
+                self.fresh = []
         allowed = np.ones(units.size, dtype=bool)
         counts, most = self.counts, self._most
         for index, user in enumerate(users):
@@ -127,9 +130,16 @@ class UserCap:
             seen = counts.get(name, 0)
             if seen < most:
                 counts[name] = seen + 1
+                if self.fresh is not None:
+                    self.fresh.append(name)
             else:
                 allowed[index] = False
         return np.where(allowed, units, 0)
+
+    def count_again(self, names: Sequence[str]) -> None:
+        """Count users whose values were taken before."""
+        for name in names:
+            self.counts[name] = self.counts.get(name, 0) + 1
 
 
 def cap_of(unit: Unit) -> UserCap | None:

@@ -15,7 +15,8 @@ from tidegate.durable.facts import describe
 from tidegate.durable.inputs import InputDigests, Recogniser
 from tidegate.durable.journal import HEAD_BYTES, merged, published, rows, verified
 from tidegate.durable.opening import opened, source_of
-from tidegate.durable.store import StateError, Store
+from tidegate.durable.store import StateError, Store, UserRows
+from tidegate.durable.users import UserLog
 from tidegate.errors import InputError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
@@ -48,6 +49,9 @@ class DurableRelease:
         self.pipeline = release.pipeline
         self._digests = InputDigests(release.derived_key("input"), release.pipeline.lattice.top)
         self._fresh_digests = b""
+        self._users: UserLog | None = None
+        if release.user_cap is not None:
+            self._users = UserLog(release.user_cap, release.derived_key("users"))
         self._head = bytes(HEAD_BYTES)
         self._unsaved = 0
         self._torn = False
@@ -155,7 +159,8 @@ class DurableRelease:
             "source": source.encode(),
             "version": __version__.encode(),
         }
-        self._store.begin(facts, self._state(self._head))
+        users = self._user_rows()
+        self._store.begin(facts, self._state(self._head), users)
 
     def _look_up_costs(self) -> None:
         epoch = self.release.epoch
@@ -175,6 +180,9 @@ class DurableRelease:
         run = cls(store, ledger, pipeline.resume(body["snapshot"]), key)
         restore(run._digests, body["digests"])
         run._head = body["journal head"]
+        if run._users is not None:
+            run._users.head = body["users head"]
+            run._users.read(store.users(), key)
         run._phases = store.phases()
         run.source = (store.fact("source") or b"").decode()
         return run
@@ -270,13 +278,19 @@ class DurableRelease:
             journal.append(body)
         known = self._phases[-1].start if self._phases else -1
         fresh = [phase for phase in self.release.phases if phase.start > known]
-        self._store.commit(self._state(head), journal, self._fresh_digests, fresh)
+        users = self._user_rows()
+        self._store.commit(self._state(head), journal, self._fresh_digests, fresh, users)
         self._head, self._fresh_digests, self._unsaved = head, b"", 0
         self._phases += fresh
 
+    def _user_rows(self, *, whole: bool = False) -> UserRows:
+        """What the counts of users add; before `_state`, which remembers the head of the chain."""
+        return UserRows() if self._users is None else self._users.fresh(self._key, whole=whole)
+
     def _state(self, head: bytes) -> bytes:
         body = {
-            "snapshot": self.release.snapshot(brief=True),
+            "snapshot": self.release.snapshot(brief=True, users=False),
+            "users head": b"" if self._users is None else self._users.head,
             "digests": state_of(self._digests),
             "journal head": head,
             "ledger count": self._ledger.count,
@@ -309,7 +323,8 @@ class DurableRelease:
     def change_key(self, key: bytes | None) -> None:
         """Seal the state with another key; the old key opens nothing afterwards."""
         self._key = key
-        self._store.replace_state(self._state(self._head), {})
+        users = self._user_rows(whole=True)
+        self._store.replace_state(self._state(self._head), {}, users)
 
     def erase(self) -> None:
         """Remove everything secret: raw sums, held-out values, the noise key. There is no way back.
@@ -317,7 +332,7 @@ class DurableRelease:
         What was released can no longer be emitted again: keep the output.
         """
         self._torn = True  # nothing more can be released, or saved
-        self._store.replace_state(b"erased", {"erased": b"yes"})
+        self._store.replace_state(b"erased", {"erased": b"yes"}, UserRows(anew=True))
 
     def facts(self) -> dict[str, Any]:
         """The public metadata of what is released: enough to understand and query it."""

@@ -12,20 +12,30 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tidegate.errors import RefusedError, SettingError, TidegateError
 from tidegate.phases import Phase
 
-FORMAT = 1
+FORMAT = 2
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);
 CREATE TABLE journal (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE users (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE inputs (number INTEGER PRIMARY KEY, digests BLOB NOT NULL);
 CREATE TABLE phases (start INTEGER PRIMARY KEY, threshold REAL NOT NULL, epoch TEXT NOT NULL);
 """
+
+
+@dataclass
+class UserRows:
+    """What one commit writes about users: rows to add, or to put in place of all others."""
+
+    bodies: list[bytes] = field(default_factory=list)
+    anew: bool = False
 
 
 class StateError(RefusedError):
@@ -139,17 +149,24 @@ class Store:
             return StorageError(f"cannot write the state in {self.folder}: {error}")
         return StateError(f"the state in {self.folder} is damaged: {_WAY_ON}")
 
-    def begin(self, facts: dict[str, bytes], state: bytes) -> None:
+    def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows) -> None:
         """The first commit of a new release."""
         with self._transaction() as database:
+            _write_users(database, users)
             database.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
             database.execute("INSERT INTO state VALUES (1, ?)", (state,))
 
     def commit(
-        self, state: bytes, journal: list[bytes], inputs: bytes, phases: list[Phase]
+        self,
+        state: bytes,
+        journal: list[bytes],
+        inputs: bytes,
+        phases: list[Phase],
+        users: UserRows,
     ) -> None:
-        """New state, new journal rows, new input digests, new phases: all or nothing."""
+        """New state, and new rows of everything else: all or nothing."""
         with self._transaction() as database:
+            _write_users(database, users)
             database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
             database.executemany(
                 "INSERT INTO journal (body) VALUES (?)", [(row,) for row in journal]
@@ -159,9 +176,10 @@ class Store:
             rows = [(phase.start, phase.threshold, phase.epoch) for phase in phases]
             database.executemany("INSERT INTO phases VALUES (?, ?, ?)", rows)
 
-    def replace_state(self, state: bytes, facts: dict[str, bytes]) -> None:
+    def replace_state(self, state: bytes, facts: dict[str, bytes], users: UserRows) -> None:
         """Write the state anew (another key, or nothing secret left), and leave no old copy."""
         with self._transaction() as database:
+            _write_users(database, users)
             database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
             database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
         self.database.execute("VACUUM")
@@ -185,6 +203,10 @@ class Store:
         except sqlite3.Error as error:
             raise self._explained(error) from None
 
+    def users(self) -> list[bytes]:
+        """The rows that count users, in order."""
+        return [bytes(body) for (body,) in self._read("SELECT body FROM users ORDER BY number")]
+
     def phases(self) -> list[Phase]:
         """Every phase so far."""
         return [Phase(*row) for row in self._read("SELECT * FROM phases ORDER BY start")]
@@ -202,6 +224,13 @@ class Store:
 
 
 _WAY_ON = "restore it, or begin again with --new-epoch, which is charged (see the runbook)"
+
+
+def _write_users(database: sqlite3.Connection, users: UserRows) -> None:
+    if users.anew:
+        database.execute("DELETE FROM users")
+    rows = [(body,) for body in users.bodies]
+    database.executemany("INSERT INTO users (body) VALUES (?)", rows)
 
 
 def _sync_folder(folder: Path) -> None:

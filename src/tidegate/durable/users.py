@@ -1,0 +1,68 @@
+"""How many values of each user were counted, on the disk without writing all of it every time.
+
+A full table now and then, and after it one row for each commit with the users who counted since.
+The rows are chained by a keyed digest whose head the state remembers, so that a row which was
+changed or dropped is noticed. Names of users are secret here: rows are sealed like the state.
+"""
+
+from __future__ import annotations
+
+from tidegate.durable.journal import HEAD_BYTES, chained
+from tidegate.durable.store import StateError, UserRows
+from tidegate.errors import SnapshotError
+from tidegate.sealing import restore, seal, state_of, unseal
+from tidegate.units import UserCap
+
+# As many rows are read again at a start; a full table is then written once in as many commits.
+_ROWS = 4096
+_NAMES = 1 << 16
+
+
+class UserLog:
+    """Keeps the counts of a `UserCap` in rows."""
+
+    def __init__(self, cap: UserCap, digest_key: bytes, head: bytes = bytes(HEAD_BYTES)) -> None:
+        self._cap = cap
+        self._digest_key = digest_key
+        self._rows = self._names = 0
+        self._window = -2  # that of the full table on the disk; no such one yet
+        self.head = head
+
+    def fresh(self, key: bytes | None, *, whole: bool = False) -> UserRows:
+        """What was counted since the last call, sealed with `key`."""
+        cap = self._cap
+        names, cap.fresh = cap.fresh or [], []
+        if whole or cap.window != self._window or self._rows > _ROWS or self._names > _NAMES:
+            self._window, self._rows, self._names = cap.window, 0, 0
+            body = seal({"content": "users"}, {"whole": state_of(cap)}, key)
+            self.head = chained(bytes(HEAD_BYTES), body, self._digest_key)
+            return UserRows([body], anew=True)
+        if not names:
+            return UserRows()
+        self._rows, self._names = self._rows + 1, self._names + len(names)
+        body = seal({"content": "users"}, {"names": names}, key)
+        self.head = chained(self.head, body, self._digest_key)
+        return UserRows([body])
+
+    def read(self, bodies: list[bytes], key: bytes | None) -> None:
+        """Take up the counts from the disk; `head` must be the one that the state remembers."""
+        cap, head = self._cap, bytes(HEAD_BYTES)
+        for body in bodies:
+            head = chained(head, body, self._digest_key)
+        if head != self.head:
+            raise StateError(_TAMPERED)
+        for body in bodies:
+            try:
+                _, content = unseal(body, key)
+            except SnapshotError:
+                raise StateError(_TAMPERED) from None
+            if "whole" in content:
+                restore(cap, content["whole"])
+                continue
+            cap.count_again(content["names"])
+            self._rows, self._names = self._rows + 1, self._names + len(content["names"])
+        self._window = cap.window
+        cap.fresh = []
+
+
+_TAMPERED = "the counts of users are damaged: restore the state, or begin again with --new-epoch"
