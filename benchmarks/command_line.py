@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
+from threading import Thread
 
 import tidegate as tg
 from benchmarks.table import Row, at_least, at_most
@@ -38,6 +40,10 @@ def measure(quick: bool) -> list[Row]:
         rows.append(at_most("a piped value is answered in", _latency([]) * 1e3, 50.0, "ms"))
         state = ["--state", str(folder / "pipe")]
         rows.append(at_most("the same, durable", _latency(state) * 1e3, 50.0, "ms"))
+        users = ["--unit", "user-horizon:3", "--column", "value", "--user-column", "user"]
+        state = ["--state", str(folder / "users")]
+        delay = _latency([*users, *state], earlier=100_000) * 1e3
+        rows.append(at_most("the same, for 100,000 users", delay, 50.0, "ms"))
     return rows
 
 
@@ -95,23 +101,31 @@ def _pin_to_one_core() -> None:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
-def _latency(more: list[str]) -> float:
-    """From writing a value to reading its answer, after the hold-out; the median of many."""
+def _latency(more: list[str], earlier: int = 1) -> float:
+    """From writing a value to reading its answer, after the hold-out; the median of many.
+
+    Every value is of another user; `earlier` of them were released before.
+    """
     command = [sys.executable, "-m", "tidegate", "release", *_OPTIONS, "--holdout", "100", *more]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(b"value\n" + b"7\n" * 101)
-        process.stdin.flush()
-        process.stdout.readline()  # the header
-        process.stdout.readline()
+    users = "--user-column" in more
+    lines = (f"7,user {number}\n" if users else "7\n" for number in range(2**31))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdin is not None
+        assert run.stdout is not None
+        run.stdin.write("value,user\n" if users else "value\n")
+        text = "".join(islice(lines, 100 + earlier))
+        writer = Thread(target=lambda pipe: (pipe.write(text), pipe.flush()), args=(run.stdin,))
+        writer.start()
+        for _ in range(1 + earlier):  # a header first
+            run.stdout.readline()
+        writer.join()
         delays = []
         for _ in range(50):
             start = time.perf_counter()
-            process.stdin.write(b"7\n")
-            process.stdin.flush()
-            process.stdout.readline()
+            run.stdin.write(next(lines))
+            run.stdin.flush()
+            run.stdout.readline()
             delays.append(time.perf_counter() - start)
-        process.stdin.close()
-        process.wait()
+        run.stdin.close()
+        run.wait()
     return sorted(delays)[len(delays) // 2]
