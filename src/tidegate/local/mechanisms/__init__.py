@@ -5,7 +5,7 @@
 | Stochastic Rounding | `stochastic_rounding` | one bit | `stochastic_rounding_variance` |
 | Piecewise | `piecewise` | a cell | `piecewise_variance` |
 | Hybrid | `hybrid` | a cell or a bit | `hybrid_variance` |
-| Square Wave | `square_wave` | a cell near the value's bin | for densities: `tidegate.local.density` |
+| Square Wave | `square_wave` | a cell near the value's bin | (for densities) |
 
 The variances named here are the formulas of the paper, for continuous reports. What the integer
 table of a question really has is `question.variance(x)`.

@@ -31,8 +31,8 @@ def hybrid(threshold: int, epsilon: Fraction) -> ValueQuestion:
     the one, then the two reports of the other, first −, then +.
 
     **Privacy.** Released: the number of a column. Which mechanism was used shows in it; that does
-    not depend on the value, and either is ε-locally private. `whole_weights` keeps largest ≤ e^ε·least
-    in every column of the mixed table, `check` proves it.
+    not depend on the value, and either is ε-locally private. `whole_weights` keeps the largest of
+    every column of the mixed table within e^ε of the least, `check` proves it.
 
     **Accuracy.** Unbiased, and the variance does not depend on the value for ε > 0.61: within 1 %
     of `hybrid_variance` for ε from 0.1 to 5.
@@ -40,7 +40,7 @@ def hybrid(threshold: int, epsilon: Fraction) -> ValueQuestion:
     >>> question = hybrid(100, Fraction(1))
     >>> question.check(Fraction(1))
     >>> question.variance(np.array([0.0, 0.5, 1.0])).round(2)
-    array([4.28, 4.28, 4.29])
+    array([4.3 , 4.3 , 4.29])
     >>> hybrid_variance(np.array([0.0, 0.5, 1.0]), Fraction(1)).round(2)
     array([4.29, 4.29, 4.29])
     """

@@ -24,14 +24,14 @@ def whole_weights(probabilities: FloatArray, epsilon: Fraction) -> Rows:
     Every total is 2**32, so that a device never has to throw a word away.
 
     >>> whole_weights(np.array([[0.731, 0.269], [0.269, 0.731]]), Fraction(1))
-    ((3139608098, 1155359198), (1155359198, 3139608098))
+    ((3139621093, 1155346203), (1155346203, 3139621093))
     """
     ideal = probabilities * WORDS
     largest = np.floor(ideal.max(axis=0)).astype(np.int64)
     least = np.array([max(least_weight(int(each), epsilon), 1) for each in largest], dtype=np.int64)
-    weights: IntArray = np.clip(np.rint(ideal).astype(np.int64), least, largest)
     if np.any(least > largest):
         raise SettingError("epsilon", "is too large or too small for weights of 32 bits")
+    weights: IntArray = np.clip(np.rint(ideal).astype(np.int64), least, largest)
     for row in weights:
         _settle(row, least, largest)
     check_loss(

@@ -40,7 +40,7 @@ def half_width(epsilon: Fraction) -> float:
     """w = (εe^ε − e^ε + 1)/(2e^ε(e^ε − 1 − ε)), for values on [0, 1]: 1/2 for ε → 0, 0 for ε → ∞.
 
     >>> round(half_width(Fraction(1)), 4)
-    0.256
+    0.2561
     """
     cost = float(epsilon)
     if cost < _SERIES:
