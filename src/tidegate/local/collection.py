@@ -89,6 +89,18 @@ class Collection:
         return None if self.decision is None else self.decision.threshold * self._step
 
     @property
+    def advice(self) -> str | None:
+        """What the user should be told about the threshold, if anything."""
+        chosen = self.decision
+        if chosen is None or not chosen.mostly_prior:
+            return None
+        return (
+            f"the reports leave the best threshold open from {chosen.low * self._step:.3g} to "
+            f"{chosen.high * self._step:.3g}, so that {self.threshold:g} is mostly prior belief: "
+            "a larger holdout would know better"
+        )
+
+    @property
     def left(self) -> int | None:
         """How many reports the open round still takes; None if it never closes."""
         return None if self.participants is None else self.participants - self.taken
@@ -126,6 +138,7 @@ class Collection:
         self._value = next(
             (slot.question for slot in slots if isinstance(slot.question, ValueQuestion)), None
         )
+        self._worst = 0.0 if self._value is None else largest_variance(self._value)
 
     # --------------------------------------------------------------------------- receiving
 
@@ -196,7 +209,7 @@ class Collection:
             worth * step,
             repeats,
             offset=decision.offset * step,
-            worst=largest_variance(value) * step**2,
+            worst=self._worst * step**2,
         )
         return (worth + decision.offset) * step
 

@@ -1,23 +1,23 @@
-"""Which table a report of the stream is drawn from."""
+"""Which table a report of the stream is drawn from, and how noisy it is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
 from tidegate.lattice import FloatArray
-from tidegate.local.loss import coin_weights
+from tidegate.local.mechanisms import hybrid, piecewise, stochastic_rounding
 from tidegate.local.questions import ValueQuestion
 
+MECHANISMS: dict[str, Callable[[int, Fraction], ValueQuestion]] = {
+    "hybrid": hybrid,
+    "piecewise": piecewise,
+    "stochastic-rounding": stochastic_rounding,
+}
 _GRID = 1025
-
-
-def report_question(epsilon: Fraction, threshold: int) -> ValueQuestion:
-    """The question for a value cut at `threshold` steps."""
-    lie, truth = coin_weights(epsilon)
-    return ValueQuestion.fitted(threshold, [[truth, lie], [lie, truth]], [-1.0, 1.0])
 
 
 def largest_variance(question: ValueQuestion) -> float:
@@ -28,7 +28,7 @@ def largest_variance(question: ValueQuestion) -> float:
 def expected_variance(question: ValueQuestion) -> float:
     """The variance on [−1, 1] of a report of typical data: most values far below the threshold.
 
-    Values lie as e^(−6v/θ), except for one in a hundred that lies at the threshold.
+    Values thin out as e^(−6v/θ), except for one in a hundred that is cut at θ.
     """
     weights = np.exp(-6 * np.linspace(0.0, 1.0, _GRID))
     weights *= 0.99 / weights.sum()
@@ -36,6 +36,6 @@ def expected_variance(question: ValueQuestion) -> float:
     return float(weights @ _variances(question))
 
 
-@cache
+@lru_cache(maxsize=16)
 def _variances(question: ValueQuestion) -> FloatArray:
     return question.variance(np.linspace(-1.0, 1.0, _GRID))

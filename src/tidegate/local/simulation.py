@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -42,10 +41,10 @@ class Simulation:
         """θ, in units of the data."""
         return self.collection.threshold
 
-    @cached_property
+    @property
     def advice(self) -> str | None:
-        """What the user should know about the threshold, if anything."""
-        return None if self.decision is None else self.decision.advice
+        """What the user should be told about the threshold, if anything."""
+        return self.collection.advice
 
     def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
         """The sum over released values [start, end)."""

@@ -82,20 +82,6 @@ class Decision:
         """Whether the reports left the best threshold open by more than a factor of 4."""
         return self.high > TRUSTED_SPAN * self.low
 
-    @property
-    def advice(self) -> str | None:
-        """What the user should be told about this threshold, if anything.
-
-        >>> Decision(threshold=40, low=10, high=90).advice
-        'the best threshold lies anywhere from 10 to 90 steps: ask more devices (holdout)'
-        """
-        if not self.mostly_prior:
-            return None
-        return (
-            f"the best threshold lies anywhere from {self.low:.3g} to {self.high:.3g} steps: "
-            "ask more devices (holdout)"
-        )
-
     def plain(self) -> dict[str, Any]:
         """For a state file."""
         names = ("threshold", "offset", "low", "high")
