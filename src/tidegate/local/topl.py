@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, cost, parallel
@@ -24,12 +25,18 @@ from tidegate.settings import (
     Epsilon,
     Exact,
     Flag,
+    Number,
     OptionalChoice,
     OptionalExact,
     Spec,
     Whole,
     digest,
 )
+
+if TYPE_CHECKING:
+    from tidegate.local.client import Client
+    from tidegate.local.memory import Memory
+    from tidegate.local.server import Server
 
 ADAPTIVE, PUBLISHED, AUTHORS = "adaptive", "published", "published-authors"
 _LARGEST_TOP = 1 << 31  # of a wave's domain
@@ -169,6 +176,51 @@ class Topl(Spec):
             if name not in known:
                 raise SettingError(name, "is no setting of Topl")
         return cls(**given)
+
+    def client(
+        self,
+        memory: Memory | str | Path,
+        *,
+        lifetime: Number | None = None,
+        name: str | None = None,
+        clamp: bool = False,
+    ) -> Client:
+        """A device (see `tidegate.local.client.Client`), which remembers its reports in `memory`.
+
+        >>> from tidegate.local.memory import Memory
+        >>> topl = Topl(epsilon=1, bound=100)
+        >>> client, server = topl.client(Memory.volatile()), topl.server()
+        >>> server.collect(client.answer(server.announcement().json(), 17).json())
+        >>> server.accepted
+        1
+        """
+        from tidegate.local.client import Client  # on demand: a server needs no client
+
+        return Client(
+            epsilon=self.guarantee.epsilon,
+            bound=self.bound,
+            resolution=self.resolution,
+            lifetime=lifetime,
+            memory=memory,
+            name=name,
+            clamp=clamp,
+        )
+
+    def server(self, path: str | Path | None = None) -> Server:
+        """The server (see `tidegate.local.server.Server`), with its state in a file or in memory.
+
+        A file that exists is gone on with; it must be of the same settings.
+        """
+        from tidegate.local.server import Server  # on demand: a client needs no database
+
+        return Server(
+            self.collection(),
+            settings=self.settings(),
+            guarantee=self.guarantee,
+            bound=self.bound,
+            resolution=self.resolution,
+            path=path,
+        )
 
     def simulate(self, values: Any, randomness: Randomness | None = None) -> Simulation:
         """All devices and their server at once: `values` in the order in which they are asked.
