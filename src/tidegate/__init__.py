@@ -30,7 +30,14 @@ from tidegate.errors import (
 )
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.pipeline import Pipeline, load_record
-from tidegate.presets import adaptive, pak, pak_with_tops_stream, pak_with_tops_threshold, tops
+from tidegate.presets import (
+    adaptive,
+    pak,
+    pak_with_tops_stream,
+    pak_with_tops_threshold,
+    topl,
+    tops,
+)
 from tidegate.queries import Record
 from tidegate.randomness import secure, seeded
 from tidegate.release import Release
@@ -66,6 +73,7 @@ __all__ = [
     "smooth",
     "synthetic",
     "threshold",
+    "topl",
     "tops",
     "units",
 ]

@@ -7,6 +7,7 @@
 | `pak` | S-PAK | H2 | – | (ε, δ), float arithmetic |
 | `pak_with_tops_threshold` | NM-E | H2 | – | ε |
 | `pak_with_tops_stream` | S-PAK | Ĥ16c | Recent | (ε, δ), float arithmetic |
+| `topl` | asked of devices | on the devices | – | ε, local model |
 
 Threshold and stream look at disjoint values, so each gets the whole ε.
 """
@@ -18,6 +19,7 @@ from fractions import Fraction
 from tidegate import forecast, perturb, smooth, threshold, units
 from tidegate.errors import SettingError
 from tidegate.forecast.models import MOST_TRUNCATED, TRUNCATED
+from tidegate.local.topl import Topl
 from tidegate.perturb.forest import level_count
 from tidegate.pipeline import Pipeline
 from tidegate.reselection import Reselection
@@ -264,4 +266,41 @@ def _binary_tree(epsilon: Number, horizon: int) -> perturb.Hierarchy:
     levels = level_count(2, whole("horizon", horizon, minimum=1))
     return perturb.Hierarchy(
         epsilon=epsilon, horizon=horizon, fanout=2, skipped=0, levels=levels, consistent=False
+    )
+
+
+def topl(
+    epsilon: Number,
+    bound: Number,
+    *,
+    resolution: Number = 1,
+    holdout: int = 65_536,
+    horizon: int = 2**20,
+    threshold_epsilon: Number | None = None,
+    scheme: str = "adaptive",
+    smoothing: bool = False,
+    report: str | None = None,
+    keep_asking: bool = True,
+    threshold: Number | None = None,
+) -> Topl:
+    """The local model: every value is perturbed where it is born (see `tidegate.local.topl.Topl`).
+
+    `scheme="published"` is the paper's ToPL with its objective corrected, "published-authors" with
+    the authors' objective.
+
+    >>> print(topl(epsilon=1.0, bound=1657).guarantee)
+    ε = 1 per event (exact arithmetic, local model)
+    """
+    return Topl(
+        epsilon=epsilon,
+        bound=bound,
+        resolution=resolution,
+        holdout=holdout,
+        horizon=horizon,
+        threshold_epsilon=threshold_epsilon,
+        scheme=scheme,
+        smoothing=smoothing,
+        report=report,
+        keep_asking=keep_asking,
+        threshold=threshold,
     )

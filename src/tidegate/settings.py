@@ -177,6 +177,34 @@ class OptionalWhole(Setting[int | None, int | None]):
         return None if value is None else whole(self.name, value, self.minimum)
 
 
+class Choice(Setting[str, str]):
+    """One of a few names."""
+
+    def __init__(self, *names: str, default: Any = _REQUIRED) -> None:
+        super().__init__(default)
+        self.names = names
+
+    def check(self, value: str) -> str:
+        """One of the names."""
+        if value not in self.names:
+            raise SettingError(self.name, f"must be one of {', '.join(self.names)}, not {value!r}")
+        return str(value)
+
+
+class OptionalChoice(Setting[str | None, str | None]):
+    """Like `Choice`, but `None`, the default, stands for "decide for me"."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(None)
+        self.names = names
+
+    def check(self, value: str | None) -> str | None:
+        """None, or one of the names."""
+        if value is not None and value not in self.names:
+            raise SettingError(self.name, f"must be one of {', '.join(self.names)}, not {value!r}")
+        return value
+
+
 class Spec:
     """Base of every frozen specification: compared by value, printed short, plain data."""
 

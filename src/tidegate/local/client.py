@@ -32,21 +32,13 @@ import numpy as np
 from tidegate.errors import InputError, RefusedError, SettingError
 from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import Lattice
+from tidegate.local.demands import check_announcement
 from tidegate.local.memory import Memory, Pin
 from tidegate.local.messages import Announcement, Report
-from tidegate.local.questions import (
-    Question,
-    TailQuestion,
-    ValueQuestion,
-    WaveQuestion,
-    Words,
-)
+from tidegate.local.questions import Words
 from tidegate.local.wire import name_of
 from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.settings import Number, positive
-
-# A word below the total is drawn by trial: a smaller one could take for ever.
-_COARSEST = 1 << 24
 
 
 class Client:
@@ -145,7 +137,7 @@ class Client:
             known = self.memory.pin(asked.round)
             if known is not None:
                 return self._again(known, asked)
-            self._check(asked)
+            check_announcement(asked, self.epsilon, self.lattice)
             event_digest = self._keyed("event", event)
             if self.memory.knows(event_digest):
                 raise RefusedError("this value was reported on in another round")
@@ -179,23 +171,6 @@ class Client:
         if known.digest != asked.digest:
             raise RefusedError("this round was answered under another announcement")
         return _report(known)
-
-    def _check(self, asked: Announcement) -> None:
-        """Everything about an announcement that does not concern this device's past."""
-        if asked.epsilon > self.epsilon:
-            raise RefusedError(
-                f"the round asks for epsilon = {asked.epsilon}; this device gives at most "
-                f"{self.epsilon} at a time"
-            )
-        if asked.resolution != self.lattice.resolution:
-            raise RefusedError(
-                f"the round has resolution {asked.resolution}, this device "
-                f"{self.lattice.resolution}"
-            )
-        if asked.bound > self.lattice.bound or _reach(asked.question) > self.lattice.top:
-            raise RefusedError(f"the round asks beyond the bound {self.lattice.bound}")
-        _check_drawable(asked.question)
-        asked.question.check(asked.epsilon)
 
     def _steps(self, value: object) -> int:
         """The value in whole steps. Says that it is wrong, never what it is."""
@@ -233,24 +208,6 @@ def _number(value: object) -> float:
     except (ValueError, TypeError):  # a signalling NaN, a complex number
         pass
     raise InputError("the value is not a number: nothing was reported") from None
-
-
-def _reach(question: Question) -> float:
-    if isinstance(question, ValueQuestion):
-        return question.threshold
-    if isinstance(question, WaveQuestion):
-        return question.top
-    if isinstance(question, TailQuestion):
-        return max(question.level, question.dither)
-    raise RefusedError("this device does not know this kind of question")
-
-
-def _check_drawable(question: Question) -> None:
-    """Refuse a question that could not be answered, or not for some values: that would be seen."""
-    if isinstance(question, ValueQuestion | WaveQuestion) and question.total < _COARSEST:
-        raise RefusedError(f"the weights of a question must add up to at least {_COARSEST}")
-    if isinstance(question, ValueQuestion) and not all(map(math.isfinite, question.means)):
-        raise RefusedError("the outputs of the question are too large")
 
 
 def _report(pin: Pin) -> Report:

@@ -9,7 +9,6 @@ holds a random key, from which the device's names are made, and is as private as
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from dataclasses import asdict, dataclass, fields
@@ -188,6 +187,8 @@ class Memory:
 
 
 def _locked(file: Path) -> int:
+    import fcntl  # here, so that the package can be imported where there is none
+
     try:
         lock = os.open(file.with_name(f".{file.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
     except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -84,6 +84,10 @@ class ValueQuestion:
             if min(-_mean(rows[0], stretched), _mean(rows[-1], stretched)) >= 1:
                 return cls(threshold=threshold, weights=rows, outputs=stretched)
             reach = math.nextafter(reach, 0.0)  # the division rounded to the wrong side
+
+    def at(self, threshold: int) -> ValueQuestion:
+        """The same table for values cut at another threshold."""
+        return replace(self, threshold=threshold)
 
     @property
     def reports(self) -> int:

@@ -1,0 +1,155 @@
+"""Range sums over collected reports, with intervals; bounded memory for any number of reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tidegate.answers import Answers
+from tidegate.errors import QueryError
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.local.running_sums import CAPACITY, RunningSums
+from tidegate.queries import checked_confidence
+
+# Columns of the running sums. A report that is published w times counts w² in the second moments.
+_ESTIMATE, _OFFSET, _SQUARED, _FIRST, _SECOND, _WORST = range(6)
+# The variance of a range is estimated from its reports; this many reports' worth of the worst case
+# is mixed in, such that the estimate from a handful of reports is not believed.
+_WORST_CASE_REPORTS = 64
+
+
+class Collected:
+    """What was published, position by position, and what its noise adds up to.
+
+    The variance of a report depends on the value v behind it, which nobody knows. A range of
+    published reports y with mean m has Σ w²(y − m)² with expectation Σ w²·(Var(y | v) + (v − m)²):
+    the exact variance of the noise, plus the spread of the truncated values themselves. That is
+    what is used. It is never too small on average, and hardly too large where values are mostly far
+    below θ; the spread also covers that a device that answered another question is represented
+    by its neighbour.
+    """
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self.sums = RunningSums(columns=6, capacity=capacity)
+        self.thresholds: list[tuple[int, float]] = []  # (first position, θ in use from there on)
+
+    @property
+    def count(self) -> int:
+        """How many positions were published."""
+        return self.sums.count
+
+    def begin(self, threshold: float) -> None:
+        """From here on values are cut at `threshold`."""
+        self.thresholds.append((self.count, threshold))
+
+    def push(self, worth: FloatArray, repeats: IntArray, *, offset: float, worst: float) -> None:
+        """Publish reports.
+
+        Args:
+            worth: the report that stands for each position.
+            repeats: how often it was published before.
+            offset: added to every report.
+            worst: the largest variance of a report.
+        """
+        squared = 2.0 * repeats + 1.0  # (w + 1)² − w²
+        first = squared * worth
+        columns = np.empty((worth.size, 6))
+        columns[:, _ESTIMATE] = worth + offset
+        columns[:, _OFFSET] = offset
+        columns[:, _SQUARED] = squared
+        columns[:, _FIRST] = first
+        columns[:, _SECOND] = first * worth
+        columns[:, _WORST] = squared * worst
+        self.sums.push(columns)
+
+    def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
+        """The sums over ranges [start, end) of published positions.
+
+        The interval holds the sum of the values cut at θ with `confidence`; where the estimate
+        allows for what truncation took away, `low` reaches down by as much. A position between two
+        marks of the running sums is interpolated: `prediction_error` is the largest standard error
+        that this has for independent values with the mean of the cut block.
+        """
+        confidence = checked_confidence(confidence)
+        begin, end = self._checked(starts, ends)
+        ranges = self.sums.before(end) - self.sums.before(begin)
+        estimate, offset = ranges[:, _ESTIMATE], ranges[:, _OFFSET]
+        length = np.maximum(end - begin, 1)
+        mean = (estimate - offset) / length
+        spread = (
+            ranges[:, _SECOND] - 2 * mean * ranges[:, _FIRST] + mean**2 * ranges[:, _SQUARED]
+        ).clip(min=0.0)
+        trust = length / (length + _WORST_CASE_REPORTS)
+        noise = trust * spread + (1 - trust) * ranges[:, _WORST]
+        threshold, lowest = self._thresholds(begin, end)
+        prediction = self._cut_variance(begin, threshold) + self._cut_variance(end, threshold)
+        half = NormalDist().inv_cdf((1 + confidence) / 2) * np.sqrt(noise + prediction)
+        return Answers(
+            start=begin,
+            end=end,
+            estimate=estimate,
+            noise_error=np.sqrt(noise),
+            prediction_error=np.sqrt(prediction),
+            low=estimate - half - offset,
+            high=estimate + half,
+            confidence=confidence,
+            threshold=lowest,
+        )
+
+    def _cut_variance(self, positions: IntArray, threshold: FloatArray) -> FloatArray:
+        past, length = self.sums.cut(positions)
+        share = past / np.maximum(length, 1)
+        around = self.sums.before(positions - past + length) - self.sums.before(positions - past)
+        mean = (around[:, _ESTIMATE] - around[:, _OFFSET]) / np.maximum(length, 1)
+        mean = np.clip(mean, 0.0, threshold)
+        single = np.maximum(mean * (threshold - mean), threshold**2 / 16)
+        variance: FloatArray = past * (1 - share) * single
+        return variance
+
+    def _thresholds(self, begin: IntArray, end: IntArray) -> tuple[FloatArray, float]:
+        """The largest threshold in use in each range, and the least in all of them."""
+        if not self.thresholds:
+            return np.zeros(begin.size), 0.0
+        largest = np.zeros(begin.size)
+        lowest = np.inf
+        stops = [start for start, _ in self.thresholds[1:]] + [self.count + 1]
+        for (start, threshold), stop in zip(self.thresholds, stops, strict=True):
+            inside = (begin < stop) & (end >= start)
+            largest[inside] = np.maximum(largest[inside], threshold)
+            if inside.any():
+                lowest = min(lowest, threshold)
+        return largest, float(lowest if np.isfinite(lowest) else self.thresholds[-1][1])
+
+    def _checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
+        pair = []
+        for name, positions in (("starts", starts), ("ends", ends)):
+            array = np.asarray(positions)
+            if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+                raise QueryError(f"{name} must be whole numbers, in one dimension")
+            pair.append(array.astype(np.int64))
+        begin, end = pair
+        if begin.size != end.size:
+            raise QueryError(f"{begin.size} starts but {end.size} ends")
+        wrong = np.flatnonzero((begin > end) | (begin < 0) | (end > self.count))
+        if wrong.size:
+            start, stop = int(begin[wrong[0]]), int(end[wrong[0]])
+            raise QueryError(
+                f"range [{start}, {stop}) does not lie within the {self.count} positions published"
+            )
+        return begin, end
+
+    def plain(self) -> dict[str, Any]:
+        """For a state file."""
+        return {"sums": self.sums.plain(), "thresholds": [list(one) for one in self.thresholds]}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Collected:
+        """From a state file."""
+        collected = cls()
+        collected.sums = RunningSums.from_plain(plain["sums"])
+        collected.thresholds = [(int(start), float(one)) for start, one in plain["thresholds"]]
+        return collected

@@ -1,0 +1,268 @@
+"""The server's state: which questions are open, what was answered, what is published.
+
+One state machine serves the simulation and the real server. It knows no clients and no messages:
+only slots (places in the rotation of the open round) and reports (column numbers). Its memory
+is bounded: tallies of the rounds, and running sums of the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tidegate.answers import Answer, Answers
+from tidegate.errors import InputError, SnapshotError
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.local.collected import Collected
+from tidegate.local.questions import Question, ValueQuestion, question_from_plain
+from tidegate.local.reports import largest_variance
+from tidegate.local.running_sums import CAPACITY
+from tidegate.local.survey import Decision, Round, Survey, Tally
+
+# From a threshold, in steps, to the question for values cut at it.
+Reporter = Callable[[int], ValueQuestion]
+THRESHOLD, STREAM = "threshold", "stream"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place in the rotation: the question, what it is for, and what it may cost."""
+
+    question: Question
+    phase: str
+    epsilon: Fraction
+
+
+class Collection:
+    """Rounds of a survey, then the stream.
+
+    `slots` is the rotation of the open round: the device that is n-th to be asked gets slot n mod
+    len(slots), whatever its value is. `receive` takes reports to these slots, in any order, at
+    most `left` of them at once. A round closes with its last report, and the next one opens.
+
+    While the survey keeps asking during the stream, reports and its questions alternate, and every
+    report stands for its own position and for the next one. After that the stream is one round
+    without an end.
+
+    Args:
+        survey: how the threshold is chosen.
+        reporter: the question for the values themselves.
+        threshold_epsilon: what an answer to the survey may cost.
+        epsilon: what a report of the stream may cost.
+        step: the resolution.
+        capacity: how many marks of running sums are kept at most.
+    """
+
+    def __init__(
+        self,
+        *,
+        survey: Survey,
+        reporter: Reporter,
+        threshold_epsilon: Fraction,
+        epsilon: Fraction,
+        step: float = 1.0,
+        capacity: int = CAPACITY,
+    ) -> None:
+        self._survey = survey
+        self._reporter = reporter
+        self._epsilons = {THRESHOLD: threshold_epsilon, STREAM: epsilon}
+        self._step = step
+        self.tallies: list[Tally] = []
+        self.decision: Decision | None = None
+        self.collected = Collected(capacity)
+        self.round = -1  # the number of the open round
+        # The last report, in steps, and how often it stood for a device that was asked otherwise.
+        self._last: float | None = None
+        self._repeats = 0
+        self._open(self._survey.next_round([]))
+
+    # ------------------------------------------------------------------------------ asking
+
+    @property
+    def threshold(self) -> float | None:
+        """θ, in units of the data; None until it was chosen."""
+        return None if self.decision is None else self.decision.threshold * self._step
+
+    @property
+    def advice(self) -> str | None:
+        """What the user should be told about the threshold, if anything."""
+        chosen = self.decision
+        if chosen is None or not chosen.mostly_prior:
+            return None
+        return (
+            f"the reports leave the best threshold open from {chosen.low * self._step:.3g} to "
+            f"{chosen.high * self._step:.3g}, so that {self.threshold:g} is mostly prior belief: "
+            "a larger holdout would know better"
+        )
+
+    @property
+    def left(self) -> int | None:
+        """How many reports the open round still takes; None if it never closes."""
+        return None if self.participants is None else self.participants - self.taken
+
+    def _open(self, asked: Round | None) -> None:
+        """The next round: all that can fail happens before anything changes."""
+        decision = self.decision
+        questions: tuple[Question, ...] = () if asked is None else asked.questions
+        participants = None if asked is None else asked.participants
+        if asked is None or asked.in_stream:
+            decision = self._survey.decide(self.tallies)
+            value = self._reporter(decision.threshold)
+            # A report first, so that there is one to stand for the device that is asked next.
+            pairs = [one for question in questions for one in (value, question)]
+            questions = tuple(pairs) or (value,)
+            participants = None if participants is None else 2 * participants
+        slots = tuple(self._slot(question) for question in questions)
+        if decision is not self.decision and decision is not None:
+            self.decision = decision
+            self.collected.begin(decision.threshold * self._step)
+        self._set_slots(slots)
+        self.participants, self.taken = participants, 0
+        self._counts = [np.zeros(slot.question.reports, dtype=np.int64) for slot in slots]
+        self.round += 1
+
+    def _slot(self, question: Question) -> Slot:
+        phase = STREAM if isinstance(question, ValueQuestion) else THRESHOLD
+        question.check(self._epsilons[phase])
+        return Slot(question, phase, self._epsilons[phase])
+
+    def _set_slots(self, slots: tuple[Slot, ...]) -> None:
+        self.slots = slots
+        self._reports = np.array([slot.question.reports for slot in slots])
+        self._is_value = np.array([slot.phase == STREAM for slot in slots])
+        self._value = next(
+            (slot.question for slot in slots if isinstance(slot.question, ValueQuestion)), None
+        )
+        self._worst = 0.0 if self._value is None else largest_variance(self._value)
+
+    # --------------------------------------------------------------------------- receiving
+
+    def receive(self, slots: IntArray, reports: IntArray) -> FloatArray:
+        """Take reports to slots of the open round; gives what is published for them.
+
+        During the survey before the stream nothing is published: the answer is empty.
+
+        Raises:
+            InputError: if a slot or a report does not exist, or the round has not that many left;
+                then nothing was taken.
+        """
+        self._refuse_wrong(slots, reports)
+        published = np.zeros(0)
+        if self._value is not None:
+            published = self._publish(self._value, self._is_value[slots], reports)
+        self.taken += len(reports)
+        if self.left is None:
+            return published  # no tally: nothing more is decided
+        for index, slot in enumerate(self.slots):
+            if slot.phase == THRESHOLD:
+                given = reports[slots == index]
+                self._counts[index] += np.bincount(given, minlength=slot.question.reports)
+        if self.left == 0:
+            self._close()
+        return published
+
+    def _refuse_wrong(self, slots: IntArray, reports: IntArray) -> None:
+        if slots.shape != reports.shape or slots.ndim != 1:
+            raise InputError("every report needs its slot")
+        if self.left is not None and len(reports) > self.left:
+            raise InputError(f"the open round takes {self.left} more reports, not {len(reports)}")
+        if not len(slots):
+            return
+        if slots.min() < 0 or slots.max() >= len(self.slots):
+            raise InputError("a report to a question that was not asked")
+        if reports.min() < 0 or np.any(reports >= self._reports[slots]):
+            raise InputError("a report outside its question's domain")
+
+    def _close(self) -> None:
+        asked = [index for index, slot in enumerate(self.slots) if slot.phase == THRESHOLD]
+        self.tallies.append(
+            Tally(
+                questions=tuple(self.slots[index].question for index in asked),
+                counts=tuple(tuple(self._counts[index].tolist()) for index in asked),
+            )
+        )
+        self._open(self._survey.next_round(self.tallies))
+
+    def _publish(self, value: ValueQuestion, is_value: Any, reports: IntArray) -> FloatArray:
+        """Every report at its position, and again for the devices asked otherwise after it."""
+        decision = self.decision
+        assert decision is not None  # noqa: S101  # the stream opens with a decision
+        if len(self.slots) == 1:
+            worth, repeats = value.decoded[reports], np.zeros(len(reports), dtype=np.int64)
+        else:
+            indices = np.arange(len(reports))
+            source = np.maximum.accumulate(np.where(is_value, indices, -1))
+            carried = source < 0  # still represented by a report of an earlier push
+            last = value.threshold / 2 if self._last is None else self._last
+            worth = value.decoded[np.where(is_value, reports, 0)][source]
+            worth = np.where(carried, last, worth)
+            repeats = np.where(carried, self._repeats + 1 + indices, indices - source)
+        if len(reports):
+            self._last, self._repeats = float(worth[-1]), int(repeats[-1])
+        step = self._step
+        self.collected.push(
+            worth * step,
+            repeats,
+            offset=decision.offset * step,
+            worst=self._worst * step**2,
+        )
+        return (worth + decision.offset) * step
+
+    # ----------------------------------------------------------------------------- answers
+
+    def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
+        """The sum over the published positions [start, end)."""
+        return self.queries([start], [end], confidence)[0]
+
+    def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
+        """The sums over many ranges (see `Collected.queries`)."""
+        return self.collected.queries(starts, ends, confidence)
+
+    # ------------------------------------------------------------------------------- state
+
+    def plain(self) -> dict[str, Any]:
+        """All of its state as plain data; holds no raw values, only reports added up."""
+        return {
+            "round": self.round,
+            "participants": self.participants,
+            "taken": self.taken,
+            "questions": [slot.question.plain() for slot in self.slots],
+            "counts": [counts.tolist() for counts in self._counts],
+            "tallies": [tally.plain() for tally in self.tallies],
+            "decision": None if self.decision is None else self.decision.plain(),
+            "last": [self._last, self._repeats],
+            "collected": self.collected.plain(),
+        }
+
+    def restore(self, plain: Mapping[str, Any]) -> None:
+        """Go on where `plain` was taken; `self` was just made from the same settings.
+
+        Raises:
+            SnapshotError: if this is not such a state; then nothing has changed.
+        """
+        try:
+            self._restore(plain)
+        except (LookupError, TypeError, ValueError):
+            raise SnapshotError("this is not the state of such a collection") from None
+
+    def _restore(self, plain: Mapping[str, Any]) -> None:
+        slots = tuple(self._slot(question_from_plain(one)) for one in plain["questions"])
+        counts = [np.array(row, dtype=np.int64) for row in plain["counts"]]
+        tallies = [Tally.from_plain(one) for one in plain["tallies"]]
+        decision = None if plain["decision"] is None else Decision.from_plain(plain["decision"])
+        collected = Collected.from_plain(plain["collected"])
+        last = None if plain["last"][0] is None else float(plain["last"][0])
+        repeats, number = int(plain["last"][1]), int(plain["round"])
+        participants = None if plain["participants"] is None else int(plain["participants"])
+        taken = int(plain["taken"])
+        # Nothing below can fail.
+        self._last, self._repeats, self.round = last, repeats, number
+        self.participants, self.taken = participants, taken
+        self._set_slots(slots)
+        self._counts, self.tallies, self.decision = counts, tallies, decision
+        self.collected = collected

@@ -1,0 +1,32 @@
+"""How a device perturbs: one file a mechanism, each a builder of a question.
+
+| mechanism | builder | report | variance on [−1, 1] |
+|---|---|---|---|
+| Stochastic Rounding | `stochastic_rounding` | one bit | `stochastic_rounding_variance` |
+| Piecewise | `piecewise` | a cell | `piecewise_variance` |
+| Hybrid | `hybrid` | a cell or a bit | `hybrid_variance` |
+| Square Wave | `square_wave` | a cell near the value's bin | (for densities) |
+
+The variances named here are the formulas of the paper, for continuous reports. What the integer
+table of a question really has is `question.variance(x)`.
+"""
+
+from __future__ import annotations
+
+from tidegate.local.mechanisms.hybrid import hybrid, hybrid_variance
+from tidegate.local.mechanisms.piecewise import piecewise, piecewise_variance
+from tidegate.local.mechanisms.square_wave import square_wave
+from tidegate.local.mechanisms.stochastic_rounding import (
+    stochastic_rounding,
+    stochastic_rounding_variance,
+)
+
+__all__ = [
+    "hybrid",
+    "hybrid_variance",
+    "piecewise",
+    "piecewise_variance",
+    "square_wave",
+    "stochastic_rounding",
+    "stochastic_rounding_variance",
+]

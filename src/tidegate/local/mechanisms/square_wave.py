@@ -1,0 +1,63 @@
+"""Square Wave: from its reports the density of the values can be estimated."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from tidegate.local.loss import WORDS, least_weight
+from tidegate.local.mechanisms.stochastic_rounding import checked
+from tidegate.local.questions import WaveQuestion
+
+_SERIES = 1e-3  # below, the closed form of the half-width is lost to cancellation
+
+
+def square_wave(top: int, epsilon: Fraction, bins: int = 1024) -> WaveQuestion:
+    """The bin of the value, reported by Square Wave (SW) on a grid of cells as wide as a bin.
+
+    On [0, 1] the wave around a value is `half_width` to either side; here it is the bin's own cell
+    and so many cells on either side that its width is nearest to that. A cell in the wave has the
+    weight `high`, any other `low`.
+
+    **Privacy.** Released: the number of a cell. Every bin has the same number of cells in its wave,
+    so all rows have one total, and high ≤ e^ε·low in integers: `low` is taken first, `high` is the
+    largest that `low` allows. So the report is ε-locally private, as `check` proves of the weights.
+
+    >>> question = square_wave(1657, Fraction(1))
+    >>> question.check(Fraction(1))
+    >>> question.half, question.reports
+    (262, 1548)
+    """
+    half = max(round(half_width(checked(epsilon)) * bins - 0.5), 0)
+    window = 2 * half + 1
+    low = max(int(WORDS / (window * math.exp(epsilon) + bins - 1)), 1)
+    high = _largest_beside(low, epsilon)
+    high = min(high, (WORDS - (bins - 1) * low) // window)
+    return WaveQuestion(top=top, bins=bins, half=half, high=high, low=low)
+
+
+def half_width(epsilon: Fraction) -> float:
+    """w = (εe^ε − e^ε + 1)/(2e^ε(e^ε − 1 − ε)), for values on [0, 1]: 1/2 for ε → 0, 0 for ε → ∞.
+
+    >>> round(half_width(Fraction(1)), 4)
+    0.2561
+    """
+    cost = float(epsilon)
+    if cost < _SERIES:
+        return 0.5 - cost / 3
+    less = math.expm1(cost)
+    return (cost * math.exp(cost) - less) / (2 * math.exp(cost) * (less - cost))
+
+
+def _largest_beside(low: int, epsilon: Fraction) -> int:
+    """The largest weight that `low` may share a column with."""
+    below, above = low, 2 * low
+    while least_weight(above, epsilon) <= low:
+        below, above = above, 2 * above
+    while above - below > 1:
+        middle = (below + above) // 2
+        if least_weight(middle, epsilon) <= low:
+            below = middle
+        else:
+            above = middle
+    return below

@@ -1,0 +1,41 @@
+"""Which table a report of the stream is drawn from, and how noisy it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from tidegate.lattice import FloatArray
+from tidegate.local.mechanisms import hybrid, piecewise, stochastic_rounding
+from tidegate.local.questions import ValueQuestion
+
+MECHANISMS: dict[str, Callable[[int, Fraction], ValueQuestion]] = {
+    "hybrid": hybrid,
+    "piecewise": piecewise,
+    "stochastic-rounding": stochastic_rounding,
+}
+_GRID = 1025
+
+
+def largest_variance(question: ValueQuestion) -> float:
+    """The largest variance of a report, in squared steps, over all values."""
+    return float(_variances(question).max()) * (question.threshold / 2) ** 2
+
+
+def expected_variance(question: ValueQuestion) -> float:
+    """The variance on [−1, 1] of a report of typical data: most values far below the threshold.
+
+    Values thin out as e^(−6v/θ), except for one in a hundred that is cut at θ.
+    """
+    weights = np.exp(-6 * np.linspace(0.0, 1.0, _GRID))
+    weights *= 0.99 / weights.sum()
+    weights[-1] += 0.01
+    return float(weights @ _variances(question))
+
+
+@lru_cache(maxsize=16)
+def _variances(question: ValueQuestion) -> FloatArray:
+    return question.variance(np.linspace(-1.0, 1.0, _GRID))

@@ -1,0 +1,254 @@
+"""The server's side: announcements out, reports in, one of each client and round.
+
+    report → well formed? → of the open round? → in the domain? → first of its client? ║ collection
+
+It sees no values, only reports, each of which its device has drawn under the device's own ε. So
+nothing here protects privacy; what is protected here is the collection, against clients that are
+broken or malicious. A report that is rejected changes nothing but the count of its reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tidegate.answers import Answer, Answers
+from tidegate.errors import QueryError, SnapshotError
+from tidegate.guarantee import Guarantee
+from tidegate.local.admission import Received, RejectedError, checked, outside
+from tidegate.local.collection import Collection
+from tidegate.local.messages import Announcement, Report
+from tidegate.local.poisoning import PoisoningBound, bound_of
+from tidegate.local.questions import ValueQuestion
+from tidegate.local.shuffle import Shuffled
+from tidegate.local.store import ServerStateError, Store
+from tidegate.randomness import random_bytes
+
+_BATCH = 1 << 14  # reports in one transaction
+
+
+class Server:
+    """A collection with its door: made by `Topl.server()`.
+
+    Args:
+        collection: fresh, made from `settings`.
+        settings: what the collection was made from, as plain data; kept in the file.
+        guarantee: what the devices are promised.
+        bound, resolution: of the devices' values.
+        path: the state's file; None: in memory only.
+
+    Attributes:
+        accepted: reports taken so far.
+        rejected: reports rejected so far, by reason.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        *,
+        settings: Mapping[str, Any],
+        guarantee: Guarantee,
+        bound: Fraction,
+        resolution: Fraction,
+        path: str | Path | None = None,
+    ) -> None:
+        self.collection = collection
+        self.guarantee = guarantee
+        self._bound, self._resolution = bound, resolution
+        file = None if path is None else Path(path)
+        self._store = Store(file, create=file is None or not file.exists())
+        try:
+            if self._store.fact("settings") is None:  # new, or its maker was killed
+                self._begin(settings)
+            else:
+                self._load(settings)
+        except BaseException:
+            self._store.close()
+            raise
+        self._handed_out = 0
+        self._open_round()
+
+    def _begin(self, settings: Mapping[str, Any]) -> None:
+        self._id, self._window = random_bytes(8).hex(), 0
+        self.accepted, self.rejected = 0, Counter[str]()
+        with self._store.transaction():
+            self._store.set_facts({"settings": dict(settings), "id": self._id})
+            self._store.set_facts({"window": 0, "accepted": 0})
+
+    def _load(self, settings: Mapping[str, Any]) -> None:
+        if self._store.plain("settings") != dict(settings):
+            raise ServerStateError(f"{self._store.path} is of a collection with other settings")
+        self._id, self._window = self._store.plain("id"), self._store.plain("window")
+        self.accepted, self.rejected = self._store.plain("accepted"), self._store.rejected()
+        state = self._store.plain("state")
+        try:
+            if state is not None:
+                self.collection.restore(state)
+            for slots, reports in self._store.journal():
+                self.collection.receive(slots, reports)
+        except (SnapshotError, ValueError):
+            raise ServerStateError(f"{self._store.path} is damaged") from None
+
+    def _open_round(self) -> None:
+        self.round = f"{self._id}.{self.collection.round}.{self._window}"
+        self._announcements = tuple(
+            Announcement(
+                round=self.round,
+                phase=slot.phase,
+                epsilon=slot.epsilon,
+                bound=self._bound,
+                resolution=self._resolution,
+                slot=index,
+                question=slot.question,
+            )
+            for index, slot in enumerate(self.collection.slots)
+        )
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    @property
+    def announcements(self) -> tuple[Announcement, ...]:
+        """The questions of the open round. Hand them out in rotation, whoever comes."""
+        return self._announcements
+
+    def announcement(self) -> Announcement:
+        """The question for the next device."""
+        self._handed_out += 1
+        return self._announcements[(self._handed_out - 1) % len(self._announcements)]
+
+    def next_round(self) -> str:
+        """Close the open round and ask the same again under a new name, so that every device may
+        report once more (with another value, and from its own lifetime)."""
+        self._window += 1
+        with self._store.transaction():
+            self._store.set_facts({"window": self._window})
+            self._store.forget_clients()
+        self._open_round()
+        return self.round
+
+    # -- receiving -------------------------------------------------------------------------------
+
+    def collect(self, report: Report | str | bytes) -> None:
+        """Take one report.
+
+        Raises:
+            RejectedError: it was not taken; nothing has changed but the count of the reason.
+        """
+        received = self.collect_many([report])
+        for reason in received.rejected:
+            raise RejectedError(reason)
+
+    def collect_many(self, reports: Iterable[Report | str | bytes]) -> Received:
+        """Take many reports, in batches that are durable one by one. Those that were taken before
+        are duplicates, so that a file may simply be read again."""
+        accepted, rejected = 0, Counter[str]()
+        messages = iter(reports)
+        while batch := list(islice(messages, _BATCH)):
+            received = self._collect_batch(batch)
+            accepted += received.accepted
+            rejected.update(received.rejected)
+        return Received(accepted, rejected)
+
+    def collect_shuffled(self, shuffled: Shuffled) -> Received:
+        """Take the reports of a shuffler, who has seen to it that every client has one."""
+        pairs = list(zip(shuffled.slots.tolist(), shuffled.reports.tolist(), strict=True))
+        rejected = Counter[str]()
+        taken: list[tuple[int, int]] = []
+        open_ = shuffled.round == self.round
+        left = self.collection.left
+        for slot, report in pairs:
+            late = not open_ or (left is not None and len(taken) >= left)
+            reason = "round" if late else outside(slot, report, self._announcements)
+            if reason is None:
+                taken.append((slot, report))
+            else:
+                rejected[reason] += 1
+        with self._store.transaction():
+            self._take(taken)
+            self._finish(len(taken), rejected)
+        return Received(len(taken), rejected)
+
+    def _collect_batch(self, batch: list[Report | str | bytes]) -> Received:
+        accepted, rejected = 0, Counter[str]()
+        with self._store.transaction():
+            waiting: list[tuple[int, int]] = []
+            for message in batch:
+                try:
+                    waiting.append(self._admitted(message))
+                except RejectedError as error:
+                    rejected[error.reason] += 1
+                    continue
+                accepted += 1
+                if len(waiting) == self.collection.left:  # the round closes with this one
+                    self._take(waiting)
+                    waiting = []
+            self._take(waiting)
+            self._finish(accepted, rejected)
+        return Received(accepted, rejected)
+
+    def _admitted(self, message: Report | str | bytes) -> tuple[int, int]:
+        given = checked(message, self._announcements)
+        if not self._store.is_new(given.client):
+            raise RejectedError("duplicate")
+        return given.slot, given.report
+
+    def _take(self, pairs: list[tuple[int, int]]) -> None:
+        if not pairs:
+            return
+        slots, reports = np.array(pairs, dtype=np.int64).T
+        number = self.collection.round
+        self._store.append(slots, reports)
+        self.collection.receive(slots, reports)
+        if self.collection.round != number:
+            self._store.forget_clients()
+            self._handed_out = 0
+            self._open_round()
+
+    def _finish(self, accepted: int, rejected: Counter[str]) -> None:
+        self.accepted += accepted
+        self.rejected.update(rejected)
+        self._store.set_facts({"accepted": self.accepted})
+        self._store.count_rejected(rejected)
+        if self._store.state_is_old:
+            self._store.write_state(self.collection.plain())
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    @property
+    def threshold(self) -> float | None:
+        """θ, in units of the data; None until it was chosen."""
+        return self.collection.threshold
+
+    def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
+        """The sum over the published positions [start, end)."""
+        return self.collection.query(start, end, confidence)
+
+    def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
+        """The sums over many ranges."""
+        return self.collection.queries(starts, ends, confidence)
+
+    def poisoning_bound(self, fraction: float) -> PoisoningBound:
+        """How far a fraction of malicious clients can move a range sum, at the present θ."""
+        for slot in self.collection.slots:
+            if isinstance(slot.question, ValueQuestion):
+                return bound_of(slot.question, fraction, float(self._resolution))
+        raise QueryError("no threshold was chosen yet: there is no stream to move")
+
+    # -- the file --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Everything accepted is on the disk already."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()

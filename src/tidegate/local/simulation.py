@@ -1,0 +1,81 @@
+"""What a simulation of all devices and their server gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tidegate.answers import Answer
+from tidegate.guarantee import Guarantee
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.local.collection import Collection, Slot
+from tidegate.local.survey import Decision
+from tidegate.randomness import Keystream, WordSource
+
+# Devices that answer at once: large enough for numpy, small enough for the cache.
+_BATCH = 1 << 16
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A collection that was fed by simulated devices.
+
+    Attributes:
+        released: one number for every value after the hold-out.
+        guarantee: what the devices' values were promised.
+        collection: the server's state; `query` asks it.
+    """
+
+    released: FloatArray = field(repr=False)
+    guarantee: Guarantee
+    collection: Collection = field(repr=False)
+
+    @property
+    def decision(self) -> Decision | None:
+        """The threshold as it was chosen last; None if the hold-out was not full."""
+        return self.collection.decision
+
+    @property
+    def threshold(self) -> float | None:
+        """θ, in units of the data."""
+        return self.collection.threshold
+
+    @property
+    def advice(self) -> str | None:
+        """What the user should be told about the threshold, if anything."""
+        return self.collection.advice
+
+    def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
+        """The sum over released values [start, end)."""
+        return self.collection.query(start, end, confidence)
+
+
+def run(collection: Collection, values: IntArray, keystream: Keystream) -> FloatArray:
+    """Let the devices of `values` (in steps) answer in their order; gives what is published."""
+    published = [np.zeros(0)]
+    position = batch = 0
+    while position < values.size:
+        count = min(_BATCH, values.size - position)
+        if collection.left is not None:
+            count = min(count, collection.left)
+        slots = (np.arange(count) + collection.taken) % len(collection.slots)
+        devices = values[position : position + count]
+        reports = _answers(collection.slots, slots, devices, keystream.at(chunk=batch))
+        published.append(collection.receive(slots, reports))
+        position += count
+        batch += 1
+    return np.concatenate(published)
+
+
+def _answers(
+    asked: tuple[Slot, ...], slots: IntArray, devices: IntArray, words: WordSource
+) -> IntArray:
+    """What the devices report to the slots that they were given."""
+    if len(asked) == 1:
+        return asked[0].question.answers(devices, words)
+    reports = np.zeros(devices.size, dtype=np.int64)
+    for index, slot in enumerate(asked):
+        mine = slots == index
+        reports[mine] = slot.question.answers(devices[mine], words)
+    return reports

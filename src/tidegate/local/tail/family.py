@@ -1,0 +1,80 @@
+"""Second: how fast does the tail fall from there? A posterior over a family of tails."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.lattice import FloatArray
+from tidegate.local.tail.bits import Bits, normalised
+
+_CURVATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.7, 2.2, 3.0, 4.0)
+_KEPT = 2000
+# Levels below this part of the top rung belong to the body, of which the family says nothing.
+BODY = 0.6
+
+
+@dataclass(frozen=True)
+class Tails:
+    """Weighted tails: ln S(x) = ln S0 − h·((x/x0)^s − 1)/s.
+
+    s → 0 is a power law (Pareto), 1 an exponential tail, 2 one like the normal distribution's; h is
+    the slope −d ln S/d ln x at x0.
+    """
+
+    anchor: float
+    log_share: FloatArray
+    slope: FloatArray
+    curvature: FloatArray
+    weights: FloatArray
+
+    def shares_above(self, levels: FloatArray) -> FloatArray:
+        """S(level): a row for each tail, a column for each level."""
+        return np.exp(_log_shares(self.log_share, self.slope, self.curvature, levels / self.anchor))
+
+    def mean_shares(self, levels: FloatArray) -> FloatArray:
+        """The posterior mean of S at each level."""
+        mean: FloatArray = self.weights @ self.shares_above(levels)
+        return mean
+
+
+def _log_shares(
+    log_share: FloatArray, slope: FloatArray, curvature: FloatArray, ratios: FloatArray
+) -> FloatArray:
+    logs = np.log(ratios)
+    shape = np.empty((curvature.size, ratios.size))
+    for value in np.unique(curvature):  # few: the powers are computed once for each
+        power = logs if value == 0 else np.expm1(value * logs) / value
+        shape[curvature == value] = power
+    return np.minimum(0.0, log_share[:, None] - slope[:, None] * shape)
+
+
+def posterior(bits: Bits, anchor: float, top_share: float, best_share: float) -> Tails:
+    """The tails that the bits and the prior speak for.
+
+    Prior: ln(S0/top_share) ~ N(0, 1.2), since the anchor was found by bits too; s ~ N(0.6) with sd
+    0.4 below and 1.0 above; ln h ~ Cauchy(ln 2, 0.5); and where the threshold will lie, at the
+    share s*, the slope k* = h + s·ln(S0/s*) has ln k* ~ N(ln 3, 0.5).
+    """
+    offset, slope, curvature = (
+        grid.ravel()
+        for grid in np.meshgrid(
+            np.linspace(-3.2, 3.2, 27), np.geomspace(0.06, 12.0, 30), _CURVATURES, indexing="ij"
+        )
+    )
+    log_share = math.log(top_share) + offset
+    at_best = np.maximum(slope + curvature * (log_share - math.log(best_share)), 1e-3)
+    prior = (
+        -((offset / 1.2) ** 2) / 2
+        - np.where(curvature < 0.6, ((curvature - 0.6) / 0.4) ** 2, (curvature - 0.6) ** 2) / 2
+        - np.log1p(((np.log(slope) - math.log(2)) / 0.5) ** 2)
+        - ((np.log(at_best) - math.log(3)) / 0.5) ** 2 / 2
+    )
+    shares = np.exp(_log_shares(log_share, slope, curvature, bits.level / anchor))
+    log_weights = prior + bits.log_likelihood(shares)
+    best = np.argsort(-log_weights, kind="stable")[:_KEPT]
+    return Tails(
+        anchor, log_share[best], slope[best], curvature[best], normalised(log_weights[best])
+    )

@@ -1,0 +1,245 @@
+"""The local model put together: what is asked of devices, and what a server makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import SettingError
+from tidegate.guarantee import Guarantee, cost, parallel
+from tidegate.lattice import Lattice
+from tidegate.local.collection import Collection
+from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
+from tidegate.local.questions import ValueQuestion
+from tidegate.local.reports import MECHANISMS, expected_variance
+from tidegate.local.simulation import Simulation, run
+from tidegate.local.survey import Given, Survey
+from tidegate.local.tail.survey import TailSurvey
+from tidegate.randomness import Randomness, secure
+from tidegate.settings import (
+    Choice,
+    Epsilon,
+    Exact,
+    Flag,
+    Number,
+    OptionalChoice,
+    OptionalExact,
+    Spec,
+    Whole,
+    digest,
+)
+
+if TYPE_CHECKING:
+    from tidegate.local.client import Client
+    from tidegate.local.memory import Memory
+    from tidegate.local.server import Server
+
+ADAPTIVE, PUBLISHED, AUTHORS = "adaptive", "published", "published-authors"
+_LARGEST_TOP = 1 << 31  # of a wave's domain
+
+
+class ReportEpsilon(Epsilon):
+    """What one report may cost: 32-bit weights are fine enough for these."""
+
+    smallest = SMALLEST
+    largest = LARGEST
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Topl(Spec):
+    """ToPL, the paper's local model, with a better default: no server sees a raw value.
+
+    Every device sends one message about one value, drawn from integer weights of which it has
+    checked that they cost at most ε. The first `holdout` devices help to choose the threshold; the
+    others report their value, cut at it.
+
+    **Privacy.** Released: one report of each device. Which question a device gets is decided by its
+    place in the queue, never by its value; what is asked depends on earlier reports only
+    (sequentially interactive). Each question is checked in exact arithmetic, by the server when a
+    round opens and by the device before it answers. One value answers one question, so the
+    guarantee is the larger of the two budgets; all that the server makes of the reports is
+    post-processing.
+
+    Args:
+        epsilon: what a report of the stream costs.
+        bound: public upper bound of a value; larger values count as this.
+        resolution: values are rounded to multiples of this.
+        holdout: how many devices are asked for the threshold before the stream begins.
+        horizon: the longest range that should be answered well.
+        threshold_epsilon: what an answer that helps to choose the threshold costs; None: `epsilon`.
+        scheme: "adaptive": one-bit questions about the tail; "published": the paper's Square Wave
+            and density, with the corrected objective; "published-authors": with the authors'.
+        smoothing: of the published density (EMS instead of EM).
+        report: the mechanism of the stream; None: "optimal", for published schemes "hybrid".
+        keep_asking: while the first eighth of the horizon is collected, every second device is
+            still asked about the tail (adaptive scheme only). Its neighbour's report counts twice.
+        threshold: given instead of chosen: nobody is asked.
+
+    >>> topl = Topl(epsilon=1, bound=1657)
+    >>> print(topl.guarantee)
+    ε = 1 per event (exact arithmetic, local model)
+    """
+
+    epsilon: ReportEpsilon = ReportEpsilon()
+    bound: Exact = Exact()
+    resolution: Exact = Exact(default=1)
+    holdout: Whole = Whole(minimum=100, default=65_536)
+    horizon: Whole = Whole(minimum=1, default=2**20)
+    threshold_epsilon: OptionalExact = OptionalExact(default=None)
+    scheme: Choice = Choice(ADAPTIVE, default=ADAPTIVE)
+    smoothing: Flag = Flag(default=False)
+    report: OptionalChoice = OptionalChoice(*MECHANISMS)
+    keep_asking: Flag = Flag(default=True)
+    threshold: OptionalExact = OptionalExact(default=None)
+
+    def __post_init__(self) -> None:
+        if not SMALLEST <= self.survey_epsilon <= LARGEST:
+            limits = f"from {float(SMALLEST):g} to {float(LARGEST):g}"
+            raise SettingError("threshold_epsilon", f"must be {limits}")
+        if self.smoothing and self.scheme == ADAPTIVE:
+            raise SettingError("smoothing", "belongs to the published schemes' density")
+        if self.threshold is not None and not self.resolution <= self.threshold <= self.bound:
+            raise SettingError("threshold", "must lie between the resolution and the bound")
+        if self.lattice.top > _LARGEST_TOP and self.scheme != ADAPTIVE:
+            raise SettingError("resolution", "too fine: bound/resolution must be at most 2**31")
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        """Values as whole steps."""
+        return Lattice(self.bound, self.resolution)
+
+    @property
+    def survey_epsilon(self) -> Fraction:
+        """What an answer that helps to choose the threshold costs."""
+        return self.epsilon if self.threshold_epsilon is None else self.threshold_epsilon
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Derived: every value takes part in one phase, so the larger of their costs."""
+        stream = Guarantee(epsilon=self.epsilon, model="local")
+        if self.threshold is not None:
+            return stream
+        return parallel(Guarantee(epsilon=self.survey_epsilon, model="local"), stream)
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism of the stream's reports."""
+        return self.report or ("hybrid")
+
+    def question(self, threshold: int) -> ValueQuestion:
+        """What a device of the stream is asked: its value, cut at `threshold` steps."""
+        return MECHANISMS[self.mechanism](threshold, self.epsilon)
+
+    @cached_property
+    def survey(self) -> Survey:
+        """How the threshold is chosen."""
+        if self.threshold is not None:
+            return Given(max(1, round(self.threshold / self.resolution)))
+        return TailSurvey(
+            epsilon=self.survey_epsilon,
+            stream_epsilon=self.epsilon,
+            variance=expected_variance(self.question(1)),
+            top=self.lattice.top,
+            holdout=self.holdout,
+            in_stream=self.horizon // 16 if self.keep_asking else 0,
+            horizon=self.horizon,
+        )
+
+    def collection(self, state: Mapping[str, Any] | None = None) -> Collection:
+        """The server's state machine, from the beginning or from its `plain()` state."""
+        made = Collection(
+            survey=self.survey,
+            reporter=self.question,
+            threshold_epsilon=self.survey_epsilon,
+            epsilon=self.epsilon,
+            step=self.lattice.step,
+        )
+        if state is not None:
+            made.restore(state)
+        return made
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Topl:
+        """The specification that `settings()` was taken of.
+
+        >>> topl = Topl(epsilon=0.1, bound=1657)
+        >>> Topl.from_settings(topl.settings()) == topl
+        True
+        """
+        known = {item.name for item in fields(cls)}
+        given = {name: value for name, value in settings.items() if name != "kind"}
+        for name in given:
+            if name not in known:
+                raise SettingError(name, "is no setting of Topl")
+        return cls(**given)
+
+    def client(
+        self,
+        memory: Memory | str | Path,
+        *,
+        lifetime: Number | None = None,
+        name: str | None = None,
+        clamp: bool = False,
+    ) -> Client:
+        """A device (see `tidegate.local.client.Client`), which remembers its reports in `memory`.
+
+        >>> from tidegate.local.memory import Memory
+        >>> topl = Topl(epsilon=1, bound=100)
+        >>> client, server = topl.client(Memory.volatile()), topl.server()
+        >>> server.collect(client.answer(server.announcement().json(), 17).json())
+        >>> server.accepted
+        1
+        """
+        from tidegate.local.client import Client  # on demand: a server needs no client
+
+        return Client(
+            epsilon=self.guarantee.epsilon,
+            bound=self.bound,
+            resolution=self.resolution,
+            lifetime=lifetime,
+            memory=memory,
+            name=name,
+            clamp=clamp,
+        )
+
+    def server(self, path: str | Path | None = None) -> Server:
+        """The server (see `tidegate.local.server.Server`), with its state in a file or in memory.
+
+        A file that exists is gone on with; it must be of the same settings.
+        """
+        from tidegate.local.server import Server  # on demand: a client needs no database
+
+        return Server(
+            self.collection(),
+            settings=self.settings(),
+            guarantee=self.guarantee,
+            bound=self.bound,
+            resolution=self.resolution,
+            path=path,
+        )
+
+    def simulate(self, values: Any, randomness: Randomness | None = None) -> Simulation:
+        """All devices and their server at once: `values` in the order in which they are asked.
+
+        >>> import tidegate as tg
+        >>> topl = Topl(epsilon=2, bound=500, holdout=4096, horizon=2**15)
+        >>> simulation = topl.simulate(tg.synthetic.baskets(30_000), tg.seeded(1))
+        >>> simulation.released.size
+        25904
+        >>> 10 < simulation.threshold < 100
+        True
+        """
+        source = secure() if randomness is None else randomness
+        if not hasattr(source, "new_epoch"):
+            raise SettingError("randomness", "must be tidegate.secure() or tidegate.seeded(7)")
+        steps = self.lattice.units(self.lattice.numbers(values))
+        epoch = source.new_epoch()
+        collection = self.collection()
+        keystream = epoch.keystream("local/simulation", digest(self.settings()))
+        released = run(collection, steps, keystream)
+        guarantee = cost(self.guarantee, simulation=epoch.simulation)
+        return Simulation(released, guarantee, collection)
