@@ -92,6 +92,7 @@ def _questions() -> Iterator[Any]:
             yield {key: value for key, value in sound.items() if key != name}
             yield from ({**sound, name: value} for value in (None, True, "1", -1, 0, 0.5, [], [[]]))
             yield {**sound, name: 2**54}
+        yield {**sound, "more": 1}
     yield {**TAIL, "lie": WORDS // 2}
     yield {**TAIL, "lie": WORDS // 2 + 1}
     table = [[3 * 2**30, 2**30], [2**30, 3 * 2**30]]
@@ -166,6 +167,9 @@ def client_cases() -> Iterator[dict[str, Any]]:
     refused.ask(1, "a", **{**steps, "question": {**COIN, "threshold": 1001}})
     refused.ask(1, "a", **{**steps, "question": {**WAVE, "top": 1001}})
     refused.ask(1, "a", **{**steps, "round": "bad round"})
+    small = [[2**24 - 2**22 - 1, 2**22], [2**22, 2**24 - 2**22 - 1]]
+    refused.ask(1, "a", **{**steps, "question": {**COIN, "weights": small}})
+    refused.ask(1, "a", **{**steps, "question": {**WAVE, "high": 2**19, "low": 2**19 - 1}})
     for value in (-0.5, 100.5, "nan", "inf", "-inf", None, True, [1]):
         refused.ask(value, "a", **steps)
     yield refused.ask(0, "a", **steps).plain()

@@ -8,6 +8,7 @@ import queue
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,8 +35,8 @@ _FLAGS = (
 # Far longer than any of this takes: on a loaded machine slowness is no failure.
 PATIENCE = 240.0
 
-# (round, position) → the announcement as text.
-Announce = Callable[[str, int], str]
+# The name of a round, or "open" → an announcement as text.
+Announce = Callable[[str], str]
 # The text of a report → None, or why it is not taken.
 Receive = Callable[[str], str | None]
 
@@ -54,7 +55,7 @@ class Site:
     def serving(self) -> Iterator[str]:
         """Its address, as long as it is served: on this machine only, at any free port."""
         handler = partial(_Handler, self, directory=str(self.folder))
-        with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        with _HTTPServer(("127.0.0.1", 0), handler) as server:
             thread = threading.Thread(target=server.serve_forever)
             thread.start()
             try:
@@ -64,8 +65,16 @@ class Site:
                 thread.join()
 
 
+class _HTTPServer(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that is killed leaves connections behind; anything else is worth seeing."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class _Handler(SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # a page that sends many reports keeps its connection
+    disable_nagle_algorithm = True  # else every answer waits 40 ms for an acknowledgement
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".js": "text/javascript"}
 
     def __init__(self, site: Site, *arguments: Any, **settings: Any) -> None:
@@ -77,8 +86,9 @@ class _Handler(SimpleHTTPRequestHandler):
         if address.path != "/announcement":
             super().do_GET()
             return
-        query = parse_qs(address.query)
-        self._reply(200, self._site.announce(query["round"][0], int(query["position"][0])))
+        with self._site.one_at_a_time:
+            text = self._site.announce(parse_qs(address.query)["round"][0])
+        self._reply(200, text)
 
     def do_POST(self) -> None:
         text = self.rfile.read(int(self.headers["Content-Length"])).decode()

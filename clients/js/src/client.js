@@ -14,6 +14,7 @@
  * sets `clamp`, for an error is silence, and silence can be seen.
  */
 
+import { checkAnnouncement } from "./demands.js";
 import { InputError, RefusedError, SettingError } from "./errors.js";
 import { positive } from "./fraction.js";
 import { Lattice } from "./lattice.js";
@@ -45,10 +46,8 @@ import { secureWords } from "./words.js";
 
 /** One device. `await Client.open({ epsilon: 1, bound: 100, storage })`. */
 export class Client {
-  #epsilon;
+  #own;
   #lifetime;
-  #bound;
-  #resolution;
   #lattice;
   #name;
   #clamp;
@@ -60,14 +59,17 @@ export class Client {
   /** @param {ClientOptions} options */
   constructor(options) {
     const { epsilon, bound, resolution = 1, lifetime = epsilon, storage, name, words } = options;
-    this.#epsilon = positive("epsilon", epsilon);
+    const own = {
+      epsilon: positive("epsilon", epsilon),
+      bound: positive("bound", bound),
+      resolution: positive("resolution", resolution),
+    };
     this.#lifetime = positive("lifetime", lifetime);
-    if (this.#lifetime.compare(this.#epsilon) < 0) {
-      throw new SettingError("lifetime", `must not be less than epsilon ${this.#epsilon}`);
+    if (this.#lifetime.compare(own.epsilon) < 0) {
+      throw new SettingError("lifetime", `must not be less than epsilon ${own.epsilon}`);
     }
-    this.#bound = positive("bound", bound);
-    this.#resolution = positive("resolution", resolution);
-    this.#lattice = new Lattice(this.#bound, this.#resolution);
+    this.#lattice = new Lattice(own.bound, own.resolution);
+    this.#own = { ...own, top: this.#lattice.top };
     this.#name = name === undefined ? undefined : nameField({ name }, "name");
     this.#clamp = options.clamp === true;
     if (typeof storage?.read !== "function" || typeof storage.append !== "function") {
@@ -113,7 +115,7 @@ export class Client {
         await this.#memory.refresh();
         const known = this.#memory.pin(asked.round);
         if (known) return again(known, digest);
-        this.#check(asked);
+        checkAnnouncement(asked, this.#own);
         const names = await this.#namesFor(asked, event);
         this.#checkPast(asked, names.event);
         const pin = Object.freeze({
@@ -193,30 +195,7 @@ export class Client {
   }
 
   /**
-   * Everything about an announcement that does not concern this device's past.
-   *
-   * @param {Announcement} asked
-   */
-  #check(asked) {
-    if (asked.epsilon.compare(this.#epsilon) > 0) {
-      throw new RefusedError(
-        `the round asks for epsilon = ${asked.epsilon}; this device gives at most ` +
-          `${this.#epsilon} at a time`,
-      );
-    }
-    if (asked.resolution.compare(this.#resolution) !== 0) {
-      throw new RefusedError(
-        `the round has resolution ${asked.resolution}, this device ${this.#resolution}`,
-      );
-    }
-    if (asked.bound.compare(this.#bound) > 0 || asked.question.reach > this.#lattice.top) {
-      throw new RefusedError(`the round asks beyond the bound ${this.#bound}`);
-    }
-    asked.question.check(asked.epsilon);
-  }
-
-  /**
-   * Everything that does.
+   * What the past of this device allows.
    *
    * @param {Announcement} asked
    * @param {string} event
@@ -244,10 +223,9 @@ export class Client {
     if (typeof number !== "number" || Number.isNaN(number)) {
       throw new InputError("the value is not a number: nothing was reported");
     }
-    if (!this.#clamp && !(number >= 0 && number <= this.#bound.toNumber())) {
-      throw new InputError(
-        `the value is not between 0 and ${this.#bound}: nothing was reported`,
-      );
+    const { bound } = this.#own;
+    if (!this.#clamp && !(number >= 0 && number <= bound.toNumber())) {
+      throw new InputError(`the value is not between 0 and ${bound}: nothing was reported`);
     }
     return this.#lattice.unit(number);
   }

@@ -1,5 +1,6 @@
 /** What goes over the wire: an announcement to the devices, a report from each. */
 
+import { SettingError } from "./errors.js";
 import { WORDS } from "./loss.js";
 import { questionFromPlain } from "./questions/index.js";
 import { wholeField } from "./questions/question.js";
@@ -46,7 +47,7 @@ export class Announcement {
           ...common(plain),
           bound: exactField(plain, "bound"),
           resolution: exactField(plain, "resolution"),
-          question: questionFromPlain(present(plain, "question")),
+          question: questionField(present(plain, "question")),
         }),
     );
   }
@@ -126,4 +127,17 @@ export class Report {
       report: this.report,
     };
   }
+}
+
+/**
+ * @param {unknown} plain
+ * @returns {Question}
+ */
+function questionField(plain) {
+  const question = questionFromPlain(plain);
+  const known = question.toJSON();
+  if (!Object.keys(Object(plain)).every((name) => Object.hasOwn(known, name))) {
+    throw new SettingError("question", "has fields that do not belong to it");
+  }
+  return question;
 }

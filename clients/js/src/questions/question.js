@@ -11,6 +11,8 @@ import { SettingError } from "../errors.js";
  * @typedef {object} Question
  * @property {string} form its name in messages
  * @property {number} reports how many different reports there are: 0, 1, …, reports − 1
+ * @property {number} total the sum of a row's weights
+ * @property {number[]} [means] what each row's reports are worth on average, of a table
  * @property {number} reach the largest number of steps it speaks of
  * @property {(epsilon: Fraction) => void} check refuses (`RefusedError`) unless one answer costs at
  *   most epsilon, by the weights

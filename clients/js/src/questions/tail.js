@@ -16,6 +16,7 @@ import { field, wholeField } from "./question.js";
 export class TailQuestion {
   form = "tail";
   reports = 2;
+  total = WORDS;
 
   /** @param {{ level: number, dither: number, lie: number }} fields in steps; the weight of a lie */
   constructor({ level, dither, lie }) {

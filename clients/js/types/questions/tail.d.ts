@@ -22,6 +22,7 @@ export class TailQuestion {
     });
     form: string;
     reports: number;
+    total: number;
     level: number;
     dither: number;
     lie: number;
