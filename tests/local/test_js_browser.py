@@ -73,9 +73,9 @@ def test_the_vectors_are_met_in_the_browser(site: Site, address: str, tmp_path: 
 
 def test_a_crowd_of_browsers_chooses_a_threshold_and_reports_a_stream(tmp_path: Path) -> None:
     spec = Topl(epsilon=1, bound=128, holdout=100, horizon=512, keep_asking=False)
-    holdout, stream = 100, 600
+    holdout, stream = 100, 400
     with ThreadPoolExecutor(max_workers=1) as worker:  # a server belongs to one thread
-        server = worker.submit(spec.server, tmp_path / "server.db").result()
+        server = worker.submit(spec.server).result()
 
         def announce(_: str) -> str:
             return worker.submit(lambda: server.announcement().json()).result()
@@ -87,7 +87,7 @@ def test_a_crowd_of_browsers_chooses_a_threshold_and_reports_a_stream(tmp_path: 
         site = Site(CLIENT, announce, receive)
         with site.serving() as address:
             page = f"{address}/tests/page.html?crowd={holdout + stream}"
-            assert visited(site, page, tmp_path / "profile") == {"devices": holdout + stream}
+            assert visited(site, page, tmp_path) == {"devices": holdout + stream}
         worker.submit(server.close).result()
     assert (server.accepted, server.rejected.total()) == (holdout + stream, 0)
     assert server.threshold is not None

@@ -16,18 +16,43 @@ export class Announcement {
    *   resolution: Fraction, slot: number, question: Question }} fields
    */
   constructor({ round, phase, epsilon, bound, resolution, slot, question }) {
-    /** An opaque name; a device answers a round once. */
+    /**
+     * An opaque name; a device answers a round once.
+     *
+     * @readonly
+     */
     this.round = round;
-    /** "threshold": the answers choose θ; "stream": they are the stream. */
+    /**
+     * "threshold": the answers choose θ; "stream": they are the stream.
+     *
+     * @readonly
+     */
     this.phase = phase;
-    /** What an answer costs at most. */
+    /**
+     * What an answer costs at most.
+     *
+     * @readonly
+     */
     this.epsilon = epsilon;
-    /** Values are whole multiples of `resolution` from 0 to `bound`. */
+    /**
+     * Values are whole multiples of `resolution` from 0 to `bound`.
+     *
+     * @readonly
+     */
     this.bound = bound;
+    /** @readonly */
     this.resolution = resolution;
-    /** Which of the round's questions this is. */
+    /**
+     * Which of the round's questions this is.
+     *
+     * @readonly
+     */
     this.slot = slot;
-    /** What is asked. */
+    /**
+     * What is asked.
+     *
+     * @readonly
+     */
     this.question = question;
     Object.freeze(this);
   }
@@ -79,14 +104,29 @@ export class Report {
    *   report: number }} fields
    */
   constructor({ round, phase, epsilon, slot, client, report }) {
-    /** Round, phase, epsilon and slot are those of the announcement. */
+    /**
+     * Round, phase, epsilon and slot are those of the announcement.
+     *
+     * @readonly
+     */
     this.round = round;
+    /** @readonly */
     this.phase = phase;
+    /** @readonly */
     this.epsilon = epsilon;
+    /** @readonly */
     this.slot = slot;
-    /** Who answers: one report is taken per client and round. */
+    /**
+     * Who answers: one report is taken per client and round.
+     *
+     * @readonly
+     */
     this.client = client;
-    /** The answer, a number from 0 to the question's `reports` − 1. */
+    /**
+     * The answer, a number from 0 to the question's `reports` − 1.
+     *
+     * @readonly
+     */
     this.report = report;
     Object.freeze(this);
   }

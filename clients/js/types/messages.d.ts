@@ -22,19 +22,44 @@ export class Announcement {
         slot: number;
         question: Question;
     });
-    /** An opaque name; a device answers a round once. */
-    round: string;
-    /** "threshold": the answers choose θ; "stream": they are the stream. */
-    phase: string;
-    /** What an answer costs at most. */
-    epsilon: import("./fraction.js").Fraction;
-    /** Values are whole multiples of `resolution` from 0 to `bound`. */
-    bound: import("./fraction.js").Fraction;
-    resolution: import("./fraction.js").Fraction;
-    /** Which of the round's questions this is. */
-    slot: number;
-    /** What is asked. */
-    question: import("./questions/question.js").Question;
+    /**
+     * An opaque name; a device answers a round once.
+     *
+     * @readonly
+     */
+    readonly round: string;
+    /**
+     * "threshold": the answers choose θ; "stream": they are the stream.
+     *
+     * @readonly
+     */
+    readonly phase: string;
+    /**
+     * What an answer costs at most.
+     *
+     * @readonly
+     */
+    readonly epsilon: import("./fraction.js").Fraction;
+    /**
+     * Values are whole multiples of `resolution` from 0 to `bound`.
+     *
+     * @readonly
+     */
+    readonly bound: import("./fraction.js").Fraction;
+    /** @readonly */
+    readonly resolution: import("./fraction.js").Fraction;
+    /**
+     * Which of the round's questions this is.
+     *
+     * @readonly
+     */
+    readonly slot: number;
+    /**
+     * What is asked.
+     *
+     * @readonly
+     */
+    readonly question: import("./questions/question.js").Question;
     /**
      * What `JSON.stringify` writes: one spelling for one announcement.
      *
@@ -63,15 +88,30 @@ export class Report {
         client: string;
         report: number;
     });
-    /** Round, phase, epsilon and slot are those of the announcement. */
-    round: string;
-    phase: string;
-    epsilon: import("./fraction.js").Fraction;
-    slot: number;
-    /** Who answers: one report is taken per client and round. */
-    client: string;
-    /** The answer, a number from 0 to the question's `reports` − 1. */
-    report: number;
+    /**
+     * Round, phase, epsilon and slot are those of the announcement.
+     *
+     * @readonly
+     */
+    readonly round: string;
+    /** @readonly */
+    readonly phase: string;
+    /** @readonly */
+    readonly epsilon: import("./fraction.js").Fraction;
+    /** @readonly */
+    readonly slot: number;
+    /**
+     * Who answers: one report is taken per client and round.
+     *
+     * @readonly
+     */
+    readonly client: string;
+    /**
+     * The answer, a number from 0 to the question's `reports` − 1.
+     *
+     * @readonly
+     */
+    readonly report: number;
     /**
      * What `JSON.stringify` writes: so a report can be sent as it is.
      *
