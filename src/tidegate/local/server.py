@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike
 from tidegate.answers import Answer, Answers
 from tidegate.errors import QueryError, SnapshotError
 from tidegate.guarantee import Guarantee
-from tidegate.local.admission import Received, RejectedError, checked, outside
+from tidegate.lattice import IntArray
+from tidegate.local.admission import Received, RejectedError, checked
 from tidegate.local.collection import Collection
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.poisoning import PoisoningBound, bound_of
@@ -158,22 +159,19 @@ class Server:
 
     def collect_shuffled(self, shuffled: Shuffled) -> Received:
         """Take the reports of a shuffler, who has seen to it that every client has one."""
-        pairs = list(zip(shuffled.slots.tolist(), shuffled.reports.tolist(), strict=True))
-        rejected = Counter[str]()
-        taken: list[tuple[int, int]] = []
-        open_ = shuffled.round == self.round
-        left = self.collection.left
-        for slot, report in pairs:
-            late = not open_ or (left is not None and len(taken) >= left)
-            reason = "round" if late else outside(slot, report, self._announcements)
-            if reason is None:
-                taken.append((slot, report))
-            else:
-                rejected[reason] += 1
+        slots, reports = shuffled.slots, shuffled.reports
+        known = (slots >= 0) & (slots < len(self._announcements))
+        domains = np.array([asked.question.reports for asked in self._announcements])
+        inside = known & (reports >= 0) & (reports < domains[np.where(known, slots, 0)])
+        taken = np.flatnonzero(inside) if shuffled.round == self.round else np.empty(0, np.int64)
+        taken = taken[: self.collection.left]
+        counts = {"slot": np.count_nonzero(~known), "domain": np.count_nonzero(known & ~inside)}
+        counts["round"] = np.count_nonzero(inside) - taken.size
+        rejected = Counter({reason: int(count) for reason, count in counts.items() if count})
         with self._store.transaction():
-            self._take(taken)
-            self._finish(len(taken), rejected)
-        return Received(len(taken), rejected)
+            self._take(slots[taken], reports[taken])
+            self._finish(taken.size, rejected)
+        return Received(taken.size, rejected)
 
     def _collect_batch(self, batch: list[Report | str | bytes]) -> Received:
         accepted, rejected = 0, Counter[str]()
@@ -187,9 +185,9 @@ class Server:
                     continue
                 accepted += 1
                 if len(waiting) == self.collection.left:  # the round closes with this one
-                    self._take(waiting)
+                    self._take(*_columns(waiting))
                     waiting = []
-            self._take(waiting)
+            self._take(*_columns(waiting))
             self._finish(accepted, rejected)
         return Received(accepted, rejected)
 
@@ -199,10 +197,9 @@ class Server:
             raise RejectedError("duplicate")
         return given.slot, given.report
 
-    def _take(self, pairs: list[tuple[int, int]]) -> None:
-        if not pairs:
+    def _take(self, slots: IntArray, reports: IntArray) -> None:
+        if not slots.size:
             return
-        slots, reports = np.array(pairs, dtype=np.int64).T
         number = self.collection.round
         self._store.append(slots, reports)
         self.collection.receive(slots, reports)
@@ -252,3 +249,8 @@ class Server:
 
     def __exit__(self, *reason: object) -> None:
         self.close()
+
+
+def _columns(pairs: list[tuple[int, int]]) -> tuple[IntArray, IntArray]:
+    slots, reports = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return slots, reports

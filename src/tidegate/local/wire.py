@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from tidegate.errors import SettingError, TidegateError
@@ -123,8 +124,15 @@ def name_of(plain: Mapping[str, Any], name: str) -> str:
 def exact_of(plain: Mapping[str, Any], name: str) -> Fraction:
     """A fraction greater than 0 in its one spelling; short, so that a sum of many stays small."""
     value = field(plain, name)
-    if isinstance(value, str) and _EXACT.fullmatch(value):
-        number = Fraction(value)
-        if str(number) == value:
-            return number
-    raise SettingError(name, 'must be a fraction in lowest terms, such as "1" or "1/2"')
+    number = _fraction(value) if isinstance(value, str) else None
+    if number is None:
+        raise SettingError(name, 'must be a fraction in lowest terms, such as "1" or "1/2"')
+    return number
+
+
+@lru_cache(maxsize=64)  # millions of reports say the same epsilon
+def _fraction(text: str) -> Fraction | None:
+    if not _EXACT.fullmatch(text):
+        return None
+    number = Fraction(text)
+    return number if str(number) == text else None
