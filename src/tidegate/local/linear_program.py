@@ -110,9 +110,9 @@ def _start(
     cost: FloatArray, matrix: FloatArray, sides: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mehrotra's start: the least-squares point and multipliers, pushed away from the bounds."""
-    square = matrix @ matrix.T
-    point = matrix.T @ np.linalg.lstsq(square, sides, rcond=None)[0]
-    multipliers = np.linalg.lstsq(square, matrix @ cost, rcond=None)[0]
+    basis, corner = np.linalg.qr(matrix.T)
+    point: FloatArray = basis @ np.linalg.solve(corner.T, sides)
+    multipliers: FloatArray = np.linalg.solve(corner, basis.T @ cost)
     reduced = cost - matrix.T @ multipliers
     point = point + max(-1.5 * float(point.min()), 0.0)
     reduced = reduced + max(-1.5 * float(reduced.min()), 0.0)
