@@ -112,6 +112,15 @@ def _questions() -> Iterator[Any]:
         ({"0": [1, 3]}, [-2.0, 2.0]),
     ):
         yield {**COIN, "weights": weights, "outputs": outputs}
+    for outputs in ([-1e308, 1e308], [-(10**400), 10**400], [-(2**53), 2**53 + 2]):
+        yield {**COIN, "outputs": outputs}
+    small = [[2**24 - 2**22 - 1, 2**22], [2**22, 2**24 - 2**22 - 1]]
+    yield {**COIN, "weights": small, "outputs": [-2.5, 2.5]}
+    yield {**TAIL, "level": 10**400}
+    yield {**TAIL, "dither": 1e300}
+    yield {**WAVE, "top": 2**46}
+    yield {**WAVE, "top": 2**46 - 1}
+    yield {**WAVE, "high": 2**19, "low": 2**19 - 1}
     yield {**WAVE, "high": 2**25}  # below low
     yield {**WAVE, "high": 2**30}  # the total is too large
 
@@ -167,9 +176,6 @@ def client_cases() -> Iterator[dict[str, Any]]:
     refused.ask(1, "a", **{**steps, "question": {**COIN, "threshold": 1001}})
     refused.ask(1, "a", **{**steps, "question": {**WAVE, "top": 1001}})
     refused.ask(1, "a", **{**steps, "round": "bad round"})
-    small = [[2**24 - 2**22 - 1, 2**22], [2**22, 2**24 - 2**22 - 1]]
-    refused.ask(1, "a", **{**steps, "question": {**COIN, "weights": small}})
-    refused.ask(1, "a", **{**steps, "question": {**WAVE, "high": 2**19, "low": 2**19 - 1}})
     for value in (-0.5, 100.5, "nan", "inf", "-inf", None, True, [1]):
         refused.ask(value, "a", **steps)
     yield refused.ask(0, "a", **steps).plain()

@@ -75,6 +75,7 @@ def wave_questions() -> Iterator[WaveQuestion]:
         (1657, 512, 128, 8_000_000),
         (5, 1024, 200, 2**22),
         (2**31, 2**16, 700, 50_000),
+        (2**46 - 12345, 2**16 - 1, 700, 50_000),
         (9, 1, 0, WORDS),
     ):
         yield WaveQuestion(top=top, bins=bins, half=half, high=high, low=high // 2)
@@ -91,6 +92,9 @@ def answer_cases() -> Iterator[dict[str, Any]]:
     for wave in wave_questions():
         top = wave.top
         values = {-3, 0, 1, top // 3, top - 1, top, top + 1, 2**53 - 1}
+        for bin_number in (wave.bins // 2, wave.bins - 1):  # its first value, and the one before
+            first = -(-bin_number * (top + 1) // wave.bins)
+            values |= {first, max(first - 1, 0)}
         yield _asked(wave, sorted(values), _wave_words)
 
 

@@ -4,13 +4,9 @@ import { RefusedError } from "./errors.js";
 
 /** @typedef {import("./fraction.js").Fraction} Fraction */
 /** @typedef {import("./messages.js").Announcement} Announcement */
-/** @typedef {import("./questions/question.js").Question} Question */
-
-// A word below the total is drawn by trial: a smaller one could take for ever.
-const COARSEST = 2 ** 24;
 
 /**
- * Refuse what asks for more than `epsilon`, for values beyond the lattice, or cannot be drawn.
+ * Refuse what asks for more than `epsilon`, or for values beyond the lattice.
  *
  * The weights are checked in whole numbers against the ε that is announced, and that against the
  * device's own: who made the table need not be trusted.
@@ -32,20 +28,5 @@ export function checkAnnouncement(asked, { epsilon, bound, resolution, top }) {
   if (asked.bound.compare(bound) > 0 || asked.question.reach > top) {
     throw new RefusedError(`the round asks beyond the bound ${bound}`);
   }
-  checkDrawable(asked.question);
   asked.question.check(asked.epsilon);
-}
-
-/**
- * A table that fails for some values only would make their devices fall silent: a leak.
- *
- * @param {Question} question
- */
-function checkDrawable({ total, means = [] }) {
-  if (total < COARSEST) {
-    throw new RefusedError(`the weights of a question must add up to at least ${COARSEST}`);
-  }
-  if (!means.every(Number.isFinite)) {
-    throw new RefusedError("the outputs of the question are too large");
-  }
 }

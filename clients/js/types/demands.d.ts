@@ -1,5 +1,7 @@
+/** @typedef {import("./fraction.js").Fraction} Fraction */
+/** @typedef {import("./messages.js").Announcement} Announcement */
 /**
- * Refuse what asks for more than `epsilon`, for values beyond the lattice, or cannot be drawn.
+ * Refuse what asks for more than `epsilon`, or for values beyond the lattice.
  *
  * The weights are checked in whole numbers against the ε that is announced, and that against the
  * device's own: who made the table need not be trusted.
@@ -15,4 +17,3 @@ export function checkAnnouncement(asked: Announcement, { epsilon, bound, resolut
 }): void;
 export type Fraction = import("./fraction.js").Fraction;
 export type Announcement = import("./messages.js").Announcement;
-export type Question = import("./questions/question.js").Question;

@@ -6,13 +6,21 @@ import { SettingError } from "../errors.js";
 /** @typedef {import("../fraction.js").Fraction} Fraction */
 
 /**
+ * A device throws words away until one is below the total. A message with a total below this could
+ * keep it busy for ever: refused.
+ */
+export const LEAST_TOTAL = 2 ** 24;
+/** The largest level or output, in steps. */
+export const LARGEST = 2 ** 53;
+/** As Python writes it. */
+export const LARGEST_TEXT = "9.0072e+15";
+
+/**
  * A public question to one device.
  *
  * @typedef {object} Question
  * @property {string} form its name in messages
  * @property {number} reports how many different reports there are: 0, 1, …, reports − 1
- * @property {number} total the sum of a row's weights
- * @property {number[]} [means] what each row's reports are worth on average, of a table
  * @property {number} reach the largest number of steps it speaks of
  * @property {(epsilon: Fraction) => void} check refuses (`RefusedError`) unless one answer costs at
  *   most epsilon, by the weights
@@ -83,4 +91,19 @@ export function wholeField(plain, name, least, largest) {
  */
 export function isWhole(value) {
   return typeof value === "number" && Number.isInteger(value);
+}
+
+/**
+ * A finite number of a message, within ±2**53.
+ *
+ * @param {unknown} value
+ * @param {string} name
+ * @returns {number}
+ */
+export function numberWithin(value, name) {
+  if (typeof value !== "number") throw new SettingError(name, "must be a number");
+  if (!(Math.abs(value) <= LARGEST)) {
+    throw new SettingError(name, `must be from -${LARGEST_TEXT} to ${LARGEST_TEXT}`);
+  }
+  return value;
 }

@@ -2,7 +2,7 @@
 
 import { SettingError } from "../errors.js";
 import { checkLoss, WORDS } from "../loss.js";
-import { field, wholeField } from "./question.js";
+import { field, LARGEST, LARGEST_TEXT, numberWithin, wholeField } from "./question.js";
 
 /** @typedef {import("./question.js").Words} Words */
 /** @typedef {import("./question.js").Fraction} Fraction */
@@ -16,13 +16,20 @@ import { field, wholeField } from "./question.js";
 export class TailQuestion {
   form = "tail";
   reports = 2;
-  total = WORDS;
 
   /** @param {{ level: number, dither: number, lie: number }} fields in steps; the weight of a lie */
   constructor({ level, dither, lie }) {
     this.level = level;
     this.dither = dither;
     this.lie = lie;
+    for (const [name, steps] of Object.entries({ level, dither })) {
+      if (!(steps >= 0 && steps <= LARGEST)) {
+        throw new SettingError(name, `must be from 0 to ${LARGEST_TEXT}`);
+      }
+    }
+    if (!(lie > 0 && lie <= WORDS / 2)) {
+      throw new SettingError("lie", "must be from 1 to 2**31: at most every other answer");
+    }
     Object.freeze(this);
   }
 
@@ -72,22 +79,9 @@ export class TailQuestion {
    */
   static fromPlain(plain) {
     return new TailQuestion({
-      level: size(plain, "level"),
-      dither: size(plain, "dither"),
+      level: numberWithin(field(plain, "level"), "level"),
+      dither: numberWithin(field(plain, "dither"), "dither"),
       lie: wholeField(plain, "lie", 1, WORDS / 2),
     });
   }
-}
-
-/**
- * @param {Record<string, unknown>} plain
- * @param {string} name
- */
-function size(plain, name) {
-  const number = field(plain, name);
-  if (typeof number !== "number") throw new SettingError(name, "must be a number");
-  if (!Number.isFinite(number) || number < 0) {
-    throw new SettingError(name, "must be finite and not negative");
-  }
-  return number;
 }

@@ -2,7 +2,16 @@
 
 import { SettingError } from "../errors.js";
 import { checkLoss, WORDS } from "../loss.js";
-import { drawn, field, isWhole, wholeField } from "./question.js";
+import {
+  drawn,
+  field,
+  isWhole,
+  LARGEST,
+  LARGEST_TEXT,
+  LEAST_TOTAL,
+  numberWithin,
+  wholeField,
+} from "./question.js";
 
 /** @typedef {import("./question.js").Words} Words */
 /** @typedef {import("./question.js").Fraction} Fraction */
@@ -30,6 +39,9 @@ export class ValueQuestion {
     this.weights = weights;
     this.outputs = outputs;
     this.reports = outputs.length;
+    if (!(threshold >= 1 && threshold <= LARGEST)) {
+      throw new SettingError("threshold", "must be from 1 to 2**53 steps");
+    }
     if (weights.length < 2 || weights.some((row) => row.length !== outputs.length)) {
       throw new SettingError("weights", "must be at least two rows, as wide as the outputs");
     }
@@ -41,10 +53,11 @@ export class ValueQuestion {
     if (weights.some((row) => row.some((weight) => weight <= 0))) {
       throw new SettingError("weights", "must be greater than 0");
     }
-    if (!outputs.every(Number.isFinite)) throw new SettingError("outputs", "must be finite");
+    if (!outputs.every((output) => Math.abs(output) <= LARGEST)) {
+      throw new SettingError("outputs", `must be from -${LARGEST_TEXT} to ${LARGEST_TEXT}`);
+    }
     /** What each row's reports are worth on average, on [−1, 1]. */
     const means = (this.means = weights.map((row) => mean(row, outputs)));
-    // Written such that a mean that overflowed to NaN is refused too.
     if (!means.every((high, row) => row === 0 || means[row - 1] < high)) {
       throw new SettingError("weights", "the means of the rows must grow");
     }
@@ -135,14 +148,15 @@ export class ValueQuestion {
     if (!rows.every((row) => row.every(isWhole))) {
       throw new SettingError("weights", "must be whole numbers");
     }
-    if (!outputs.every((output) => typeof output === "number")) {
-      throw new SettingError("outputs", "must be numbers");
-    }
-    return new ValueQuestion({
-      threshold: wholeField(plain, "threshold", 1, 2 ** 53),
+    const question = new ValueQuestion({
+      threshold: wholeField(plain, "threshold", 1, LARGEST),
       weights: rows.map((row) => [...row]),
-      outputs: [...outputs],
+      outputs: outputs.map((output) => numberWithin(output, "outputs")),
     });
+    if (question.total < LEAST_TOTAL) {
+      throw new SettingError("weights", "rows must add up to at least 2**24");
+    }
+    return question;
   }
 }
 

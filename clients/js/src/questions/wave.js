@@ -2,10 +2,13 @@
 
 import { SettingError } from "../errors.js";
 import { checkLoss, WORDS } from "../loss.js";
-import { drawn, wholeField } from "./question.js";
+import { drawn, LEAST_TOTAL, wholeField } from "./question.js";
 
 /** @typedef {import("./question.js").Words} Words */
 /** @typedef {import("./question.js").Fraction} Fraction */
+
+const MOST_STEPS = 2 ** 46;
+const MOST_BINS = 2 ** 16;
 
 /**
  * The value's bin, reported as one of bins + 2·half cells.
@@ -27,6 +30,9 @@ export class WaveQuestion {
     this.reports = bins + 2 * half;
     /** The sum of a row's weights. */
     this.total = (2 * half + 1) * high + (bins - 1) * low;
+    if (!(0 < top && top < MOST_STEPS && 0 < bins && bins <= MOST_BINS && half >= 0)) {
+      throw new SettingError("bins", "top and bins must be greater than 0, half not negative");
+    }
     if (!(0 < low && low <= high) || this.total > WORDS) {
       throw new SettingError("high", "weights must be positive, high ≥ low, and fit 32 bits");
     }
@@ -59,8 +65,7 @@ export class WaveQuestion {
    * @returns {number}
    */
   answer(value, words) {
-    const cut = Math.min(Math.max(value, 0), this.top);
-    const start = Math.floor((cut * this.bins) / (this.top + 1));
+    const start = this.#bin(Math.min(Math.max(value, 0), this.top));
     const word = drawn(this.total, words);
     const before = start * this.low;
     const window = (2 * this.half + 1) * this.high;
@@ -92,12 +97,27 @@ export class WaveQuestion {
    * @returns {WaveQuestion}
    */
   static fromPlain(plain) {
-    return new WaveQuestion({
-      top: wholeField(plain, "top", 1, 2 ** 31),
-      bins: wholeField(plain, "bins", 1, 2 ** 16),
-      half: wholeField(plain, "half", 0, 2 ** 16),
+    const question = new WaveQuestion({
+      top: wholeField(plain, "top", 1, MOST_STEPS),
+      bins: wholeField(plain, "bins", 1, MOST_BINS),
+      half: wholeField(plain, "half", 0, MOST_BINS),
       high: wholeField(plain, "high", 1, WORDS),
       low: wholeField(plain, "low", 1, WORDS),
     });
+    if (question.total < LEAST_TOTAL) {
+      throw new SettingError("high", "the weights must add up to at least 2**24");
+    }
+    return question;
+  }
+
+  /**
+   * ⌊value·bins/(top + 1)⌋
+   *
+   * @param {number} value
+   */
+  #bin(value) {
+    const { bins, top } = this;
+    if (top * bins < 2 ** 53) return Math.floor((value * bins) / (top + 1));
+    return Number((BigInt(value) * BigInt(bins)) / BigInt(top + 1));
   }
 }

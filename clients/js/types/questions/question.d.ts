@@ -1,13 +1,9 @@
-/** @typedef {import("../words.js").Words} Words */
-/** @typedef {import("../fraction.js").Fraction} Fraction */
 /**
  * A public question to one device.
  *
  * @typedef {object} Question
  * @property {string} form its name in messages
  * @property {number} reports how many different reports there are: 0, 1, …, reports − 1
- * @property {number} total the sum of a row's weights
- * @property {number[]} [means] what each row's reports are worth on average, of a table
  * @property {number} reach the largest number of steps it speaks of
  * @property {(epsilon: Fraction) => void} check refuses (`RefusedError`) unless one answer costs at
  *   most epsilon, by the weights
@@ -54,8 +50,25 @@ export function wholeField(plain: Record<string, unknown>, name: string, least: 
  * @returns {value is number}
  */
 export function isWhole(value: unknown): value is number;
-export type Words = import("../words.js").Words;
-export type Fraction = import("../fraction.js").Fraction;
+/**
+ * A finite number of a message, within ±2**53.
+ *
+ * @param {unknown} value
+ * @param {string} name
+ * @returns {number}
+ */
+export function numberWithin(value: unknown, name: string): number;
+/** @typedef {import("../words.js").Words} Words */
+/** @typedef {import("../fraction.js").Fraction} Fraction */
+/**
+ * A device throws words away until one is below the total. A message with a total below this could
+ * keep it busy for ever: refused.
+ */
+export const LEAST_TOTAL: number;
+/** The largest level or output, in steps. */
+export const LARGEST: number;
+/** As Python writes it. */
+export const LARGEST_TEXT: "9.0072e+15";
 /**
  * A public question to one device.
  */
@@ -68,14 +81,6 @@ export type Question = {
      * how many different reports there are: 0, 1, …, reports − 1
      */
     reports: number;
-    /**
-     * the sum of a row's weights
-     */
-    total: number;
-    /**
-     * what each row's reports are worth on average, of a table
-     */
-    means?: number[] | undefined;
     /**
      * the largest number of steps it speaks of
      */
@@ -95,3 +100,5 @@ export type Question = {
      */
     toJSON: () => Record<string, unknown>;
 };
+export type Words = import("../words.js").Words;
+export type Fraction = import("../fraction.js").Fraction;

@@ -22,7 +22,6 @@ export class TailQuestion {
     });
     form: string;
     reports: number;
-    total: number;
     level: number;
     dither: number;
     lie: number;

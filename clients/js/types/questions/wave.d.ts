@@ -1,5 +1,3 @@
-/** @typedef {import("./question.js").Words} Words */
-/** @typedef {import("./question.js").Fraction} Fraction */
 /**
  * The value's bin, reported as one of bins + 2·half cells.
  *
@@ -58,6 +56,7 @@ export class WaveQuestion {
      * @returns {Record<string, unknown>}
      */
     toJSON(): Record<string, unknown>;
+    #private;
 }
 export type Words = import("./question.js").Words;
 export type Fraction = import("./question.js").Fraction;
