@@ -1,4 +1,4 @@
-"""The part of `local_vectors.py` about messages and clients: what is refused, and in which words."""
+"""The part of `local_vectors.py` about messages and clients: what is refused, in which words."""
 
 import json
 from collections.abc import Iterator
@@ -90,13 +90,13 @@ def _questions() -> Iterator[Any]:
     ):
         for name in fields:
             yield {key: value for key, value in sound.items() if key != name}
-            yield from ({**sound, name: value} for value in (None, True, "1", -1, 0, 0.5, [], [[]]))
-            yield {**sound, name: 2**54}
+            wrong: list[Any] = [None, True, "1", -1, 0, 0.5, [], [[]], 2**54]
+            yield from ({**sound, name: value} for value in wrong)
         yield {**sound, "more": 1}
     yield {**TAIL, "lie": WORDS // 2}
     yield {**TAIL, "lie": WORDS // 2 + 1}
     table = [[3 * 2**30, 2**30], [2**30, 3 * 2**30]]
-    for weights, outputs in (
+    tables: list[tuple[Any, Any]] = [
         (table, [-1.0, 1.0]),  # the means do not reach −1 and 1
         (table, [2.0, -2.0]),  # they fall
         (table, [-2.0, 2.0, 0.0]),
@@ -110,7 +110,8 @@ def _questions() -> Iterator[Any]:
         ([[True, 1], [1, 1]], [-2.0, 2.0]),
         ([{"0": 1}, [1, 3]], [-2.0, 2.0]),
         ({"0": [1, 3]}, [-2.0, 2.0]),
-    ):
+    ]
+    for weights, outputs in tables:
         yield {**COIN, "weights": weights, "outputs": outputs}
     for outputs in ([-1e308, 1e308], [-(10**400), 10**400], [-(2**53), 2**53 + 2]):
         yield {**COIN, "outputs": outputs}
@@ -130,9 +131,7 @@ class Scenario:
 
     def __init__(self, **settings: Any) -> None:
         self.settings = {"epsilon": "1", "bound": "100", **settings}
-        self._client = Client(
-            **self.settings, memory=Memory.volatile(), randomness=tg.seeded(1)
-        )
+        self._client = Client(**self.settings, memory=Memory.volatile(), randomness=tg.seeded(1))
         self._steps: list[dict[str, Any]] = []
 
     def ask(self, value: Any, event: str, **changes: Any) -> "Scenario":

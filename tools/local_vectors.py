@@ -92,10 +92,16 @@ def answer_cases() -> Iterator[dict[str, Any]]:
     for wave in wave_questions():
         top = wave.top
         values = {-3, 0, 1, top // 3, top - 1, top, top + 1, 2**53 - 1}
-        for bin_number in (wave.bins // 2, wave.bins - 1):  # its first value, and the one before
+        for bin_number in (wave.bins // 2, _nearest(wave)):  # its first value, and the one before
             first = -(-bin_number * (top + 1) // wave.bins)
             values |= {first, max(first - 1, 0)}
         yield _asked(wave, sorted(values), _wave_words)
+
+
+def _nearest(wave: WaveQuestion) -> int:
+    """The bin that the value before its first comes nearest to: rounding would take it there."""
+    rests = ((number * (wave.top + 1) % wave.bins, number) for number in range(1, wave.bins))
+    return min((pair for pair in rests if pair[0]), default=(0, 0))[1]
 
 
 def _asked(question: Any, values: list[int], edges: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
@@ -75,7 +75,7 @@ class _HTTPServer(ThreadingHTTPServer):
 class _Handler(SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # a page that sends many reports keeps its connection
     disable_nagle_algorithm = True  # else every answer waits 40 ms for an acknowledgement
-    extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".js": "text/javascript"}
+    extensions_map: ClassVar = {**SimpleHTTPRequestHandler.extensions_map, ".js": "text/javascript"}
 
     def __init__(self, site: Site, *arguments: Any, **settings: Any) -> None:
         self._site = site

@@ -47,7 +47,9 @@ def test_the_file_is_current_and_a_stale_one_is_noticed(tmp_path: Path) -> None:
     assert "is stale: run python tools/local_vectors.py" in check(tmp_path)
 
 
-@pytest.mark.parametrize("vector", VECTORS["answers"], ids=lambda vector: vector["question"]["form"])
+@pytest.mark.parametrize(
+    "vector", VECTORS["answers"], ids=lambda vector: vector["question"]["form"]
+)
 def test_answers(vector: dict[str, Any]) -> None:
     question = question_from_plain(vector["question"])
     assert len(vector["cases"]) > 50
