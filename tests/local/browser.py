@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -129,5 +130,11 @@ def chromium(address: str, profile: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def visited(site: Site, address: str, profile: Path) -> Any:
     """What the page says in the end."""
-    with chromium(address, profile):
-        return site.done.get(timeout=PATIENCE)
+    deadline = time.monotonic() + PATIENCE
+    with chromium(address, profile) as browser:
+        while time.monotonic() < deadline:
+            try:
+                return site.done.get(timeout=1.0)
+            except queue.Empty:
+                assert browser.poll() is None, f"chromium ended with {browser.returncode}"
+    raise AssertionError(f"the page was not done after {PATIENCE:g} s")

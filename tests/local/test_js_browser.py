@@ -73,7 +73,7 @@ def test_the_vectors_are_met_in_the_browser(site: Site, address: str, tmp_path: 
 
 def test_a_crowd_of_browsers_chooses_a_threshold_and_reports_a_stream(tmp_path: Path) -> None:
     spec = Topl(epsilon=1, bound=128, holdout=100, horizon=512, keep_asking=False)
-    holdout, stream = 100, 400
+    holdout, stream = 100, 300
     with ThreadPoolExecutor(max_workers=1) as worker:  # a server belongs to one thread
         server = worker.submit(spec.server).result()
 

@@ -41,14 +41,18 @@ def test_the_types_hold_and_the_declarations_are_current(tmp_path: Path) -> None
     made = tmp_path / "types"
     run(*compiler, "--project", "tsconfig.json", "--outDir", made)
     assert _texts(made) == _texts(CLIENT / "types"), "see clients/js/README.md"
-    (tmp_path / "use.mts").write_text(_USE.replace("CLIENT", str(CLIENT)), encoding="utf-8")
+    (modules / "@tidegate").mkdir()
+    (modules / "@tidegate" / "client").symlink_to(CLIENT)  # as if it were installed
+    (tmp_path / "use.mts").write_text(_USE, encoding="utf-8")
     strict = ("--strict", "--noEmit", "--module", "NodeNext", "--target", "ES2022")
     run(*compiler, *strict, "--skipLibCheck", tmp_path / "use.mts", folder=tmp_path)
+    load = 'await import("@tidegate/client"); await import("@tidegate/client/file")'
+    run("node", "--input-type=module", "--eval", load, folder=tmp_path)
 
 
 _USE = """
-import { Client, VolatileStorage, type Pin, type Storage } from "CLIENT/types/index.js";
-import { FileStorage } from "CLIENT/types/storage/file.js";
+import { Client, VolatileStorage, type Pin, type Storage } from "@tidegate/client";
+import { FileStorage } from "@tidegate/client/file";
 
 const storages: Storage[] = [new FileStorage("folder"), new VolatileStorage()];
 const client = await Client.open({ epsilon: "1/2", bound: 100n, storage: storages[0] });

@@ -1,4 +1,8 @@
-/** Messages as text: JSON, read so strictly that this client and Python's cannot differ. */
+/**
+ * Messages as text: JSON, read as strictly as Python's client does and refused in the same words.
+ *
+ * One thing JavaScript cannot see: a whole number that is written 3.0 is a 3 here, and an error there.
+ */
 
 import { MessageError, SettingError } from "./errors.js";
 import { Fraction } from "./fraction.js";

@@ -99,6 +99,20 @@ test("a report goes over the wire as it is", async () => {
   ]);
 });
 
+test("a message beyond all measure is refused unread", async () => {
+  const client = await opened();
+  const long = announcement({ round: "x".repeat(2 ** 22) });
+  for (const message of [long, JSON.stringify(long)]) {
+    await assert.rejects(client.answer(message, 5), {
+      ...{ name: "MessageError", message: "announcement: longer than 4194304 characters" },
+    });
+  }
+  for (const message of [undefined, null, 5n, () => 1, Symbol("s")]) {
+    await assert.rejects(client.answer(message, 5), { name: "MessageError" });
+  }
+  assert.deepEqual(await client.ledger(), []);
+});
+
 test("wrong settings are named", async () => {
   const wrong = {
     epsilon: [0, -1, NaN, "", "a", null, undefined, {}, "1/0"],

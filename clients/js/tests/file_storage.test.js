@@ -65,6 +65,18 @@ test("a client that is killed never sends two reports for a round", { timeout: 1
   for (const [round, report] of sent) assert.equal(known.get(round), report);
 });
 
+test("processes that share a folder agree on one report a round", { timeout: 120_000 }, async () => {
+  const folder = join(root, "shared");
+  const outputs = await Promise.all([1, 2, 3].map(() => reportsUntilKilled(folder, 12)));
+  const sent = new Map();
+  for (const [round, report] of outputs.flat()) {
+    assert.equal(sent.get(round) ?? report, report);
+    sent.set(round, report);
+  }
+  const client = await Client.open({ ...settings, storage: new FileStorage(folder) });
+  assert.ok((await client.ledger()).length >= sent.size);
+});
+
 /** What a client in another process sent before it was killed after some lines of output. */
 async function reportsUntilKilled(folder, lines) {
   const driver = new URL("kill_driver.js", import.meta.url).pathname;

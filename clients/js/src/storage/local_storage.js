@@ -30,10 +30,15 @@ export class LocalStorage {
    * @returns {Promise<string[]>}
    */
   async read(start) {
-    const entries = Object.entries(this.#storage)
-      .filter(([key]) => key.startsWith(this.#prefix))
-      .map(([key, record]) => [Number(key.slice(this.#prefix.length)), record]);
-    return withoutGaps(/** @type {[number, string][]} */ (entries), start);
+    /** @type {[number, string][]} */
+    const entries = [];
+    for (const [key, record] of Object.entries(this.#storage)) {
+      const position = key.slice(this.#prefix.length);
+      if (key.startsWith(this.#prefix) && /^\d+$/.test(position)) {
+        entries.push([Number(position), record]);
+      }
+    }
+    return withoutGaps(entries, start);
   }
 
   /**
