@@ -199,3 +199,15 @@ class Store:
 
     def _damaged(self) -> ServerStateError:
         return ServerStateError(f"{self._name} is damaged, or no state of a server")
+
+
+def stored_settings(path: Path) -> dict[str, Any]:
+    """What the collection in this file was made from."""
+    store = Store(path, create=False)
+    try:
+        settings = store.plain("settings")
+    finally:
+        store.close()
+    if not isinstance(settings, dict):
+        raise ServerStateError(f"{path} was created, but no collection was begun in it: remove it")
+    return settings
