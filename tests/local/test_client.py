@@ -180,6 +180,13 @@ def test_every_kind_of_number_is_a_value(value: Any) -> None:
     assert device().answer(asked(), value).report in (0, 1)
 
 
+def test_a_value_equal_to_the_bound_is_within_it_though_floats_are_not_exact() -> None:
+    tenth = Fraction(1, 10)  # as a float, 0.1 is a little more
+    announcement = asked(coin(10), bound=tenth, resolution=Fraction(1, 100))
+    client = device(bound=0.1, resolution=0.01)
+    assert client.answer(announcement, 0.1).report in (0, 1)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

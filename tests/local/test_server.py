@@ -4,6 +4,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -216,6 +217,30 @@ def test_before_a_threshold_there_is_nothing_to_ask() -> None:
         server.query(0, 1)
     with pytest.raises(QueryError, match="no threshold"):
         server.poisoning_bound(0.1)
+
+
+def test_threads_take_turns() -> None:
+    server = Topl(**GIVEN).server()
+    together = threading.Barrier(4)
+    failures: list[Exception] = []
+
+    def send(thread: int) -> None:
+        together.wait()
+        try:
+            for index in range(50):
+                server.collect(answered(server, f"c{thread}-{index}"))
+                server.query(0, 1)
+                server.announcement()
+        except TidegateError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert server.accepted == server.collection.collected.count == 200
 
 
 # -- shuffled -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ broken or malicious. A report that is rejected changes nothing but the count of 
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
@@ -37,7 +38,7 @@ _BATCH = 1 << 14  # reports in one transaction
 
 
 class Server:
-    """A collection with its door: made by `Topl.server()`.
+    """A collection with its door: made by `Topl.server()`. Threads may share it, and take turns.
 
     Args:
         collection: fresh, made from `settings`.
@@ -74,6 +75,7 @@ class Server:
         except BaseException:
             self._store.close()
             raise
+        self._one_at_a_time = threading.Lock()
         self._handed_out = 0
         self._closed = False  # a round, since the state was written
         self._open_round()
@@ -123,17 +125,18 @@ class Server:
 
     def announcement(self) -> Announcement:
         """The question for the next device."""
-        self._handed_out += 1
-        return self._announcements[(self._handed_out - 1) % len(self._announcements)]
+        with self._one_at_a_time:
+            self._handed_out += 1
+            return self._announcements[(self._handed_out - 1) % len(self._announcements)]
 
     def next_round(self) -> str:
         """Close the open round and ask the same again under a new name, so that every device may
         report once more (with another value, and from its own lifetime)."""
-        self._window += 1
-        with self._store.transaction():
+        with self._one_at_a_time, self._store.transaction():
+            self._window += 1
             self._store.set_facts({"window": self._window})
             self._store.forget_clients()
-        self._open_round()
+            self._open_round()
         return self.round
 
     # -- receiving -------------------------------------------------------------------------------
@@ -165,6 +168,10 @@ class Server:
         What comes back also says, for information, what a report costs in the central model, with
         this δ, if the shuffler kept names and order to itself.
         """
+        with self._one_at_a_time:
+            return self._collect_shuffled(shuffled, delta)
+
+    def _collect_shuffled(self, shuffled: Shuffled, delta: Number) -> Received:
         slots, reports = shuffled.slots, shuffled.reports
         known = (slots >= 0) & (slots < len(self._announcements))
         domains = np.array([asked.question.reports for asked in self._announcements])
@@ -191,7 +198,7 @@ class Server:
 
     def _collect_batch(self, batch: list[Report | str | bytes]) -> Received:
         accepted, rejected = 0, Counter[str]()
-        with self._store.transaction():
+        with self._one_at_a_time, self._store.transaction():
             waiting: list[tuple[int, int]] = []
             for message in batch:
                 try:
@@ -243,11 +250,12 @@ class Server:
 
     def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
         """The sum over the published positions [start, end)."""
-        return self.collection.query(start, end, confidence)
+        return self.queries([start], [end], confidence)[0]
 
     def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
         """The sums over many ranges."""
-        return self.collection.queries(starts, ends, confidence)
+        with self._one_at_a_time:
+            return self.collection.queries(starts, ends, confidence)
 
     def poisoning_bound(self, fraction: float) -> PoisoningBound:
         """How far a fraction of malicious clients can move a range sum, at the present θ."""

@@ -72,7 +72,10 @@ class Store:
         if path is not None and create:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         where = ":memory:" if path is None else f"{path.resolve().as_uri()}?mode=rw"
-        return sqlite3.connect(where, isolation_level=None, uri=path is not None)
+        # The server lets one thread in at a time.
+        return sqlite3.connect(
+            where, isolation_level=None, uri=path is not None, check_same_thread=False
+        )
 
     def _check_format(self, *, new: bool) -> None:
         self._database.execute("PRAGMA synchronous=FULL")
