@@ -5,6 +5,7 @@
 | Stochastic Rounding | `stochastic_rounding` | one bit | `stochastic_rounding_variance` |
 | Piecewise | `piecewise` | a cell | `piecewise_variance` |
 | Hybrid | `hybrid` | a cell or a bit | `hybrid_variance` |
+| least variance | `optimal` | a column of a small table | `question.variance` |
 | Square Wave | `square_wave` | a cell near the value's bin | (for densities) |
 
 The variances named here are the formulas of the paper, for continuous reports. What the integer
@@ -14,6 +15,7 @@ table of a question really has is `question.variance(x)`.
 from __future__ import annotations
 
 from tidegate.local.mechanisms.hybrid import hybrid, hybrid_variance
+from tidegate.local.mechanisms.optimal import optimal
 from tidegate.local.mechanisms.piecewise import piecewise, piecewise_variance
 from tidegate.local.mechanisms.square_wave import square_wave
 from tidegate.local.mechanisms.stochastic_rounding import (
@@ -24,6 +26,7 @@ from tidegate.local.mechanisms.stochastic_rounding import (
 __all__ = [
     "hybrid",
     "hybrid_variance",
+    "optimal",
     "piecewise",
     "piecewise_variance",
     "square_wave",

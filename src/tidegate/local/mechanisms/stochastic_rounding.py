@@ -13,8 +13,8 @@ from tidegate.lattice import FloatArray
 from tidegate.local.loss import coin_weights
 from tidegate.local.questions import ValueQuestion
 
-SMALLEST = Fraction(1, 1_000_000)
-LARGEST = Fraction(20)
+SMALLEST = Fraction(1, 1_000_000)  # below, weights of 32 bits do not tell two rows apart
+LARGEST = Fraction(10)  # above, the grids are too coarse for the little noise that is left
 
 
 def stochastic_rounding(threshold: int, epsilon: Fraction) -> ValueQuestion:
@@ -53,9 +53,9 @@ def reach(epsilon: Fraction) -> float:
 
 
 def checked(epsilon: Fraction) -> Fraction:
-    """An ε for which 32-bit weights are fine enough."""
+    """An ε that the tables of this package are made for."""
     if not SMALLEST <= epsilon <= LARGEST:
-        raise SettingError("epsilon", f"must be from {float(SMALLEST):g} to {LARGEST}")
+        raise SettingError("epsilon", f"must be from {float(SMALLEST):g} to {float(LARGEST):g}")
     return epsilon
 
 

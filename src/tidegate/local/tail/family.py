@@ -11,7 +11,8 @@ from tidegate.lattice import FloatArray
 from tidegate.local.tail.bits import Bits, normalised
 
 _CURVATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.7, 2.2, 3.0, 4.0)
-_KEPT = 2000
+_KEPT = 2000  # tails, at most; and none that is e^15 times less likely than the likeliest
+_NEGLIGIBLE = 15.0
 # Levels below this part of the top rung belong to the body, of which the family says nothing.
 BODY = 0.6
 
@@ -75,6 +76,7 @@ def posterior(bits: Bits, anchor: float, top_share: float, best_share: float) ->
     shares = np.exp(_log_shares(log_share, slope, curvature, bits.level / anchor))
     log_weights = prior + bits.log_likelihood(shares)
     best = np.argsort(-log_weights, kind="stable")[:_KEPT]
+    best = best[log_weights[best] > log_weights[best[0]] - _NEGLIGIBLE]
     return Tails(
         anchor, log_share[best], slope[best], curvature[best], normalised(log_weights[best])
     )

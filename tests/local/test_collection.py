@@ -1,0 +1,181 @@
+"""The server's state machine: rounds, rotation, what is published, state, refusals."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tidegate as tg
+from tidegate.local.collection import STREAM, THRESHOLD
+from tidegate.local.topl import Topl
+
+SMALL = Topl(epsilon=2, bound=500, holdout=2000, horizon=2**14)
+VALUES = tg.synthetic.baskets(6000)
+
+
+def _reports(topl, values, seed=1):
+    """The (slots, reports) of a simulation, round by round, as a server would get them."""
+    collection, random = topl.collection(), np.random.default_rng(seed)
+    calls, position = [], 0
+    while position < len(values):
+        left = len(values) - position
+        count = left if collection.left is None else min(collection.left, left)
+        slots = np.arange(count) % len(collection.slots)
+        reports = np.array(
+            [
+                collection.slots[slot].question.answer(
+                    int(value), lambda: int(random.integers(2**32))
+                )
+                for slot, value in zip(slots, values[position : position + count], strict=True)
+            ]
+        )
+        calls.append((slots, reports))
+        collection.receive(slots, reports)
+        position += count
+    return calls, collection
+
+
+CALLS, WHOLE = _reports(SMALL, VALUES)
+SLOTS, REPORTS = (np.concatenate(parts) for parts in zip(*CALLS, strict=True))
+
+
+def _fed(collection, slots, reports, sizes):
+    """Feed in pieces of these sizes, cut where rounds close."""
+    published, position, sizes = [], 0, list(sizes)
+    while position < len(slots):
+        count = min(sizes.pop() if sizes else len(slots), len(slots) - position)
+        if collection.left is not None:
+            count = min(count, collection.left)
+        piece = slice(position, position + count)
+        published.append(collection.receive(slots[piece], reports[piece]))
+        position += count
+    return np.concatenate(published)
+
+
+@settings(max_examples=10)
+@given(sizes=st.lists(st.integers(1, 3000), max_size=6))
+def test_any_split_of_reports_gives_the_same_state(sizes):
+    collection = SMALL.collection()
+    _fed(collection, SLOTS, REPORTS, sizes)
+    assert collection.plain() == WHOLE.plain()
+
+
+def test_one_report_at_a_time_gives_the_same_state():
+    collection = SMALL.collection()
+    _fed(collection, SLOTS, REPORTS, [1] * len(SLOTS))
+    assert collection.plain() == WHOLE.plain()
+
+
+@pytest.mark.parametrize("cut", [0, 1000, 2000, 2300, 5999])
+def test_state_survives_json_and_goes_on(cut):
+    first, through = SMALL.collection(), None
+    _fed(first, SLOTS[:cut], REPORTS[:cut], [])
+    through = SMALL.collection(json.loads(json.dumps(first.plain())))
+    assert through.plain() == first.plain()
+    after = [_fed(one, SLOTS[cut:], REPORTS[cut:], []) for one in (first, through)]
+    assert np.array_equal(*after)
+    assert through.plain() == WHOLE.plain()
+
+
+@pytest.mark.parametrize("name", ["round", "questions", "collected", "decision", "last"])
+def test_a_damaged_state_is_refused_and_nothing_has_changed(name):
+    collection = SMALL.collection()
+    before = collection.plain()
+    damaged = {key: value for key, value in WHOLE.plain().items() if key != name}
+    with pytest.raises(tg.SnapshotError):
+        collection.restore(damaged)
+    assert collection.plain() == before
+
+
+def test_a_state_with_questions_that_cost_more_is_refused():
+    collection = Topl(epsilon=1, bound=500, holdout=2000, horizon=2**14).collection()
+    with pytest.raises(tg.RefusedError):
+        collection.restore(WHOLE.plain())
+
+
+def test_reports_and_questions_alternate_while_the_survey_keeps_asking():
+    collection = SMALL.collection()
+    seen = []
+    for slots, reports in CALLS:
+        phases = [slot.phase for slot in collection.slots]
+        seen.append((collection.left, phases[:2], len(set(phases))))
+        collection.receive(slots, reports)
+    assert [left for left, _, _ in seen[:5]] == [400] * 5
+    assert all(phases == [THRESHOLD] * 2 for _, phases, _ in seen[:5])
+    assert all(phases == [STREAM, THRESHOLD] for _, phases, _ in seen[5:11])
+    assert sum(left for left, _, _ in seen[5:11]) == 2**14 // 8
+    assert seen[11] == (None, [STREAM], 1)
+    assert len(collection.tallies) == 11
+    assert sum(sum(row) for tally in collection.tallies for row in tally.counts) == 2000 + 2**10
+
+
+def test_a_report_stands_for_the_device_that_was_asked_after_it():
+    published = _fed(SMALL.collection(), SLOTS, REPORTS, [])
+    assert published.size == 4000
+    asked = 2**14 // 8
+    assert np.array_equal(published[0:asked:2], published[1:asked:2])
+    worth = WHOLE.slots[0].question.decoded + WHOLE.decision.offset
+    assert set(published[asked:]) <= set(worth)
+
+
+def test_the_stream_never_closes_and_keeps_no_tally():
+    before = len(WHOLE.plain()["tallies"])
+    collection = SMALL.collection(WHOLE.plain())
+    for _ in range(3):
+        collection.receive(np.zeros(1000, dtype=np.int64), np.zeros(1000, dtype=np.int64))
+    assert collection.left is None
+    assert len(collection.tallies) == before
+
+
+@pytest.mark.parametrize(
+    ("slots", "reports"),
+    [([0, 99], [0, 0]), ([-1], [0]), ([0], [2]), ([0], [-1]), ([0, 0], [0]), ([0] * 401, [0] * 401)],
+)
+def test_wrong_reports_are_refused_and_nothing_is_taken(slots, reports):
+    collection = SMALL.collection()
+    collection.receive(np.array([0]), np.array([1]))
+    before = collection.plain()
+    with pytest.raises(tg.InputError):
+        collection.receive(np.array(slots), np.array(reports))
+    assert collection.plain() == before
+
+
+def test_every_question_of_every_round_costs_at_most_its_epsilon():
+    topl = Topl(epsilon=2, threshold_epsilon=0.5, bound=500, holdout=2000, horizon=2**14)
+    _, collection = _reports(topl, VALUES[:2100])
+    for slot in collection.slots:
+        assert slot.epsilon == (2 if slot.phase == STREAM else Fraction(1, 2))
+        slot.question.check(slot.epsilon)
+        with pytest.raises(tg.RefusedError):
+            slot.question.check(slot.epsilon * Fraction(999, 1000))
+    for tally in collection.tallies:
+        for question in tally.questions:
+            question.check(Fraction(1, 2))
+
+
+def test_questions_depend_on_earlier_rounds_only():
+    """Sequentially interactive: what later devices have changes no earlier question."""
+    changed = VALUES.copy()
+    changed[800:] = 400
+    _, other = _reports(SMALL, changed)
+    for number in range(3):  # rounds of 400: the third is asked before device 800 answers
+        assert other.tallies[number].questions == WHOLE.tallies[number].questions
+    assert other.tallies[0].counts == WHOLE.tallies[0].counts
+    assert other.tallies[3].questions != WHOLE.tallies[3].questions
+
+
+def test_memory_does_not_grow_with_the_stream():
+    topl = Topl(epsilon=1, bound=500, threshold=40)
+    sizes = []
+    collection = topl.collection()
+    collection.collected.sums.capacity = 256
+    reports = np.tile(np.array([0, 1, 1]), 1 << 16) % collection.slots[0].question.reports
+    for _ in range(4):
+        collection.receive(np.zeros_like(reports), reports)
+        sizes.append(len(json.dumps(collection.plain())))
+    assert collection.collected.count == 12 << 16
+    assert max(sizes) < 1.3 * min(sizes)
+    assert max(sizes) < 256 * 6 * 22 + 30_000
