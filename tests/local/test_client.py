@@ -88,16 +88,6 @@ REFUSED: dict[str, dict[str, Any]] = {
         "question": WaveQuestion(top=101, bins=16, half=2, high=20000000, low=10000000)
     },
     "another resolution": {"resolution": Fraction(1, 2)},
-    "weights that would take for ever": {
-        "question": ValueQuestion.fitted(100, [[3, 2], [2, 3]], [-1.0, 1.0])
-    },
-    "outputs that work for some values only": {
-        "question": ValueQuestion(
-            threshold=100,
-            weights=((truth, lie), (2**31, 2**31), (lie, truth)),
-            outputs=(-1e308, 1e308),
-        )
-    },
 }
 
 
