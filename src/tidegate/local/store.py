@@ -5,8 +5,8 @@ many were rejected. After a kill or a power cut the file holds whole batches. Th
 collection is written now and then, and between those the accepted reports are kept as they came,
 so that a single report costs a small write, and loading replays at most `_REPLAYED` of them.
 
-Memory is bounded; of the clients of the open round the disk holds 16 bytes each (about 40 with
-the index). They are forgotten when the round closes: later reports to it are refused anyway.
+Memory is bounded; of the clients of the open round the disk holds a digest each, which takes 24
+bytes. They are forgotten when the round closes: later reports to it are refused anyway.
 """
 
 from __future__ import annotations
