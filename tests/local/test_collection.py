@@ -1,6 +1,7 @@
 """The server's state machine: rounds, rotation, what is published, state, refusals."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,8 @@ import tidegate as tg
 from tidegate.local.collection import STREAM, THRESHOLD
 from tidegate.local.topl import Topl
 
-SMALL = Topl(epsilon=2, bound=500, holdout=2000, horizon=2**14)
+# Stochastic rounding: its table needs no linear program.
+SMALL = Topl(epsilon=2, bound=500, holdout=2000, horizon=2**14, report="stochastic-rounding")
 VALUES = tg.synthetic.baskets(6000)
 
 
@@ -44,7 +46,7 @@ SLOTS, REPORTS = (np.concatenate(parts) for parts in zip(*CALLS, strict=True))
 
 def _fed(collection, slots, reports, sizes):
     """Feed in pieces of these sizes, cut where rounds close."""
-    published, position, sizes = [], 0, list(sizes)
+    published, position, sizes = [np.zeros(0)], 0, list(sizes)
     while position < len(slots):
         count = min(sizes.pop() if sizes else len(slots), len(slots) - position)
         if collection.left is not None:
@@ -55,7 +57,7 @@ def _fed(collection, slots, reports, sizes):
     return np.concatenate(published)
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(sizes=st.lists(st.integers(1, 3000), max_size=6))
 def test_any_split_of_reports_gives_the_same_state(sizes):
     collection = SMALL.collection()
@@ -91,7 +93,7 @@ def test_a_damaged_state_is_refused_and_nothing_has_changed(name):
 
 
 def test_a_state_with_questions_that_cost_more_is_refused():
-    collection = Topl(epsilon=1, bound=500, holdout=2000, horizon=2**14).collection()
+    collection = replace(SMALL, epsilon=1).collection()
     with pytest.raises(tg.RefusedError):
         collection.restore(WHOLE.plain())
 
@@ -144,7 +146,7 @@ def test_wrong_reports_are_refused_and_nothing_is_taken(slots, reports):
 
 
 def test_every_question_of_every_round_costs_at_most_its_epsilon():
-    topl = Topl(epsilon=2, threshold_epsilon=0.5, bound=500, holdout=2000, horizon=2**14)
+    topl = replace(SMALL, threshold_epsilon=0.5)
     _, collection = _reports(topl, VALUES[:2100])
     for slot in collection.slots:
         assert slot.epsilon == (2 if slot.phase == STREAM else Fraction(1, 2))
@@ -168,7 +170,7 @@ def test_questions_depend_on_earlier_rounds_only():
 
 
 def test_memory_does_not_grow_with_the_stream():
-    topl = Topl(epsilon=1, bound=500, threshold=40)
+    topl = replace(SMALL, threshold=40)
     sizes = []
     collection = topl.collection()
     collection.collected.sums.capacity = 256

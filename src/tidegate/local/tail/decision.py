@@ -42,7 +42,7 @@ def candidates(tails: Tails, top: int) -> FloatArray:
     """16 an octave, from the body of the data to the bound."""
     lowest = min(max(1.0, BODY * tails.anchor), float(top))
     octaves = math.log2(top / lowest)
-    return np.geomspace(lowest, top, math.ceil(_PER_OCTAVE * octaves) + 1)
+    return np.geomspace(lowest, top, math.ceil(_PER_OCTAVE * octaves) + 1).clip(max=top)
 
 
 def excesses(tails: Tails, levels: FloatArray) -> FloatArray:
