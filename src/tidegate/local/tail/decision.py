@@ -57,7 +57,7 @@ def weighted_quantiles(
     columns: FloatArray, weights: FloatArray, quantiles: tuple[float, ...]
 ) -> FloatArray:
     """For each column the least value below which such a part of the weights lies."""
-    order = np.argsort(columns, axis=0, kind="stable")
+    order = np.argsort(columns, axis=0)
     cumulative = np.cumsum(weights[order], axis=0)
     found = np.empty((len(quantiles), columns.shape[1]))
     for row, quantile in enumerate(quantiles):
