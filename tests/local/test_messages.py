@@ -14,8 +14,8 @@ from tidegate.local.questions import TailQuestion, ValueQuestion, WaveQuestion
 
 QUESTIONS = {
     "tail": TailQuestion.at(20.5, Fraction(1), dither=1.0),
-    "value": ValueQuestion.fitted(10, [[3, 1], [1, 3]], [-1.0, 1.0]),
-    "wave": WaveQuestion(top=100, bins=10, half=2, high=5, low=2),
+    "value": ValueQuestion.fitted(10, [[3 << 30, 1 << 30], [1 << 30, 3 << 30]], [-1.0, 1.0]),
+    "wave": WaveQuestion(top=100, bins=10, half=2, high=5 << 24, low=2 << 24),
 }
 
 
@@ -142,6 +142,10 @@ WRONG_QUESTIONS: list[dict[str, Any]] = [
     {**QUESTIONS["value"].plain(), "weights": [[3, 0], [1, 2]]},
     {**QUESTIONS["value"].plain(), "weights": [[10**400, 1], [1, 10**400]]},
     {**QUESTIONS["value"].plain(), "outputs": ["-1", "1"]},
+    # Drawing a word below 4 would take 2**30 trials; infinite means would fail for some values.
+    {**QUESTIONS["value"].plain(), "weights": [[3, 1], [1, 3]]},
+    {**QUESTIONS["value"].plain(), "outputs": [-1e308, 1e308]},
+    {**QUESTIONS["wave"].plain(), "high": 5, "low": 2},
     {**QUESTIONS["wave"].plain(), "top": 0},
     {**QUESTIONS["wave"].plain(), "low": 0},
     {**QUESTIONS["wave"].plain(), "high": 2**32},

@@ -4,6 +4,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,6 +28,7 @@ from tidegate.local.store import ServerStateError, ServerStorageError
 from tidegate.local.topl import Topl
 
 GIVEN: dict[str, Any] = {"epsilon": 1, "bound": 100, "threshold": 40}
+Talk = tuple[Server, list[str]]
 ASKING: dict[str, Any] = {"epsilon": 2, "bound": 500, "holdout": 600, "horizon": 2**12}
 
 
@@ -144,14 +146,20 @@ def test_errors_do_not_echo_a_report(server: Server) -> None:
 # -- rounds ---------------------------------------------------------------------------------------
 
 
-def conversation(topl: Topl, count: int, path: Path | None = None) -> tuple[Server, list[str]]:
+def conversation(topl: Topl, count: int) -> Talk:
     """A server, and the reports that it took one by one, through all its rounds."""
-    server, texts = topl.server(path), []
+    server, texts = topl.server(), []
     for index in range(count):
         (report,) = reports_of(server, 1, index)
         texts.append(report.json())
         server.collect(texts[-1])
     return server, texts
+
+
+@pytest.fixture(scope="module")
+def talk() -> Talk:
+    """Made once: no test changes it, but for what it rejects."""
+    return conversation(Topl(**ASKING), 1200)
 
 
 def twin(server: Server, topl: Topl, path: Path | None = None) -> Server:
@@ -164,31 +172,28 @@ def twin(server: Server, topl: Topl, path: Path | None = None) -> Server:
     return other
 
 
-def test_rounds_follow_each_other_and_the_stream_comes_last() -> None:
-    server, texts = conversation(Topl(**ASKING), 1200)
+def test_rounds_follow_each_other_and_the_stream_comes_last(talk: Talk) -> None:
+    server, texts = talk
     names = list(dict.fromkeys(json.loads(text)["round"] for text in texts))
     assert len(names) == 12  # five to choose the threshold, six more with the stream, the stream
     phases = [{json.loads(t)["phase"] for t in texts if json.loads(t)["round"] == n} for n in names]
     assert phases == [{"threshold"}] * 5 + [{"stream", "threshold"}] * 6 + [{"stream"}]
     assert server.threshold is not None
     assert server.query(0, 600).end == 600
-    assert server.rejected == {}
 
 
-@pytest.mark.parametrize("pieces", [1, 7, 1200])
-def test_any_split_into_batches_gives_the_same_state(pieces: int) -> None:
-    topl = Topl(**ASKING)
-    server, texts = conversation(topl, 1200)
-    other = twin(server, topl)
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_any_split_into_batches_gives_the_same_state(talk: Talk, pieces: int) -> None:
+    server, texts = talk
+    other = twin(server, Topl(**ASKING))
     for piece in np.array_split(np.array(texts, dtype=object), pieces):
         assert other.collect_many(piece.tolist()).rejected == {}
     assert other.collection.plain() == server.collection.plain()
     assert other.accepted == 1200
 
 
-def test_reports_that_were_read_before_are_duplicates_or_late() -> None:
-    topl = Topl(**ASKING)
-    server, texts = conversation(topl, 1200)
+def test_reports_that_were_read_before_are_duplicates_or_late(talk: Talk) -> None:
+    server, texts = talk
     before = server.collection.plain()
     received = server.collect_many(texts)
     assert received.accepted == 0
@@ -212,6 +217,30 @@ def test_before_a_threshold_there_is_nothing_to_ask() -> None:
         server.query(0, 1)
     with pytest.raises(QueryError, match="no threshold"):
         server.poisoning_bound(0.1)
+
+
+def test_threads_take_turns() -> None:
+    server = Topl(**GIVEN).server()
+    together = threading.Barrier(4)
+    failures: list[Exception] = []
+
+    def send(thread: int) -> None:
+        together.wait()
+        try:
+            for index in range(50):
+                server.collect(answered(server, f"c{thread}-{index}"))
+                server.query(0, 1)
+                server.announcement()
+        except TidegateError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert server.accepted == server.collection.collected.count == 200
 
 
 # -- shuffled -------------------------------------------------------------------------------------
@@ -248,13 +277,13 @@ def test_shuffled_reports_are_checked_too() -> None:
 # -- the file -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("replayed", [1, 50, 1 << 16])
+@pytest.mark.parametrize("replayed", [1, 1 << 16])
 def test_a_server_goes_on_where_it_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replayed: int
+    talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replayed: int
 ) -> None:
     monkeypatch.setattr(store, "_REPLAYED", replayed)
     topl = Topl(**ASKING)
-    whole, texts = conversation(topl, 1200)
+    whole, texts = talk
     path = tmp_path / "server"
     twin(whole, topl, path).close()
     stops = [0, 1, 119, 120, 121, 600, 640, 1100, 1200]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tidegate.errors import TidegateError
+from tidegate.guarantee import Guarantee
 from tidegate.local.messages import Announcement, MessageError, Report
 
 REASONS = {
@@ -34,10 +35,18 @@ class RejectedError(TidegateError, ValueError):
 
 @dataclass(frozen=True)
 class Received:
-    """What became of some reports."""
+    """What became of some reports.
+
+    Attributes:
+        accepted: how many were taken.
+        rejected: how many were not, by reason.
+        shuffled: of reports that went through a shuffler: what each of them costs in the central
+            model, for information (see `shuffle.amplified`).
+    """
 
     accepted: int
     rejected: Counter[str] = field(default_factory=Counter)
+    shuffled: Guarantee | None = None
 
 
 def checked(message: Report | str | bytes, announced: Sequence[Announcement]) -> Report:

@@ -175,7 +175,7 @@ class Client:
     def _steps(self, value: object) -> int:
         """The value in whole steps. Says that it is wrong, never what it is."""
         number = _number(value)
-        if not self.clamp and not 0 <= number <= self.lattice.bound:
+        if not self.clamp and not 0 <= number <= float(self.lattice.bound):
             raise InputError(
                 f"the value is not between 0 and {self.lattice.bound}: nothing was reported"
             )

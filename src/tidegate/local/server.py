@@ -9,6 +9,7 @@ broken or malicious. A report that is rejected changes nothing but the count of 
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
@@ -28,15 +29,16 @@ from tidegate.local.collection import Collection
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.poisoning import PoisoningBound, bound_of
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.shuffle import Shuffled
+from tidegate.local.shuffle import Shuffled, amplified
 from tidegate.local.store import ServerStateError, Store
 from tidegate.randomness import random_bytes
+from tidegate.settings import Number
 
 _BATCH = 1 << 14  # reports in one transaction
 
 
 class Server:
-    """A collection with its door: made by `Topl.server()`.
+    """A collection with its door: made by `Topl.server()`. Threads may share it, and take turns.
 
     Args:
         collection: fresh, made from `settings`.
@@ -63,8 +65,8 @@ class Server:
         self.collection = collection
         self.guarantee = guarantee
         self._bound, self._resolution = bound, resolution
-        file = None if path is None else Path(path)
-        self._store = Store(file, create=file is None or not file.exists())
+        self.path = None if path is None else Path(path)
+        self._store = Store(self.path, create=self.path is None or not self.path.exists())
         try:
             if self._store.fact("settings") is None:  # new, or its maker was killed
                 self._begin(settings)
@@ -73,7 +75,9 @@ class Server:
         except BaseException:
             self._store.close()
             raise
+        self._one_at_a_time = threading.Lock()
         self._handed_out = 0
+        self._closed = False  # a round, since the state was written
         self._open_round()
 
     def _begin(self, settings: Mapping[str, Any]) -> None:
@@ -85,7 +89,7 @@ class Server:
 
     def _load(self, settings: Mapping[str, Any]) -> None:
         if self._store.plain("settings") != dict(settings):
-            raise ServerStateError(f"{self._store.path} is of a collection with other settings")
+            raise ServerStateError(f"{self.path} is of a collection with other settings")
         self._id, self._window = self._store.plain("id"), self._store.plain("window")
         self.accepted, self.rejected = self._store.plain("accepted"), self._store.rejected()
         state = self._store.plain("state")
@@ -95,7 +99,7 @@ class Server:
             for slots, reports in self._store.journal():
                 self.collection.receive(slots, reports)
         except (SnapshotError, ValueError):
-            raise ServerStateError(f"{self._store.path} is damaged") from None
+            raise ServerStateError(f"{self.path} is damaged") from None
 
     def _open_round(self) -> None:
         self.round = f"{self._id}.{self.collection.round}.{self._window}"
@@ -121,17 +125,18 @@ class Server:
 
     def announcement(self) -> Announcement:
         """The question for the next device."""
-        self._handed_out += 1
-        return self._announcements[(self._handed_out - 1) % len(self._announcements)]
+        with self._one_at_a_time:
+            self._handed_out += 1
+            return self._announcements[(self._handed_out - 1) % len(self._announcements)]
 
     def next_round(self) -> str:
         """Close the open round and ask the same again under a new name, so that every device may
         report once more (with another value, and from its own lifetime)."""
-        self._window += 1
-        with self._store.transaction():
+        with self._one_at_a_time, self._store.transaction():
+            self._window += 1
             self._store.set_facts({"window": self._window})
             self._store.forget_clients()
-        self._open_round()
+            self._open_round()
         return self.round
 
     # -- receiving -------------------------------------------------------------------------------
@@ -157,8 +162,16 @@ class Server:
             rejected.update(received.rejected)
         return Received(accepted, rejected)
 
-    def collect_shuffled(self, shuffled: Shuffled) -> Received:
-        """Take the reports of a shuffler, who has seen to it that every client has one."""
+    def collect_shuffled(self, shuffled: Shuffled, delta: Number = "1/1000000000") -> Received:
+        """Take the reports of a shuffler, who has seen to it that every client has one.
+
+        What comes back also says, for information, what a report costs in the central model, with
+        this δ, if the shuffler kept names and order to itself.
+        """
+        with self._one_at_a_time:
+            return self._collect_shuffled(shuffled, delta)
+
+    def _collect_shuffled(self, shuffled: Shuffled, delta: Number) -> Received:
         slots, reports = shuffled.slots, shuffled.reports
         known = (slots >= 0) & (slots < len(self._announcements))
         domains = np.array([asked.question.reports for asked in self._announcements])
@@ -168,14 +181,24 @@ class Server:
         counts = {"slot": np.count_nonzero(~known), "domain": np.count_nonzero(known & ~inside)}
         counts["round"] = np.count_nonzero(inside) - taken.size
         rejected = Counter({reason: int(count) for reason, count in counts.items() if count})
+        mixed = self._mixed(np.bincount(slots[taken], minlength=len(domains)), delta)
         with self._store.transaction():
             self._take(slots[taken], reports[taken])
             self._finish(taken.size, rejected)
-        return Received(taken.size, rejected)
+        return Received(taken.size, rejected, mixed)
+
+    def _mixed(self, counts: IntArray, delta: Number) -> Guarantee | None:
+        """The least that a report hides among those to the same question."""
+        promises = [
+            amplified(asked.epsilon, int(count), delta)
+            for asked, count in zip(self._announcements, counts, strict=True)
+            if count
+        ]
+        return max(promises, key=lambda promise: promise.epsilon, default=None)
 
     def _collect_batch(self, batch: list[Report | str | bytes]) -> Received:
         accepted, rejected = 0, Counter[str]()
-        with self._store.transaction():
+        with self._one_at_a_time, self._store.transaction():
             waiting: list[tuple[int, int]] = []
             for message in batch:
                 try:
@@ -204,6 +227,7 @@ class Server:
         self._store.append(slots, reports)
         self.collection.receive(slots, reports)
         if self.collection.round != number:
+            self._closed = True
             self._store.forget_clients()
             self._handed_out = 0
             self._open_round()
@@ -213,8 +237,9 @@ class Server:
         self.rejected.update(rejected)
         self._store.set_facts({"accepted": self.accepted})
         self._store.count_rejected(rejected)
-        if self._store.state_is_old:
+        if self._closed or self._store.state_is_old:  # a round is slow to close a second time
             self._store.write_state(self.collection.plain())
+            self._closed = False
 
     # -- answers ---------------------------------------------------------------------------------
 
@@ -225,11 +250,12 @@ class Server:
 
     def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
         """The sum over the published positions [start, end)."""
-        return self.collection.query(start, end, confidence)
+        return self.queries([start], [end], confidence)[0]
 
     def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
         """The sums over many ranges."""
-        return self.collection.queries(starts, ends, confidence)
+        with self._one_at_a_time:
+            return self.collection.queries(starts, ends, confidence)
 
     def poisoning_bound(self, fraction: float) -> PoisoningBound:
         """How far a fraction of malicious clients can move a range sum, at the present θ."""

@@ -5,8 +5,8 @@ many were rejected. After a kill or a power cut the file holds whole batches. Th
 collection is written now and then, and between those the accepted reports are kept as they came,
 so that a single report costs a small write, and loading replays at most `_REPLAYED` of them.
 
-Memory is bounded; of the clients of the open round the disk holds 16 bytes each (about 40 with
-the index). They are forgotten when the round closes: later reports to it are refused anyway.
+Memory is bounded; of the clients of the open round the disk holds a digest each, which takes 24
+bytes. They are forgotten when the round closes: later reports to it are refused anyway.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ class Store:
         if path is not None and create:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         where = ":memory:" if path is None else f"{path.resolve().as_uri()}?mode=rw"
-        return sqlite3.connect(where, isolation_level=None, uri=path is not None)
+        # The server lets one thread in at a time.
+        return sqlite3.connect(
+            where, isolation_level=None, uri=path is not None, check_same_thread=False
+        )
 
     def _check_format(self, *, new: bool) -> None:
         self._database.execute("PRAGMA synchronous=FULL")
@@ -199,3 +202,15 @@ class Store:
 
     def _damaged(self) -> ServerStateError:
         return ServerStateError(f"{self._name} is damaged, or no state of a server")
+
+
+def stored_settings(path: Path) -> dict[str, Any]:
+    """What the collection in this file was made from."""
+    store = Store(path, create=False)
+    try:
+        settings = store.plain("settings")
+    finally:
+        store.close()
+    if not isinstance(settings, dict):
+        raise ServerStateError(f"{path} was created, but no collection was begun in it: remove it")
+    return settings

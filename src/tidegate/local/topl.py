@@ -14,6 +14,8 @@ from tidegate.guarantee import Guarantee, cost, parallel
 from tidegate.lattice import Lattice
 from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
+from tidegate.local.published import Objective
+from tidegate.local.published_survey import PublishedSurvey
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.reports import MECHANISMS, expected_variance
 from tidegate.local.simulation import Simulation, run
@@ -90,7 +92,7 @@ class Topl(Spec):
     holdout: Whole = Whole(minimum=100, default=65_536)
     horizon: Whole = Whole(minimum=1, default=2**20)
     threshold_epsilon: OptionalExact = OptionalExact(default=None)
-    scheme: Choice = Choice(ADAPTIVE, default=ADAPTIVE)
+    scheme: Choice = Choice(ADAPTIVE, PUBLISHED, AUTHORS, default=ADAPTIVE)
     smoothing: Flag = Flag(default=False)
     report: OptionalChoice = OptionalChoice(*MECHANISMS)
     keep_asking: Flag = Flag(default=True)
@@ -128,7 +130,7 @@ class Topl(Spec):
     @property
     def mechanism(self) -> str:
         """The mechanism of the stream's reports."""
-        return self.report or ("hybrid")
+        return self.report or ("optimal" if self.scheme == ADAPTIVE else "hybrid")
 
     def question(self, threshold: int) -> ValueQuestion:
         """What a device of the stream is asked: its value, cut at `threshold` steps."""
@@ -139,6 +141,16 @@ class Topl(Spec):
         """How the threshold is chosen."""
         if self.threshold is not None:
             return Given(max(1, round(self.threshold / self.resolution)))
+        if self.scheme != ADAPTIVE:
+            return PublishedSurvey(
+                epsilon=self.survey_epsilon,
+                stream_epsilon=self.epsilon,
+                top=self.lattice.top,
+                holdout=self.holdout,
+                horizon=self.horizon,
+                objective=Objective.CORRECTED if self.scheme == PUBLISHED else Objective.AUTHORS,
+                smoothing=self.smoothing,
+            )
         return TailSurvey(
             epsilon=self.survey_epsilon,
             stream_epsilon=self.epsilon,

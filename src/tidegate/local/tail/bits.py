@@ -36,7 +36,7 @@ class Bits:
             (question.level, counts[1], sum(counts), question.lie / WORDS)
             for tally in tallies
             for question, counts in zip(tally.questions, tally.counts, strict=True)
-            if isinstance(question, TailQuestion) and sum(counts)
+            if isinstance(question, TailQuestion) and sum(counts) > 0
         ]
         level, ones, count, lie = np.array(rows, dtype=np.float64).reshape(-1, 4).T
         return cls(level, ones, count, lie)

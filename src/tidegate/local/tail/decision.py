@@ -42,7 +42,7 @@ def candidates(tails: Tails, top: int) -> FloatArray:
     """16 an octave, from the body of the data to the bound."""
     lowest = min(max(1.0, BODY * tails.anchor), float(top))
     octaves = math.log2(top / lowest)
-    return np.geomspace(lowest, top, math.ceil(_PER_OCTAVE * octaves) + 1)
+    return np.geomspace(lowest, top, math.ceil(_PER_OCTAVE * octaves) + 1).clip(max=top)
 
 
 def excesses(tails: Tails, levels: FloatArray) -> FloatArray:
@@ -57,7 +57,7 @@ def weighted_quantiles(
     columns: FloatArray, weights: FloatArray, quantiles: tuple[float, ...]
 ) -> FloatArray:
     """For each column the least value below which such a part of the weights lies."""
-    order = np.argsort(columns, axis=0, kind="stable")
+    order = np.argsort(columns, axis=0)
     cumulative = np.cumsum(weights[order], axis=0)
     found = np.empty((len(quantiles), columns.shape[1]))
     for row, quantile in enumerate(quantiles):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -59,6 +60,21 @@ def posterior(bits: Bits, anchor: float, top_share: float, best_share: float) ->
     0.4 below and 1.0 above; ln h ~ Cauchy(ln 2, 0.5); and where the threshold will lie, at the
     share s*, the slope k* = h + s·ln(S0/s*) has ln k* ~ N(ln 3, 0.5).
     """
+    log_share, slope, curvature, prior = _grid(top_share, best_share)
+    shares = np.exp(_log_shares(log_share, slope, curvature, bits.level / anchor))
+    log_weights = prior + bits.log_likelihood(shares)
+    best = np.argsort(-log_weights, kind="stable")[:_KEPT]
+    best = best[log_weights[best] > log_weights[best[0]] - _NEGLIGIBLE]
+    return Tails(
+        anchor, log_share[best], slope[best], curvature[best], normalised(log_weights[best])
+    )
+
+
+@lru_cache(maxsize=4)
+def _grid(
+    top_share: float, best_share: float
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """All tails of the family, and the logarithm of the prior."""
     offset, slope, curvature = (
         grid.ravel()
         for grid in np.meshgrid(
@@ -73,10 +89,4 @@ def posterior(bits: Bits, anchor: float, top_share: float, best_share: float) ->
         - np.log1p(((np.log(slope) - math.log(2)) / 0.5) ** 2)
         - ((np.log(at_best) - math.log(3)) / 0.5) ** 2 / 2
     )
-    shares = np.exp(_log_shares(log_share, slope, curvature, bits.level / anchor))
-    log_weights = prior + bits.log_likelihood(shares)
-    best = np.argsort(-log_weights, kind="stable")[:_KEPT]
-    best = best[log_weights[best] > log_weights[best[0]] - _NEGLIGIBLE]
-    return Tails(
-        anchor, log_share[best], slope[best], curvature[best], normalised(log_weights[best])
-    )
+    return log_share, slope, curvature, prior

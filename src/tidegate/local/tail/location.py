@@ -42,7 +42,7 @@ def located(bits: Bits, top: int, shares: tuple[float, ...]) -> tuple[float, ...
     weights = normalised(prior + bits.log_likelihood(shares_above(bits.level)))
     kept = weights > 1e-9  # of the posterior; what is left out moves no level
     median, slope = median[kept], slope[kept]
-    levels = np.geomspace(0.25, top, medians.size)
+    levels = np.geomspace(0.25, top, medians.size).clip(max=top)
     return crossings(levels, weights[kept] @ shares_above(levels), shares)
 
 
@@ -51,4 +51,5 @@ def crossings(
 ) -> tuple[float, ...]:
     """Where a falling curve over `levels` takes the values `shares`, in logarithms."""
     found = np.interp(-np.log(shares), -np.log(np.maximum(falling, 1e-300)), np.log(levels))
-    return tuple(float(level) for level in np.exp(found))
+    # exp(log(x)) may be more than x, and devices refuse a level above the bound.
+    return tuple(min(float(level), float(levels[-1])) for level in np.exp(found))

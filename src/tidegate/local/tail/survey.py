@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -73,23 +73,32 @@ class TailSurvey:
 
     def decide(self, tallies: Sequence[Tally]) -> Decision:
         """From all bits about the tail."""
-        tails = self._tails(tallies)
+        tails = _tails(self, tuple(tallies))
         return decide(tails, self.top, horizon=self.horizon, variance=self.variance)
 
     def _ladder(self, tallies: Sequence[Tally]) -> tuple[float, ...]:
         """The levels to ask about after these rounds."""
-        first = located(Bits.of(tallies[:1]), self.top, self.shares)
         if len(tallies) == 1:
-            return first
-        tails = self._tails(tallies)
+            return _located(self, tallies[0])
+        tails = _tails(self, tuple(tallies))
         levels = candidates(tails, self.top)
         return crossings(levels, tails.mean_shares(levels), self.shares)
 
-    def _tails(self, tallies: Sequence[Tally]) -> Tails:
-        rung = Bits.of(tallies[-1:]).level[0]  # the top one of the last round
-        anchor = located(Bits.of(tallies[:1]), self.top, self.shares)[0]
-        bits = Bits.of(tallies).above(BODY * rung)
-        return posterior(bits, anchor, self.shares[0], self.best_share)
+
+# Functions of public data, kept since rounds ask for the same ones again.
+
+
+@lru_cache(maxsize=16)
+def _located(survey: TailSurvey, first: Tally) -> tuple[float, ...]:
+    return located(Bits.of([first]), survey.top, survey.shares)
+
+
+@lru_cache(maxsize=16)
+def _tails(survey: TailSurvey, tallies: tuple[Tally, ...]) -> Tails:
+    rung = Bits.of(tallies[-1:]).level[0]  # the top one of the last round
+    bits = Bits.of(tallies).above(BODY * rung)
+    anchor = _located(survey, tallies[0])[0]
+    return posterior(bits, anchor, survey.shares[0], survey.best_share)
 
 
 def _part(total: int, index: int, parts: int) -> int:
