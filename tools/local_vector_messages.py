@@ -178,6 +178,13 @@ def client_cases() -> Iterator[dict[str, Any]]:
     for value in (-0.5, 100.5, "nan", "inf", "-inf", None, True, [1]):
         refused.ask(value, "a", **steps)
     yield refused.ask(0, "a", **steps).plain()
+    tenth = {"bound": "1/10", "resolution": "1/100", "question": {**TAIL, "level": 5.0}}
+    yield (
+        Scenario(bound="1/10", resolution="1/100")
+        .ask(0.11, "", **tenth)
+        .ask(0.1, "", **tenth)
+        .plain()
+    )  # the float 0.1 is a little above 1/10, and counts as it
     clamped = Scenario(clamp=True, lifetime="100")
     for index, value in enumerate((-0.5, 100.5, "nan", "inf", "-inf", None, True, [1], 10**30)):
         clamped.ask(value, f"event {index}", round=f"r{index}")

@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +159,9 @@ def _words(*candidates: int) -> set[int]:
 
 def loss_cases() -> Iterator[dict[str, Any]]:
     """Questions just within ε and just beyond it: by one unit of a weight, or of ε."""
+    for high, low, epsilon in islice(_nearly_whole(), 8):
+        yield _loss(WaveQuestion(top=10, bins=1, half=0, high=high, low=low), epsilon)
+        yield _loss(WaveQuestion(top=10, bins=1, half=0, high=high, low=low + 1), epsilon)
     for text in ("1/1000000", "1/10", "61/100", "1", "3/2", "5", "20", "44", "45", "1000"):
         epsilon = Fraction(text)
         lie, truth = coin_weights(epsilon)
@@ -178,6 +181,19 @@ def loss_cases() -> Iterator[dict[str, Any]]:
         for question in candidates:
             for asked in (epsilon, epsilon * Fraction(999_999_999, 10**9)):
                 yield _loss(question, asked)
+
+
+def _nearly_whole() -> Iterator[tuple[int, int, Fraction]]:
+    """Weights with low < high·e^(−ε) by less than 64 bits can tell: rounding must be upward."""
+    for thousandth in range(1, 3000):
+        epsilon = Fraction(thousandth, 1000)
+        _, above = exponential_bounds(epsilon.numerator, epsilon.denominator, 256)
+        factor = Fraction(above, 1 << 256)
+        nearest = factor.limit_denominator(WORDS)
+        low, high = nearest.numerator, nearest.denominator
+        below, _ = exponential_bounds(epsilon.numerator, epsilon.denominator, 64)
+        if high * below <= low << 64 and low < high * factor:
+            yield high, low, epsilon
 
 
 def _loss(question: Question, epsilon: Fraction) -> dict[str, Any]:

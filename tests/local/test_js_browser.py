@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 import pytest
 
 from tests.local.browser import CHROMIUM, Site, visited
+from tidegate.local.admission import RejectedError
+from tidegate.local.mechanisms import hybrid
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.topl import Topl
 
@@ -28,7 +29,7 @@ class Notebook:
     def __init__(self) -> None:
         self.sent: dict[str, set[str]] = defaultdict(set)
         self.count = 0
-        self._question = Topl(epsilon=1, bound=100).question(50)
+        self._question = hybrid(50, Fraction(1))
 
     def announce(self, name: str) -> str:
         return Announcement(
@@ -72,30 +73,30 @@ def test_the_vectors_are_met_in_the_browser(site: Site, address: str, tmp_path: 
 
 
 def test_a_crowd_of_browsers_chooses_a_threshold_and_reports_a_stream(tmp_path: Path) -> None:
-    spec = Topl(epsilon=1, bound=128, holdout=100, horizon=512, keep_asking=False)
     holdout, stream = 100, 300
-    with ThreadPoolExecutor(max_workers=1) as worker:  # a server belongs to one thread
-        server = worker.submit(spec.server).result()
-
-        def announce(_: str) -> str:
-            return worker.submit(lambda: server.announcement().json()).result()
+    spec = Topl(
+        epsilon=1, bound=100, holdout=holdout, horizon=512, keep_asking=False, report="hybrid"
+    )
+    with spec.server() as server:
 
         def receive(text: str) -> str | None:
-            problem = worker.submit(server.collect, text).exception()
-            return None if problem is None else str(problem)
+            try:
+                server.collect(text)
+            except RejectedError as error:
+                return str(error)
+            return None
 
-        site = Site(CLIENT, announce, receive)
+        site = Site(CLIENT, lambda _: server.announcement().json(), receive)
         with site.serving() as address:
             page = f"{address}/tests/page.html?crowd={holdout + stream}"
             assert visited(site, page, tmp_path) == {"devices": holdout + stream}
-        worker.submit(server.close).result()
-    assert (server.accepted, server.rejected.total()) == (holdout + stream, 0)
-    assert server.threshold is not None
-    assert 0 < server.threshold <= 128
-    values = (index % 101 for index in range(holdout, holdout + stream))
-    truth = sum(min(value, server.threshold) for value in values)
-    answer = server.query(0, stream, confidence=SURE)
-    assert answer.low <= truth <= answer.high
+        assert (server.accepted, server.rejected.total()) == (holdout + stream, 0)
+        assert server.threshold is not None
+        assert 0 < server.threshold <= 100
+        values = (index % 101 for index in range(holdout, holdout + stream))
+        truth = sum(min(value, server.threshold) for value in values)
+        answer = server.query(0, stream, confidence=SURE)
+        assert answer.low <= truth <= answer.high
 
 
 @pytest.mark.parametrize("storage", ["indexeddb", "local"])

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inspect } from "node:util";
 
-import { Client, Report, SettingError, StorageError, VolatileStorage } from "../src/index.js";
+import { exact } from "../src/fraction.js";
+import { Client, Fraction, Report, SettingError, StorageError, VolatileStorage } from "../src/index.js";
 import { announcement } from "./announcements.js";
 
 const settings = { epsilon: 1, bound: 100, lifetime: 10 };
@@ -195,7 +196,8 @@ test("a server cannot make the sum of costs ever longer, and it is rounded up", 
   }
   const left = await client.left();
   assert.ok(left.denominator <= 10n ** 36n);
-  const spent = (10n ** 37n * (10n * left.denominator - left.numerator)) / left.denominator;
-  const exact = parts.reduce((sum, part) => sum + 10n ** 37n / BigInt(part.slice(2)), 0n);
-  assert.ok(spent >= exact && spent - exact < 20n);
+  const spent = new Fraction(10n).minus(left);
+  const sum = parts.map((part) => exact("part", part)).reduce((one, other) => one.plus(other));
+  assert.ok(spent.compare(sum) > 0);
+  assert.ok(spent.minus(sum).compare(new Fraction(1n, 10n ** 36n)) < 0);
 });

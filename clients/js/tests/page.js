@@ -32,7 +32,7 @@ async function vectors() {
 /** What the devices measure is 0, 1, …, 100 and again. */
 async function crowd(count) {
   for (let index = 0; index < count; index += 1) {
-    const client = await Client.open({ epsilon: 1, bound: 128, storage: new VolatileStorage() });
+    const client = await Client.open({ epsilon: 1, bound: 100, storage: new VolatileStorage() });
     await send("/reports", await client.answer(await asked("open"), index % 101));
   }
   return { devices: count };
