@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -125,7 +125,8 @@ def chromium(address: str, profile: Path) -> Iterator[subprocess.Popen[bytes]]:
         try:
             yield process
         finally:
-            os.killpg(process.pid, signal.SIGKILL)  # with its helpers, all of one session
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.killpg(process.pid, signal.SIGKILL)  # with its helpers, all of one session
 
 
 def visited(site: Site, address: str, profile: Path) -> Any:

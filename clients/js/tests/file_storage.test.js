@@ -45,6 +45,7 @@ test("a missing record, or a folder that is none, stops a device", async () => {
   for (let position = 0; position < 3; position += 1) await storage.append(position, "a");
   await rm(join(storage.folder, "1.json"));
   await assert.rejects(storage.read(0), StorageError);
+  await assert.rejects(storage.read(2), StorageError);
   await writeFile(join(root, "file"), "");
   const open = Client.open({ ...settings, storage: new FileStorage(join(root, "file")) });
   await assert.rejects(open, StorageError);

@@ -38,7 +38,7 @@ export class FileStorage {
     return this.#guarded("read", async () => {
       const names = (await this.#made()).filter((name) => RECORD.test(name));
       const numbered = names.map((name) => /** @type {[number, string]} */ ([parseInt(name), name]));
-      const wanted = withoutGaps(numbered, start);
+      const wanted = withoutGaps(numbered, start, numbered.length);
       // Another process may have been killed between linking a record and flushing the folder.
       if (wanted.length > 0) await flushed(this.folder);
       return Promise.all(wanted.map((name) => readFile(join(this.folder, name), "utf8")));

@@ -29,10 +29,11 @@ export class IndexedDBStorage {
   async read(start) {
     const transaction = await this.#transaction("readonly");
     const store = transaction.objectStore(RECORDS);
-    const [keys, records] = [store.getAllKeys(), store.getAll()];
+    const range = IDBKeyRange.lowerBound(start);
+    const [keys, records, count] = [store.getAllKeys(range), store.getAll(range), store.count()];
     await completed(transaction);
     const entries = keys.result.map((key, index) => [Number(key), records.result[index]]);
-    return withoutGaps(/** @type {[number, string][]} */ (entries), start);
+    return withoutGaps(/** @type {[number, string][]} */ (entries), start, count.result);
   }
 
   /**

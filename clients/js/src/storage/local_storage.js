@@ -38,7 +38,7 @@ export class LocalStorage {
         entries.push([Number(position), record]);
       }
     }
-    return withoutGaps(entries, start);
+    return withoutGaps(entries, start, entries.length);
   }
 
   /**

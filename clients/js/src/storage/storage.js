@@ -21,16 +21,19 @@ import { RefusedError } from "../errors.js";
 export class StorageError extends RefusedError {}
 
 /**
- * The records of numbered entries, if none is missing before the last.
+ * The records from `start` on, if none is missing before the last.
  *
- * @param {Iterable<[number, string]>} entries in any order
+ * @param {Iterable<[number, string]>} entries from `start` on at least, in any order
  * @param {number} start
+ * @param {number} total how many entries there are in all
  * @returns {string[]}
  */
-export function withoutGaps(entries, start) {
-  const sorted = [...entries].sort(([first], [second]) => first - second);
-  if (sorted.some(([position], index) => position !== index)) {
+export function withoutGaps(entries, start, total) {
+  const wanted = [...entries].filter(([position]) => position >= start);
+  wanted.sort(([first], [second]) => first - second);
+  const gap = wanted.some(([position], index) => position !== start + index);
+  if (gap || total !== start + wanted.length) {
     throw new StorageError("records of this device are missing, so nothing more is reported");
   }
-  return sorted.slice(start).map(([, record]) => record);
+  return wanted.map(([, record]) => record);
 }

@@ -1,11 +1,12 @@
 /**
- * The records of numbered entries, if none is missing before the last.
+ * The records from `start` on, if none is missing before the last.
  *
- * @param {Iterable<[number, string]>} entries in any order
+ * @param {Iterable<[number, string]>} entries from `start` on at least, in any order
  * @param {number} start
+ * @param {number} total how many entries there are in all
  * @returns {string[]}
  */
-export function withoutGaps(entries: Iterable<[number, string]>, start: number): string[];
+export function withoutGaps(entries: Iterable<[number, string]>, start: number, total: number): string[];
 /**
  * @typedef {object} Storage
  * @property {(start: number) => Promise<string[]>} read the records from position `start` on, in order
