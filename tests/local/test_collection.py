@@ -173,7 +173,14 @@ def test_the_stream_never_closes_and_keeps_no_tally():
 
 @pytest.mark.parametrize(
     ("slots", "reports"),
-    [([0, 99], [0, 0]), ([-1], [0]), ([0], [2]), ([0], [-1]), ([0, 0], [0]), ([0] * 401, [0] * 401)],
+    [
+        ([0, 99], [0, 0]),
+        ([-1], [0]),
+        ([0], [2]),
+        ([0], [-1]),
+        ([0, 0], [0]),
+        ([0] * 401, [0] * 401),
+    ],
 )
 def test_wrong_reports_are_refused_and_nothing_is_taken(slots, reports):
     collection = _collection()
