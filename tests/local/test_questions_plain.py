@@ -1,5 +1,6 @@
 """Questions as messages: there and back, and nothing malformed gets in."""
 
+import contextlib
 import json
 import math
 from fractions import Fraction
@@ -60,19 +61,21 @@ def test_any_question_survives_json(question):
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
+    ),
+    max_leaves=4,
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(anything)
 def test_what_is_no_question_is_refused(plain):
     with pytest.raises(SettingError):
         question_from_plain(plain)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.data(), st.sampled_from([0, 4, 5]), anything)
 def test_a_question_with_one_field_replaced_is_refused_or_sound(data, which, wrong):
     """Whatever is read can be answered for every value, by the weights that `check` looks at."""
@@ -82,10 +85,8 @@ def test_a_question_with_one_field_replaced_is_refused_or_sound(data, which, wro
         question = question_from_plain(plain)
     except SettingError:
         return
-    try:
+    with contextlib.suppress(RefusedError):
         question.check(ONE)
-    except RefusedError:
-        pass
     for value in (0, 1, 19, 2**53):
         assert 0 <= question.answer(value, lambda: 0) < question.reports
 
