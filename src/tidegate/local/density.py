@@ -20,7 +20,7 @@ from tidegate.local.questions import WaveQuestion
 # Called after every step with its number and by how much it raised the log-likelihood.
 Progress = Callable[[int, float], object]
 
-_GAIN = 1e-3  # of e^ε: the gain in log-likelihood at which the authors of Square Wave stop
+_GAIN = 1e-3  # of e^ε, in log-likelihood
 _STEPS = 10_000
 
 
@@ -51,7 +51,9 @@ def estimate_density(
     """The density under which the reports are likeliest (EM), or a smoothed one (EMS).
 
     Starts from equal shares. **Stopping rule**: a step changes the log-likelihood of all reports by
-    less than `gain` (10⁻³·e^ε if not given), or `steps` were made.
+    less than `gain` (10⁻³·e^ε if not given), or `steps` were made. The rule matters: what is left
+    of the equal shares is false mass far out, where it moves a threshold most. Half the gain halves
+    the error of the threshold on `pos_length` at ε = 0.2, and does little for ε ≥ 1.
 
     Args:
         question: what the devices were asked.
