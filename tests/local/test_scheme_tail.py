@@ -91,11 +91,10 @@ TAILS = {
 
 @pytest.mark.parametrize("name", TAILS)
 def test_the_posterior_finds_the_tail(name):
-    """Where it asked, it knows S within 15 %; beyond, it errs towards the prior's slope, not far."""
+    """Where it asked, it knows S within 15 %; beyond, it errs towards the prior, but not far."""
     share, best = TAILS[name], 0.0025
-    at = [
-        next(x for x in np.linspace(18, 400, 4000) if share(x) <= one) for one in (3 * best, best)
-    ]
+    fine = np.linspace(18, 400, 4000)
+    at = [next(x for x in fine if share(x) <= wanted) for wanted in (3 * best, best)]
     rungs = np.linspace(18.0, at[0], 6)
     tails = posterior(_bits(share, np.tile(rungs, 6)), 20.0, 0.12, best)
     asked, beyond = tails.mean_shares(np.array(at))

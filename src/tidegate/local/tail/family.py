@@ -38,8 +38,8 @@ class Tails:
     def unknown_anchor(self) -> float:
         """How much of the prior variance of ln S0 the bits have left, from 0 to 1."""
         mean = self.weights @ self.log_share
-        left = self.weights @ np.square(self.log_share - mean)
-        return float(min(left / _ANCHOR_SD**2, 1.0))
+        left = float(self.weights @ np.square(self.log_share - mean))
+        return min(left / _ANCHOR_SD**2, 1.0)
 
     def shares_above(self, levels: FloatArray) -> FloatArray:
         """S(level): a row for each tail, a column for each level."""
