@@ -22,9 +22,12 @@ from tidegate.local.topl import Topl
 from tidegate.randomness import KeystreamWords
 from tidegate.settings import digest
 
-SETTINGS: dict[str, Any] = {"epsilon": 2, "bound": 500, "holdout": 100, "horizon": 2**12}
+# Without the linear program of the default report, which takes a while in every new process.
+REPORT = {"report": "hybrid"}
+SETTINGS: dict[str, Any] = {"epsilon": 2, "bound": 500, "holdout": 100, "horizon": 2**12, **REPORT}
 OPTIONS = ["--epsilon", "2", "--bound", "500", "--holdout", "100", "--horizon", "4096"]
-GIVEN = ["--epsilon", "1", "--bound", "100", "--threshold", "40"]
+OPTIONS += ["--report", "hybrid"]
+GIVEN = ["--epsilon", "1", "--bound", "100", "--threshold", "40", "--report", "hybrid"]
 
 
 def run(*words: Any, stdin: str | bytes | None = None) -> Result:
@@ -320,7 +323,7 @@ def test_queries_of_a_file_and_as_json(tmp_path: Path, collected: Path) -> None:
     first, second, whole = (answer["estimate"] for answer in said["answers"])
     assert first + second == pytest.approx(whole)
     assert said["confidence"] == 0.9
-    with Topl(epsilon=1, bound=100, threshold=40).server(collected) as server:
+    with Topl(epsilon=1, bound=100, threshold=40, **REPORT).server(collected) as server:
         expected = server.query(0, 400, 0.9)
         bound = server.poisoning_bound(0.1)
     last = said["answers"][2]

@@ -242,6 +242,13 @@ def test_a_value_takes_part_in_one_round_and_so_in_one_phase() -> None:
     assert [pin.phase for pin in client.ledger] == ["threshold", "stream"]
 
 
+def test_any_text_is_a_name_for_a_value() -> None:
+    client = device(lifetime=50)
+    for number, event in enumerate(["", "ä", "\ud800", "a/b", "x" * 10_000]):
+        client.answer(asked(round=f"r{number}"), 10, event=event)
+    assert len({pin.event for pin in client.ledger}) == 5
+
+
 def test_without_names_a_device_has_one_value() -> None:
     client = device(lifetime=50)
     client.answer(asked(), 10)
@@ -318,13 +325,17 @@ def test_the_ledger_says_what_was_spent_on_what_and_holds_no_value() -> None:
     assert client.memory.key.hex() not in text
 
 
-def test_two_threads_get_one_report() -> None:
-    client = device(lifetime=10)
+@pytest.mark.parametrize("shared", [True, False], ids=["one client", "one memory"])
+def test_threads_get_one_report(shared: bool) -> None:
+    memory = Memory.volatile()
+    clients = [device(lifetime=10, memory=memory)] * 8
+    if not shared:
+        clients = [device(lifetime=10, memory=memory) for _ in range(8)]
     together, reports = threading.Barrier(8), []
 
     def answer(number: int) -> None:
         together.wait()
-        reports.append(client.answer(asked(), number))
+        reports.append(clients[number].answer(asked(), number))
 
     threads = [threading.Thread(target=answer, args=(number,)) for number in range(8)]
     for thread in threads:

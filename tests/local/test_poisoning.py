@@ -85,7 +85,7 @@ def test_noise_amplifies_lies_as_stated(epsilon: Fraction) -> None:
 
 def test_one_client_with_many_reports_counts_once() -> None:
     """The attack that deduplication is for."""
-    topl = Topl(epsilon=1, bound=1000, threshold=100)
+    topl = Topl(epsilon=1, bound=1000, threshold=100, report="hybrid")
     server, honest = run(topl, 0, None, 1)
     asked = server.announcements[0]
     question = asked.question
@@ -105,7 +105,7 @@ def test_one_client_with_many_reports_counts_once() -> None:
 
 
 def test_values_beyond_every_report_cannot_be_sent() -> None:
-    topl = Topl(epsilon=1, bound=1000, threshold=100)
+    topl = Topl(epsilon=1, bound=1000, threshold=100, report="hybrid")
     server = topl.server()
     asked = server.announcements[0]
     report = Report(
@@ -130,7 +130,7 @@ def test_bits_that_are_all_yes_move_a_share_as_far_as_stated_and_no_further() ->
 
 def test_a_small_fraction_moves_the_threshold_which_is_said_and_not_hidden() -> None:
     """Five in a hundred who always answer yes: the threshold rises to the bound, and no further."""
-    topl = Topl(epsilon=1, bound=2000, holdout=20_000, keep_asking=False)
+    topl = Topl(epsilon=1, bound=2000, holdout=20_000, keep_asking=False, report="hybrid")
     thresholds = []
     for fraction in (0.0, 0.05):
         collection = topl.collection()

@@ -41,11 +41,21 @@ ThresholdEpsilon = Annotated[
     str | None, typer.Option(help="What an answer for the threshold costs (default: epsilon).")
 ]
 Threshold = Annotated[str | None, typer.Option(help="Given instead of chosen: nobody is asked.")]
-Scheme = Annotated[str | None, typer.Option(help="How the threshold is chosen (default adaptive).")]
+Scheme = Annotated[
+    str | None,
+    typer.Option(
+        help="Of the threshold: adaptive (default), published, or published-authors (the paper's)."
+    ),
+]
 Smoothing = Annotated[
     bool | None, typer.Option("--smoothing", help="Of the published schemes' density.")
 ]
-Report = Annotated[str | None, typer.Option(help="Mechanism of the stream's reports.")]
+Report = Annotated[
+    str | None,
+    typer.Option(
+        help="Of the stream: optimal (default), hybrid, piecewise or stochastic-rounding."
+    ),
+]
 KeepAsking = Annotated[
     bool | None,
     typer.Option(

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import hmac
 import math
-import threading
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -99,7 +98,6 @@ class Client:
         if self._simulation and not (isinstance(memory, Memory) and memory.path is None):
             raise SettingError("randomness", "a seeded client needs Memory.volatile()")
         self.memory = memory if isinstance(memory, Memory) else Memory.open(memory)
-        self._one_at_a_time = threading.Lock()
 
     @property
     def guarantee(self) -> Guarantee:
@@ -133,7 +131,7 @@ class Client:
             InputError: the value is no number, or outside the bounds.
         """
         asked = _parsed(announcement)
-        with self._one_at_a_time:
+        with self.memory.turn:
             known = self.memory.pin(asked.round)
             if known is not None:
                 return self._again(known, asked)
@@ -186,7 +184,7 @@ class Client:
         return _halves(self._randomness.new_epoch(), bytes.fromhex(asked.digest))
 
     def _keyed(self, purpose: str, text: str) -> str:
-        named = f"tidegate/1/{purpose}/{text}".encode()
+        named = f"tidegate/1/{purpose}/{text}".encode("utf-8", "surrogatepass")
         return hmac.digest(self.memory.key, named, "sha256").hex()
 
 

@@ -20,7 +20,7 @@ from tidegate.local.questions import WaveQuestion
 # Called after every step with its number and by how much it raised the log-likelihood.
 Progress = Callable[[int, float], object]
 
-_GAIN = 1e-3  # of e^ε: the gain in log-likelihood at which the authors of Square Wave stop
+_GAIN = 1e-3  # of e^ε, in log-likelihood
 _STEPS = 10_000
 
 
@@ -51,7 +51,9 @@ def estimate_density(
     """The density under which the reports are likeliest (EM), or a smoothed one (EMS).
 
     Starts from equal shares. **Stopping rule**: a step changes the log-likelihood of all reports by
-    less than `gain` (10⁻³·e^ε if not given), or `steps` were made.
+    less than `gain` (10⁻³·e^ε if not given), or `steps` were made. The rule matters: what is left
+    of the equal shares is false mass far out, where it moves a threshold most. Half the gain halves
+    the error of the threshold on `pos_length` at ε = 0.2, and does little for ε ≥ 1.
 
     Args:
         question: what the devices were asked.
@@ -67,12 +69,11 @@ def estimate_density(
     >>> estimate_density(question, np.array([70, 10, 10, 10])).shares.round(3)
     array([0.974, 0.009, 0.009, 0.009])
     """
-    counts = _checked(question, counts)
+    step = _Step(question, _checked(question, counts))
     if gain is None:
         gain = _GAIN * question.high / question.low
     if not gain > 0 or steps < 1:
         raise SettingError("gain", "must be greater than 0, with at least one step")
-    step = _Step(question, counts)
     before = -np.inf
     shares = np.full(question.bins, 1 / question.bins)
     for number in range(1, steps + 1):
@@ -88,35 +89,39 @@ def estimate_density(
 
 
 class _Step:
-    """One step: shareᵢ ← shareᵢ·Σ_c count_c·P(c|i)/P(c) / n, with P(c) = Σᵢ shareᵢ·P(c|i)."""
+    """One step: shareᵢ ← shareᵢ·Σ_c count_c·P(c|i)/P(c) / n, with P(c) = Σᵢ shareᵢ·P(c|i).
+
+    In units of high − low, so that the band is ones and the constant is `low`: the unit cancels.
+    """
 
     def __init__(self, question: WaveQuestion, counts: FloatArray) -> None:
         bins, width = question.bins, 2 * question.half + 1
-        self._low = question.low / question.total
-        self._extra = (question.high - question.low) / question.total
-        self._counts, self._number = counts, counts.sum()
+        self._low = question.low / (question.high - question.low)
+        self._number = counts.sum()
+        self._counts = counts / self._number
         # Σ shares before a bin, with as many zeros before and ones after as a window reaches out.
-        self._before = np.zeros(bins + 2 * width - 1)
-        self._inside = self._before[width : width + bins]
-        self._after = self._before[width + bins :]
-        self._upper, self._lower = self._before[width:], self._before[:-width]
-        self._weighed = np.zeros(counts.size + 1)
-        self._band = self._weighed[width:], self._weighed[:-width]
+        before = np.zeros(bins + 2 * width - 1)
+        before[width + bins :] = 1.0
+        self._before = before[width : width + bins]
+        self._upper, self._lower = before[width:], before[:-width]
+        weighed = np.zeros(counts.size + 1)
+        self._weighed = weighed[1:]
+        self._last, self._first = weighed[width:], weighed[:-width]
+        self._cells, self._logarithms = np.empty(counts.size), np.empty(counts.size)
 
     def __call__(self, shares: FloatArray) -> tuple[FloatArray, float]:
-        """The next shares, and the log-likelihood of the ones given."""
-        np.cumsum(shares, out=self._inside)
-        self._after[:] = self._inside[-1]
-        cells = self._upper - self._lower
-        cells *= self._extra
+        """The next shares, and the log-likelihood of the ones given (up to a constant)."""
+        cells, logarithms, weighed = self._cells, self._logarithms, self._weighed
+        shares.cumsum(out=self._before)
+        np.subtract(self._upper, self._lower, out=cells)
         cells += self._low
-        likelihood = float(self._counts @ np.log(cells))
-        np.cumsum(self._counts / cells, out=self._weighed[1:])
-        gathered: FloatArray = self._band[0] - self._band[1]
-        gathered *= self._extra
-        gathered += self._low * self._weighed[-1]
-        gathered *= shares
-        gathered /= gathered.sum()  # it is n, up to rounding
+        np.log(cells, out=logarithms)
+        likelihood = self._number * float(self._counts.dot(logarithms))
+        np.divide(self._counts, cells, out=cells)
+        cells.cumsum(out=weighed)
+        gathered: FloatArray = self._last - self._first
+        gathered += self._low * weighed[-1]
+        gathered *= shares  # they add up to 1 again: Σ_c count_c/n·P(c)/P(c)
         return gathered, likelihood
 
 
@@ -134,6 +139,8 @@ def _smooth(shares: FloatArray) -> FloatArray:
 
 
 def _checked(question: WaveQuestion, counts: NDArray[np.int64]) -> FloatArray:
+    if question.high == question.low:
+        raise SettingError("high", "must be above low: such reports say nothing about the values")
     array = np.asarray(counts)
     if array.shape != (question.reports,) or array.dtype.kind not in "iu" or (array < 0).any():
         raise InputError(f"counts must be {question.reports} whole numbers, one for each cell")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from pathlib import Path
@@ -63,6 +64,7 @@ class Memory:
 
     Attributes:
         key: a random secret of the device.
+        turn: held by whoever looks up a round and answers it; threads and clients take turns.
         path: its file; None: it forgets everything when the process ends, and so is no protection.
 
     >>> memory = Memory.volatile()
@@ -73,6 +75,7 @@ class Memory:
     def __init__(self, path: Path | None, key: bytes, pins: list[Pin], lock: int | None) -> None:
         self.path = path
         self.key = key
+        self.turn = threading.Lock()
         self._lock = lock
         self._process = os.getpid()
         self._usable = True

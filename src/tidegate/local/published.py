@@ -55,6 +55,7 @@ def published_threshold(
     horizon: int,
     objective: Objective = Objective.CORRECTED,
     smoothing: bool = False,
+    gain: float | None = None,
     progress: Progress | None = None,
 ) -> PublishedThreshold:
     """Estimate the density, prune it, and take the threshold of the least predicted error.
@@ -69,9 +70,10 @@ def published_threshold(
         horizon: r, the longest range.
         objective: which error to predict.
         smoothing: EMS instead of EM.
+        gain: of the stopping rule of `estimate_density`.
         progress: called after every step of the estimation.
     """
-    density = estimate_density(question, counts, smoothing=smoothing, progress=progress)
+    density = estimate_density(question, counts, smoothing=smoothing, gain=gain, progress=progress)
     shares = density.shares if smoothing else prune(density.shares)
     # Worst case over the values; for ε > 0.61 it is the same for all.
     variance = float(hybrid_variance(np.zeros(1), epsilon)[0])

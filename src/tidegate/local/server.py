@@ -86,6 +86,8 @@ class Server:
         with self._store.transaction():
             self._store.set_facts({"settings": dict(settings), "id": self._id})
             self._store.set_facts({"window": 0, "accepted": 0})
+            # The questions as announced: computed anew elsewhere, they might differ in a bit.
+            self._store.write_state(self.collection.plain())
 
     def _load(self, settings: Mapping[str, Any]) -> None:
         if self._store.plain("settings") != dict(settings):

@@ -67,3 +67,16 @@ def normalised(log_weights: FloatArray) -> FloatArray:
     weights = np.exp(log_weights - log_weights.max())
     result: FloatArray = weights / weights.sum()
     return result
+
+
+def weighted_quantiles(
+    columns: FloatArray, weights: FloatArray, quantiles: tuple[float, ...]
+) -> FloatArray:
+    """For each column the least value below which such a part of the weights lies."""
+    order = np.argsort(columns, axis=0)
+    cumulative = np.cumsum(weights[order], axis=0)
+    found = np.empty((len(quantiles), columns.shape[1]))
+    for row, quantile in enumerate(quantiles):
+        index = np.minimum((cumulative < quantile).sum(axis=0), len(columns) - 1)
+        found[row] = np.take_along_axis(columns, order, axis=0)[index, np.arange(columns.shape[1])]
+    return found

@@ -15,7 +15,7 @@ from tidegate.local.survey import Decision, Round, Tally
 from tidegate.local.tail.bits import Bits
 from tidegate.local.tail.decision import candidates, decide
 from tidegate.local.tail.family import BODY, Tails, posterior
-from tidegate.local.tail.location import crossings, located, location_levels
+from tidegate.local.tail.location import Location, crossings, located, location_levels
 from tidegate.local.tail.target import best_share, ladder_shares
 
 _HOLDOUT_ROUNDS = 5  # one that locates the tail, four that refine it
@@ -74,12 +74,18 @@ class TailSurvey:
     def decide(self, tallies: Sequence[Tally]) -> Decision:
         """From all bits about the tail."""
         tails = _tails(self, tuple(tallies))
-        return decide(tails, self.top, horizon=self.horizon, variance=self.variance)
+        return decide(
+            tails,
+            self.top,
+            horizon=self.horizon,
+            variance=self.variance,
+            location_span=_located(self, tallies[0]).span,
+        )
 
     def _ladder(self, tallies: Sequence[Tally]) -> tuple[float, ...]:
         """The levels to ask about after these rounds."""
         if len(tallies) == 1:
-            return _located(self, tallies[0])
+            return _located(self, tallies[0]).levels
         tails = _tails(self, tuple(tallies))
         levels = candidates(tails, self.top)
         return crossings(levels, tails.mean_shares(levels), self.shares)
@@ -89,7 +95,7 @@ class TailSurvey:
 
 
 @lru_cache(maxsize=16)
-def _located(survey: TailSurvey, first: Tally) -> tuple[float, ...]:
+def _located(survey: TailSurvey, first: Tally) -> Location:
     return located(Bits.of([first]), survey.top, survey.shares)
 
 
@@ -97,7 +103,7 @@ def _located(survey: TailSurvey, first: Tally) -> tuple[float, ...]:
 def _tails(survey: TailSurvey, tallies: tuple[Tally, ...]) -> Tails:
     rung = Bits.of(tallies[-1:]).level[0]  # the top one of the last round
     bits = Bits.of(tallies).above(BODY * rung)
-    anchor = _located(survey, tallies[0])[0]
+    anchor = _located(survey, tallies[0]).levels[0]
     return posterior(bits, anchor, survey.shares[0], survey.best_share)
 
 
