@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tidegate import __version__
-from tidegate.cli import ledger, plan, query, release, show, state
+from tidegate.cli import ledger, local, local_simulate, plan, query, release, show, state
 
 app = typer.Typer(
     name="tidegate",
@@ -41,3 +41,5 @@ app.command("show")(show.show)
 app.command("plan")(plan.plan)
 app.command("ledger")(ledger.ledger)
 app.add_typer(state.app, name="state")
+local.app.command("simulate")(local_simulate.simulate)
+app.add_typer(local.app, name="local")

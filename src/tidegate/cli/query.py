@@ -65,7 +65,7 @@ def query(
       printf 'start,end\\n0,60\\n60,120\\n' | tidegate query private.csv --ranges -
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
-        starts, ends = _asked(start, end, ranges)
+        starts, ends = asked(start, end, ranges)
         from tidegate.released import ReleasedFile  # on demand: `--help` needs no files
 
         file = ReleasedFile.open(released, format)
@@ -73,7 +73,8 @@ def query(
     typer.echo(_as_json(file, answers) if as_json else _as_text(file, answers))
 
 
-def _asked(start: int | None, end: int | None, ranges: str | None) -> tuple[list[int], list[int]]:
+def asked(start: int | None, end: int | None, ranges: str | None) -> tuple[list[int], list[int]]:
+    """The ranges that a user asks for: one, or those of a file."""
     if ranges is None:
         if start is None or end is None:
             raise SettingError("range", "give START and END, or many of them with --ranges FILE")

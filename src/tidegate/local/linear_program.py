@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,9 +49,9 @@ def least(cost: FloatArray, matrix: FloatArray, sides: FloatArray) -> Solution:
             or min(point.min(), reduced.min()) <= 0
         ):
             break
-        lacking = sides - matrix @ point
-        excess = cost - matrix.T @ multipliers - reduced
-        value, bound = float(cost @ point), float(sides @ multipliers)
+        lacking = sides - _times(matrix, point)
+        excess = cost - _transposed_times(matrix, multipliers) - reduced
+        value, bound = _inner(cost, point), _inner(sides, multipliers)
         if (
             abs(value - bound) <= _TOLERANCE * max(1.0, abs(value))
             and np.abs(lacking).max() <= _TOLERANCE * max(1.0, np.abs(sides).max())
@@ -61,7 +62,7 @@ def least(cost: FloatArray, matrix: FloatArray, sides: FloatArray) -> Solution:
         products = point * reduced
         ahead, _, ahead_reduced = newton.step(products)
         far, far_reduced = _share(point, ahead), _share(reduced, ahead_reduced)
-        reached = (point + far * ahead) @ (reduced + far_reduced * ahead_reduced)
+        reached = _inner(point + far * ahead, reduced + far_reduced * ahead_reduced)
         centre = (reached / products.sum()) ** 3 * products.mean()
         step, turn, reduced_step = newton.step(products + ahead * ahead_reduced - centre)
         point = point + _SHORT_OF_THE_WALL * _share(point, step) * step
@@ -84,18 +85,56 @@ class _Newton:
         self._matrix, self._reduced = matrix, reduced
         self._lacking, self._excess = lacking, excess
         self._root = np.sqrt(point / reduced)
-        self._basis, self._corner = np.linalg.qr((matrix * self._root).T)
+        self._basis, self._corner = _orthogonal(matrix * self._root)
 
     def step(self, products: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The changes (dx, dy, ds) for p = `products`.
 
-        Without dx and ds, A·R²·A'·dy = lacking + A·R·pull with R² = x/s. By R·A' = Q·C the
+        Without dx and ds, A·R²·A'·dy = lacking + A·R·pull with R² = x/s. By A·R = C·Q the
         condition of C, not its square, decides how exact dy is: degenerate optima need that.
         """
         pull = products / (self._root * self._reduced) + self._root * self._excess
-        held = np.linalg.solve(self._corner.T, self._lacking) + self._basis.T @ pull
-        turn = np.linalg.solve(self._corner, held)
-        return self._root * (self._basis @ held - pull), turn, self._excess - self._matrix.T @ turn
+        held = _solved(self._corner, self._lacking) + _times(self._basis, pull)
+        turn = _solved(self._corner.T, held)
+        forward = self._root * (_transposed_times(self._basis, held) - pull)
+        return forward, turn, self._excess - _transposed_times(self._matrix, turn)
+
+
+# No BLAS for the long products: it would spread them over threads, which have to wait for each
+# other. On a busy machine that takes ten to fifty times as long as the arithmetic itself.
+
+
+def _times(matrix: FloatArray, column: FloatArray) -> FloatArray:
+    product: FloatArray = np.einsum("ij,j->i", matrix, column)
+    return product
+
+
+def _transposed_times(matrix: FloatArray, column: FloatArray) -> FloatArray:
+    product: FloatArray = np.einsum("ij,i->j", matrix, column)
+    return product
+
+
+def _inner(one: FloatArray, other: FloatArray) -> float:
+    return float(np.einsum("i,i->", one, other))
+
+
+def _solved(matrix: FloatArray, sides: FloatArray) -> FloatArray:
+    return np.linalg.solve(matrix, sides).astype(np.float64, copy=False)
+
+
+def _orthogonal(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Q with orthonormal rows and a lower triangle C with matrix = C·Q: Gram-Schmidt, modified."""
+    rows = len(matrix)
+    basis, corner = matrix.copy(), np.zeros((rows, rows))
+    for row in range(rows):
+        corner[row, row] = math.sqrt(_inner(basis[row], basis[row]))
+        if corner[row, row] == 0:
+            raise ArithmeticError("the rows of the linear program are not independent")
+        basis[row] /= corner[row, row]
+        rest = basis[row + 1 :]
+        corner[row + 1 :, row] = _times(rest, basis[row])
+        rest -= corner[row + 1 :, row, None] * basis[row]
+    return basis, corner
 
 
 def _share(point: FloatArray, step: FloatArray) -> float:
@@ -110,13 +149,13 @@ def _start(
     cost: FloatArray, matrix: FloatArray, sides: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mehrotra's start: the least-squares point and multipliers, pushed away from the bounds."""
-    square = matrix @ matrix.T
-    point = matrix.T @ np.linalg.lstsq(square, sides, rcond=None)[0]
-    multipliers = np.linalg.lstsq(square, matrix @ cost, rcond=None)[0]
-    reduced = cost - matrix.T @ multipliers
+    basis, corner = _orthogonal(matrix)
+    point = _transposed_times(basis, _solved(corner, sides))
+    multipliers = _solved(corner.T, _times(basis, cost))
+    reduced = cost - _transposed_times(matrix, multipliers)
     point = point + max(-1.5 * float(point.min()), 0.0)
     reduced = reduced + max(-1.5 * float(reduced.min()), 0.0)
-    product = max(float(point @ reduced), 1e-12)
+    product = max(_inner(point, reduced), 1e-12)
     point = point + 0.5 * product / max(float(reduced.sum()), 1e-12)
     reduced = reduced + 0.5 * product / max(float(point.sum()), 1e-12)
     return point, multipliers, reduced

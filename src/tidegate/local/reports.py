@@ -9,10 +9,11 @@ from functools import lru_cache
 import numpy as np
 
 from tidegate.lattice import FloatArray
-from tidegate.local.mechanisms import hybrid, piecewise, stochastic_rounding
+from tidegate.local.mechanisms import hybrid, optimal, piecewise, stochastic_rounding
 from tidegate.local.questions import ValueQuestion
 
 MECHANISMS: dict[str, Callable[[int, Fraction], ValueQuestion]] = {
+    "optimal": optimal,
     "hybrid": hybrid,
     "piecewise": piecewise,
     "stochastic-rounding": stochastic_rounding,

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, cost, parallel
 from tidegate.lattice import Lattice
 from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
+from tidegate.local.published import Objective
+from tidegate.local.published_survey import PublishedSurvey
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.reports import MECHANISMS, expected_variance
 from tidegate.local.simulation import Simulation, run
@@ -24,12 +27,18 @@ from tidegate.settings import (
     Epsilon,
     Exact,
     Flag,
+    Number,
     OptionalChoice,
     OptionalExact,
     Spec,
     Whole,
     digest,
 )
+
+if TYPE_CHECKING:
+    from tidegate.local.client import Client
+    from tidegate.local.memory import Memory
+    from tidegate.local.server import Server
 
 ADAPTIVE, PUBLISHED, AUTHORS = "adaptive", "published", "published-authors"
 _LARGEST_TOP = 1 << 31  # of a wave's domain
@@ -83,7 +92,7 @@ class Topl(Spec):
     holdout: Whole = Whole(minimum=100, default=65_536)
     horizon: Whole = Whole(minimum=1, default=2**20)
     threshold_epsilon: OptionalExact = OptionalExact(default=None)
-    scheme: Choice = Choice(ADAPTIVE, default=ADAPTIVE)
+    scheme: Choice = Choice(ADAPTIVE, PUBLISHED, AUTHORS, default=ADAPTIVE)
     smoothing: Flag = Flag(default=False)
     report: OptionalChoice = OptionalChoice(*MECHANISMS)
     keep_asking: Flag = Flag(default=True)
@@ -121,7 +130,7 @@ class Topl(Spec):
     @property
     def mechanism(self) -> str:
         """The mechanism of the stream's reports."""
-        return self.report or ("hybrid")
+        return self.report or ("optimal" if self.scheme == ADAPTIVE else "hybrid")
 
     def question(self, threshold: int) -> ValueQuestion:
         """What a device of the stream is asked: its value, cut at `threshold` steps."""
@@ -132,6 +141,16 @@ class Topl(Spec):
         """How the threshold is chosen."""
         if self.threshold is not None:
             return Given(max(1, round(self.threshold / self.resolution)))
+        if self.scheme != ADAPTIVE:
+            return PublishedSurvey(
+                epsilon=self.survey_epsilon,
+                stream_epsilon=self.epsilon,
+                top=self.lattice.top,
+                holdout=self.holdout,
+                horizon=self.horizon,
+                objective=Objective.CORRECTED if self.scheme == PUBLISHED else Objective.AUTHORS,
+                smoothing=self.smoothing,
+            )
         return TailSurvey(
             epsilon=self.survey_epsilon,
             stream_epsilon=self.epsilon,
@@ -169,6 +188,51 @@ class Topl(Spec):
             if name not in known:
                 raise SettingError(name, "is no setting of Topl")
         return cls(**given)
+
+    def client(
+        self,
+        memory: Memory | str | Path,
+        *,
+        lifetime: Number | None = None,
+        name: str | None = None,
+        clamp: bool = False,
+    ) -> Client:
+        """A device (see `tidegate.local.client.Client`), which remembers its reports in `memory`.
+
+        >>> from tidegate.local.memory import Memory
+        >>> topl = Topl(epsilon=1, bound=100)
+        >>> client, server = topl.client(Memory.volatile()), topl.server()
+        >>> server.collect(client.answer(server.announcement().json(), 17).json())
+        >>> server.accepted
+        1
+        """
+        from tidegate.local.client import Client  # on demand: a server needs no client
+
+        return Client(
+            epsilon=self.guarantee.epsilon,
+            bound=self.bound,
+            resolution=self.resolution,
+            lifetime=lifetime,
+            memory=memory,
+            name=name,
+            clamp=clamp,
+        )
+
+    def server(self, path: str | Path | None = None) -> Server:
+        """The server (see `tidegate.local.server.Server`), with its state in a file or in memory.
+
+        A file that exists is gone on with; it must be of the same settings.
+        """
+        from tidegate.local.server import Server  # on demand: a client needs no database
+
+        return Server(
+            self.collection(),
+            settings=self.settings(),
+            guarantee=self.guarantee,
+            bound=self.bound,
+            resolution=self.resolution,
+            path=path,
+        )
 
     def simulate(self, values: Any, randomness: Randomness | None = None) -> Simulation:
         """All devices and their server at once: `values` in the order in which they are asked.

@@ -66,7 +66,7 @@ def optimal_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray]:
     with the program over all P): for 61 outputs and 17 inputs 9,600 unknowns but only 34 equations.
     """
     inputs = np.linspace(-1.0, 1.0, INPUTS)
-    outputs = _outputs(epsilon)
+    outputs = allowed_outputs(epsilon)
     patterns = _patterns(INPUTS, math.exp(epsilon))
     squares = expected_shares(inputs) @ patterns  # a pattern's cost, for an output of ±1
     cost = np.multiply.outer(outputs**2, squares).ravel()
@@ -79,7 +79,7 @@ def optimal_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray]:
     return outputs[used], probabilities[:, used]
 
 
-def _outputs(epsilon: Fraction) -> FloatArray:
+def allowed_outputs(epsilon: Fraction) -> FloatArray:
     """Equidistant over the reach of the Piecewise Mechanism, and the two of stochastic rounding."""
     end = 1 / math.tanh(float(epsilon) / 4)
     corner = reach(epsilon)

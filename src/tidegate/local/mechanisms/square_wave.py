@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from tidegate.errors import SettingError
 from tidegate.local.loss import WORDS, least_weight
 from tidegate.local.mechanisms.stochastic_rounding import checked
 from tidegate.local.questions import WaveQuestion
@@ -17,7 +18,7 @@ def square_wave(top: int, epsilon: Fraction, bins: int = 1024) -> WaveQuestion:
 
     On [0, 1] the wave around a value is `half_width` to either side; here it is the bin's own cell
     and so many cells on either side that its width is nearest to that. A cell in the wave has the
-    weight `high`, any other `low`.
+    weight `high`, any other `low`. There are no more bins than steps: every bin can be met.
 
     **Privacy.** Released: the number of a cell. Every bin has the same number of cells in its wave,
     so all rows have one total, and high ≤ e^ε·low in integers: `low` is taken first, `high` is the
@@ -28,6 +29,9 @@ def square_wave(top: int, epsilon: Fraction, bins: int = 1024) -> WaveQuestion:
     >>> question.half, question.reports
     (262, 1548)
     """
+    if top < 1 or bins < 1:
+        raise SettingError("bins", "top and bins must be at least 1")
+    bins = min(bins, top + 1)
     half = max(round(half_width(checked(epsilon)) * bins - 0.5), 0)
     window = 2 * half + 1
     low = max(int(WORDS / (window * math.exp(epsilon) + bins - 1)), 1)

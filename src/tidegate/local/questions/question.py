@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
-from tidegate.local.loss import WORDS
 from tidegate.randomness import WordSource
+
+# A device throws words away until one is below the total. A message with a total below this could
+# keep it busy for ever: refused.
+LEAST_TOTAL = 1 << 24
 
 # The next uniform word of 32 bits.
 Words = Callable[[], int]
-Word32Array = NDArray[np.uint32]
 
 
 class Question(Protocol):
@@ -57,22 +56,20 @@ def drawn(total: int, words: Words) -> int:
             return word
 
 
-def word_pairs(count: int, total: int, words: WordSource) -> tuple[Word32Array, Word32Array]:
-    """For each of `count` devices a word, and one that is uniform below `total`."""
-    both = words.take(count)
-    first = (both >> np.uint64(32)).astype(np.uint32)
-    second = both.astype(np.uint32)
-    if total < WORDS:
-        again = np.flatnonzero(second >= total)
-        while again.size:
-            second[again] = words.take(again.size).astype(np.uint32)
-            again = again[second[again] >= total]
-    return first, second
-
-
 def whole_field(plain: Mapping[str, Any], name: str, least: int, largest: int) -> int:
     """A whole number of a message, within limits."""
     value = plain.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
         raise SettingError(name, f"must be a whole number from {least} to {largest}")
     return value
+
+
+def number(value: object, name: str, largest: float) -> float:
+    """A finite number of a message, within ±largest."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SettingError(name, "must be a number")
+    if (
+        not abs(value) <= largest
+    ):  # compared before it is converted: an integer may be beyond floats
+        raise SettingError(name, f"must be from {-largest:g} to {largest:g}")
+    return float(value)

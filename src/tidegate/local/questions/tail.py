@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,8 +12,11 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.local.loss import WORDS, check_loss, coin_weights
-from tidegate.local.questions.question import Words, drawn, whole_field, word_pairs
+from tidegate.local.questions.bulk import slices, word_pairs
+from tidegate.local.questions.question import Words, drawn, number, whole_field
 from tidegate.randomness import WordSource
+
+_LARGEST = 2.0**53
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,13 @@ class TailQuestion:
     dither: float
     lie: int
 
+    def __post_init__(self) -> None:
+        for name in ("level", "dither"):
+            if not 0 <= getattr(self, name) <= _LARGEST:
+                raise SettingError(name, f"must be from 0 to {_LARGEST:g}")
+        if not 0 < self.lie <= WORDS // 2:
+            raise SettingError("lie", "must be from 1 to 2**31: at most every other answer")
+
     @classmethod
     def at(cls, level: float, epsilon: Fraction, *, dither: float) -> TailQuestion:
         """The question with the least noise that `epsilon` allows."""
@@ -64,9 +73,14 @@ class TailQuestion:
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
         """The same for many devices."""
-        first, second = word_pairs(values.size, WORDS, words)
-        dithered = values + self.dither * (first / WORDS - 0.5)
-        reports: IntArray = ((dithered > self.level) != (second < self.lie)).astype(np.int64)
+        reports: IntArray = np.empty(values.size, dtype=np.int64)
+        for part in slices(values):
+            first, second = word_pairs(part.stop - part.start, WORDS, words)
+            dithered = first * (1 / WORDS)  # as exact as a division: a power of two
+            dithered -= 0.5
+            dithered *= self.dither
+            dithered += values[part]
+            reports[part] = (dithered > self.level) != (second < self.lie)
         return reports
 
     def share_above(self, ones: float, count: float) -> float:
@@ -81,12 +95,8 @@ class TailQuestion:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> TailQuestion:
         """From a message."""
-        numbers = {}
-        for name in ("level", "dither"):
-            number = plain.get(name)
-            if isinstance(number, bool) or not isinstance(number, int | float):
-                raise SettingError(name, "must be a number")
-            if not math.isfinite(number) or number < 0:
-                raise SettingError(name, "must be finite and not negative")
-            numbers[name] = float(number)
-        return cls(lie=whole_field(plain, "lie", 1, WORDS // 2), **numbers)
+        return cls(
+            level=number(plain.get("level"), "level", _LARGEST),
+            dither=number(plain.get("dither"), "dither", _LARGEST),
+            lie=whole_field(plain, "lie", 1, WORDS // 2),
+        )

@@ -14,11 +14,14 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.loss import WORDS, check_loss
-from tidegate.local.questions.question import Words, drawn, whole_field, word_pairs
+from tidegate.local.loss import WORD_BITS, WORDS, check_loss
+from tidegate.local.questions.bulk import Guide, PackedArray, halves, packed, slices, word_pairs
+from tidegate.local.questions.question import LEAST_TOTAL, Words, drawn, number, whole_field
 from tidegate.randomness import WordSource
 
 _MOST_CELLS = 1 << 20
+_LARGEST = 2.0**53
+_SLOTS = 512  # a value times this is still an integer of 63 bits
 _LOOKED_UP = 1 << 20  # up to this threshold, rows and coins of all values are tabulated
 
 
@@ -55,6 +58,8 @@ class ValueQuestion:
     outputs: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        if not 1 <= self.threshold <= _LARGEST:
+            raise SettingError("threshold", "must be from 1 to 2**53 steps")
         columns = len(self.outputs)
         if len(self.weights) < 2 or any(len(row) != columns for row in self.weights):
             raise SettingError("weights", "must be at least two rows, as wide as the outputs")
@@ -62,12 +67,12 @@ class ValueQuestion:
             raise SettingError("weights", "rows must have one total, of at most 2**32")
         if any(weight <= 0 for row in self.weights for weight in row):
             raise SettingError("weights", "must be greater than 0")
-        if not all(math.isfinite(output) for output in self.outputs):
-            raise SettingError("outputs", "must be finite")
+        if not all(abs(output) <= _LARGEST for output in self.outputs):
+            raise SettingError("outputs", f"must be from {-_LARGEST:g} to {_LARGEST:g}")
         means = self.means
-        if any(low >= high for low, high in pairwise(means)):
+        if not all(low < high for low, high in pairwise(means)):
             raise SettingError("weights", "the means of the rows must grow")
-        if means[0] > -1 or means[-1] < 1:
+        if not (means[0] <= -1 and means[-1] >= 1):
             raise SettingError("outputs", "the means of the rows must reach from -1 to 1")
 
     @classmethod
@@ -106,7 +111,9 @@ class ValueQuestion:
 
     @cached_property
     def _squares(self) -> tuple[float, ...]:
-        return tuple(_mean(row, [output**2 for output in self.outputs]) for row in self.weights)
+        return tuple(
+            _mean(row, [output * output for output in self.outputs]) for row in self.weights
+        )
 
     def variance(self, x: FloatArray) -> FloatArray:
         """The exact variance of the output for values at x in [−1, 1]."""
@@ -140,34 +147,46 @@ class ValueQuestion:
 
     def _places(self, values: IntArray) -> tuple[IntArray, IntArray]:
         x = 2 * values / self.threshold - 1
+        means, gaps, ends, first_rows = self._steps
+        rows = first_rows[values * _SLOTS // (self.threshold + 1)]
+        rows += x >= ends[rows]
+        again = np.flatnonzero(x >= ends[rows])  # a slot with more than one end: rare
+        while again.size:
+            rows[again] += 1
+            again = again[x[again] >= ends[rows[again]]]
+        coins = np.floor((x - means[rows]) / gaps[rows] * WORDS).astype(np.int64)
+        whole = coins >> WORD_BITS  # a coin that always falls on the next row is that row
+        return rows + whole, coins - whole * WORDS
+
+    @cached_property
+    def _steps(self) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+        """Means, their gaps, where a next row begins, and the row of the first value of a slot."""
         means = np.array(self.means)
-        rows = np.searchsorted(means[1:-1], x, side="right")
-        fractions = (x - means[rows]) / (means[rows + 1] - means[rows])
-        return rows, np.floor(fractions * WORDS).astype(np.int64)
+        ends = np.append(means[1:-1], np.inf)
+        starts = [-(-slot * (self.threshold + 1) // _SLOTS) for slot in range(_SLOTS)]
+        x = 2 * np.array(starts) / self.threshold - 1
+        return means, np.diff(means), ends, np.searchsorted(ends, x, side="right")
 
     @cached_property
-    def _lookup(self) -> tuple[IntArray, IntArray]:
-        return self._places(np.arange(self.threshold + 1))
+    def _lookup(self) -> PackedArray:
+        """The places of all values."""
+        return packed(*self._places(np.arange(self.threshold + 1)))
 
     @cached_property
-    def _cumulative(self) -> IntArray:
-        """Upper ends of the cells of all rows, row i shifted by i·total: one sorted array."""
-        shifts = np.arange(len(self.weights), dtype=np.int64)[:, None] * self.total
-        ends: IntArray = (np.cumsum(np.array(self.weights), axis=1) + shifts).ravel()
-        return ends
+    def _guide(self) -> Guide:
+        return Guide(self.weights)
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
         """The same for many devices."""
-        cut = np.clip(values, 0, self.threshold)
-        if self.threshold <= _LOOKED_UP:
-            all_rows, all_coins = self._lookup
-            rows, coins = all_rows[cut], all_coins[cut]
-        else:
-            rows, coins = self._places(cut)
-        first, second = word_pairs(values.size, self.total, words)
-        rows = rows + (first < coins)
-        cells = np.searchsorted(self._cumulative, rows * self.total + second, side="right")
-        reports: IntArray = cells - rows * self.reports
+        reports: IntArray = np.empty(values.size, dtype=np.int64)
+        looked_up = self.threshold < min(_LOOKED_UP, values.size)
+        for part in slices(values):
+            first, second = word_pairs(part.stop - part.start, self.total, words)
+            cut = np.clip(values[part], 0, self.threshold)
+            places = self._lookup[cut] if looked_up else packed(*self._places(cut))
+            rows, coins = halves(places)
+            chosen = np.add(rows, first < coins, dtype=np.int64)
+            self._guide.columns(chosen, second, reports[part])
         return reports
 
     @cached_property
@@ -194,13 +213,14 @@ class ValueQuestion:
             raise SettingError("outputs", f"must be a list, of at most {_MOST_CELLS} cells")
         if not all(_is_whole(weight) for row in rows for weight in row):
             raise SettingError("weights", "must be whole numbers")
-        if not all(_is_number(output) for output in outputs):
-            raise SettingError("outputs", "must be numbers")
-        return cls(
+        question = cls(
             threshold=whole_field(plain, "threshold", 1, 2**53),
             weights=tuple(tuple(row) for row in rows),
-            outputs=tuple(float(output) for output in outputs),
+            outputs=tuple(number(output, "outputs", _LARGEST) for output in outputs),
         )
+        if question.total < LEAST_TOTAL:
+            raise SettingError("weights", "rows must add up to at least 2**24")
+        return question
 
 
 def _mean(row: Sequence[int], outputs: Sequence[float]) -> float:
@@ -213,7 +233,3 @@ def _mean(row: Sequence[int], outputs: Sequence[float]) -> float:
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -12,8 +12,12 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.local.loss import WORDS, check_loss
-from tidegate.local.questions.question import Words, drawn, whole_field, word_pairs
+from tidegate.local.questions.bulk import slices, word_pairs
+from tidegate.local.questions.question import LEAST_TOTAL, Words, drawn, whole_field
 from tidegate.randomness import WordSource
+
+_MOST_STEPS = 1 << 46  # times the number of bins, an integer of 63 bits
+_MOST_BINS = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +45,8 @@ class WaveQuestion:
     low: int
 
     def __post_init__(self) -> None:
+        if not 0 < self.top < _MOST_STEPS or not 0 < self.bins <= _MOST_BINS or self.half < 0:
+            raise SettingError("bins", "top and bins must be greater than 0, half not negative")
         if not 0 < self.low <= self.high or self.total > WORDS:
             raise SettingError("high", "weights must be positive, high ≥ low, and fit 32 bits")
 
@@ -71,19 +77,23 @@ class WaveQuestion:
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
         """The same for many devices."""
-        start = np.clip(values, 0, self.top) * self.bins // (self.top + 1)
-        _, second = word_pairs(values.size, self.total, words)
-        past = second.astype(np.int64) - start * self.low  # how far beyond the cells before
-        window = (2 * self.half + 1) * self.high
-        reports: IntArray = np.where(
-            past < 0,
-            second // self.low,
-            np.where(
-                past < window,
-                start + past // self.high,
-                start + 2 * self.half + 1 + (past - window) // self.low,
-            ),
-        ).astype(np.int64)
+        reports: IntArray = np.empty(values.size, dtype=np.int64)
+        width = 2 * self.half + 1
+        window = width * self.high
+        for part in slices(values):
+            _, second = word_pairs(part.stop - part.start, self.total, words)
+            start = np.clip(values[part], 0, self.top)
+            start *= self.bins
+            start //= self.top + 1
+            past = second - start * self.low  # how far beyond the cells before the window
+            after = past >= window
+            # Before and after it, cells of weight `low`; the window is skipped by those after.
+            outside = second - after * window
+            outside //= self.low
+            outside += after * width
+            inside = past // self.high
+            inside += start
+            reports[part] = np.where((past < 0) | after, outside, inside)
         return reports
 
     def plain(self) -> dict[str, Any]:
@@ -94,10 +104,13 @@ class WaveQuestion:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> WaveQuestion:
         """From a message."""
-        return cls(
-            top=whole_field(plain, "top", 1, 2**31),
-            bins=whole_field(plain, "bins", 1, 2**16),
-            half=whole_field(plain, "half", 0, 2**16),
+        question = cls(
+            top=whole_field(plain, "top", 1, _MOST_STEPS),
+            bins=whole_field(plain, "bins", 1, _MOST_BINS),
+            half=whole_field(plain, "half", 0, _MOST_BINS),
             high=whole_field(plain, "high", 1, WORDS),
             low=whole_field(plain, "low", 1, WORDS),
         )
+        if question.total < LEAST_TOTAL:
+            raise SettingError("high", "the weights must add up to at least 2**24")
+        return question

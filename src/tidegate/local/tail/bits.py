@@ -12,6 +12,9 @@ from tidegate.local.loss import WORDS
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import Tally
 
+# Relative standard deviation of the share above a level, between rounds.
+_DRIFT = 0.3
+
 
 @dataclass(frozen=True)
 class Bits:
@@ -33,7 +36,7 @@ class Bits:
             (question.level, counts[1], sum(counts), question.lie / WORDS)
             for tally in tallies
             for question, counts in zip(tally.questions, tally.counts, strict=True)
-            if isinstance(question, TailQuestion)
+            if isinstance(question, TailQuestion) and sum(counts) > 0
         ]
         level, ones, count, lie = np.array(rows, dtype=np.float64).reshape(-1, 4).T
         return cls(level, ones, count, lie)
@@ -44,11 +47,18 @@ class Bits:
         return Bits(self.level[kept], self.ones[kept], self.count[kept], self.lie[kept])
 
     def log_likelihood(self, shares: FloatArray) -> FloatArray:
-        """ln P(bits) up to a constant, for each row of shares S(level)."""
-        chance = self.lie + (1 - 2 * self.lie) * shares
-        likelihood: FloatArray = np.log(chance) @ self.ones + np.log1p(-chance) @ (
-            self.count - self.ones
-        )
+        """ln P(bits) up to a constant, for each row of shares S(level).
+
+        Normal, not binomial, with more variance than coins have: streams have days and seasons, so
+        that the share above a level differs between rounds. By how much is in proportion to the
+        share. So a round that met a busy hour cannot outvote the others, least of all on levels in
+        the body of the data.
+        """
+        signal = 1 - 2 * self.lie
+        chance = self.lie + signal * shares
+        variance = chance * (1 - chance) / self.count + np.square(_DRIFT * signal * shares)
+        misses = np.square(self.ones / self.count - chance)
+        likelihood: FloatArray = -(np.log(variance) + misses / variance).sum(axis=-1) / 2
         return likelihood
 
 
@@ -57,3 +67,16 @@ def normalised(log_weights: FloatArray) -> FloatArray:
     weights = np.exp(log_weights - log_weights.max())
     result: FloatArray = weights / weights.sum()
     return result
+
+
+def weighted_quantiles(
+    columns: FloatArray, weights: FloatArray, quantiles: tuple[float, ...]
+) -> FloatArray:
+    """For each column the least value below which such a part of the weights lies."""
+    order = np.argsort(columns, axis=0)
+    cumulative = np.cumsum(weights[order], axis=0)
+    found = np.empty((len(quantiles), columns.shape[1]))
+    for row, quantile in enumerate(quantiles):
+        index = np.minimum((cumulative < quantile).sum(axis=0), len(columns) - 1)
+        found[row] = np.take_along_axis(columns, order, axis=0)[index, np.arange(columns.shape[1])]
+    return found

@@ -8,12 +8,15 @@ import numpy as np
 
 from tidegate.lattice import FloatArray
 from tidegate.local.survey import Decision
-from tidegate.local.tail.family import BODY, Tails
+from tidegate.local.tail.bits import weighted_quantiles
+from tidegate.local.tail.family import Tails
 
 _PER_OCTAVE = 16
 
 
-def decide(tails: Tails, top: int, *, horizon: int, variance: float) -> Decision:
+def decide(
+    tails: Tails, top: int, *, horizon: int, variance: float, location_span: float = 1.0
+) -> Decision:
     """The threshold θ that minimises the posterior mean of the root mean squared error.
 
     A range sum over up to r values cut at θ misses Σ excess: ex(θ) = ∫_θ^B S(x) dx a value, of
@@ -21,6 +24,10 @@ def decide(tails: Tails, top: int, *, horizon: int, variance: float) -> Decision
     (r/3)·V·θ²/4 + (r²/6)·[(ex − d)² + (0.3·median)²]; the last term is what the family of tails
     does not know of itself. Its root is averaged: in the mean of the square the farthest tails of
     the prior would rule.
+
+    The range of the best threshold is that of each tail's own best one. As far as the bits left the
+    share at the anchor open, the anchor itself is no better known than the first round knew it:
+    the range is widened by that part of `location_span`.
     """
     levels = candidates(tails, top)
     excess = excesses(tails, levels)
@@ -32,17 +39,20 @@ def decide(tails: Tails, top: int, *, horizon: int, variance: float) -> Decision
     chosen = int(np.argmin(errors))
     own = np.argmin(noise + horizon**2 / 6 * np.square(excess), axis=1)
     low, high = weighted_quantiles(levels[own][:, None], tails.weights, (0.05, 0.95))[:, 0]
-    threshold = max(1, round(levels[chosen]))
+    widened = location_span ** (tails.unknown_anchor / 2)
     return Decision(
-        threshold=threshold, offset=float(offset[chosen]), low=float(low), high=float(high)
+        threshold=max(1, round(levels[chosen])),
+        offset=float(offset[chosen]),
+        low=float(low / widened),
+        high=min(float(high * widened), float(top)),
     )
 
 
 def candidates(tails: Tails, top: int) -> FloatArray:
-    """16 an octave, from the body of the data to the bound."""
-    lowest = min(max(1.0, BODY * tails.anchor), float(top))
+    """16 an octave, from half the level where the tail begins to the bound."""
+    lowest = min(max(1.0, tails.anchor / 2), float(top))
     octaves = math.log2(top / lowest)
-    return np.geomspace(lowest, top, math.ceil(_PER_OCTAVE * octaves) + 1)
+    return np.geomspace(lowest, top, math.ceil(_PER_OCTAVE * octaves) + 1).clip(max=top)
 
 
 def excesses(tails: Tails, levels: FloatArray) -> FloatArray:
@@ -51,16 +61,3 @@ def excesses(tails: Tails, levels: FloatArray) -> FloatArray:
     cells = (shares[:, 1:] + shares[:, :-1]) / 2 * np.diff(levels)
     beyond = np.cumsum(cells[:, ::-1], axis=1)[:, ::-1]
     return np.hstack((beyond, np.zeros((len(shares), 1))))
-
-
-def weighted_quantiles(
-    columns: FloatArray, weights: FloatArray, quantiles: tuple[float, ...]
-) -> FloatArray:
-    """For each column the least value below which such a part of the weights lies."""
-    order = np.argsort(columns, axis=0, kind="stable")
-    cumulative = np.cumsum(weights[order], axis=0)
-    found = np.empty((len(quantiles), columns.shape[1]))
-    for row, quantile in enumerate(quantiles):
-        index = np.minimum((cumulative < quantile).sum(axis=0), len(columns) - 1)
-        found[row] = np.take_along_axis(columns, order, axis=0)[index, np.arange(columns.shape[1])]
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,9 +12,12 @@ from tidegate.lattice import FloatArray
 from tidegate.local.tail.bits import Bits, normalised
 
 _CURVATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.7, 2.2, 3.0, 4.0)
-_KEPT = 2000
-# Levels below this part of the top rung belong to the body, of which the family says nothing.
-BODY = 0.6
+_KEPT = 2000  # tails, at most; and none that is e^15 times less likely than the likeliest
+_NEGLIGIBLE = 15.0
+_ANCHOR_SD = 1.2  # of ln S at the anchor
+# Levels below this part of the top rung belong to the body, of which the family says nothing. (At
+# 0.6, one busy hour that was asked about the body made tails look steep.)
+BODY = 0.9
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,13 @@ class Tails:
     slope: FloatArray
     curvature: FloatArray
     weights: FloatArray
+
+    @property
+    def unknown_anchor(self) -> float:
+        """How much of the prior variance of ln S0 the bits have left, from 0 to 1."""
+        mean = self.weights @ self.log_share
+        left = float(self.weights @ np.square(self.log_share - mean))
+        return min(left / _ANCHOR_SD**2, 1.0)
 
     def shares_above(self, levels: FloatArray) -> FloatArray:
         """S(level): a row for each tail, a column for each level."""
@@ -58,6 +69,21 @@ def posterior(bits: Bits, anchor: float, top_share: float, best_share: float) ->
     0.4 below and 1.0 above; ln h ~ Cauchy(ln 2, 0.5); and where the threshold will lie, at the
     share s*, the slope k* = h + s·ln(S0/s*) has ln k* ~ N(ln 3, 0.5).
     """
+    log_share, slope, curvature, prior = _grid(top_share, best_share)
+    shares = np.exp(_log_shares(log_share, slope, curvature, bits.level / anchor))
+    log_weights = prior + bits.log_likelihood(shares)
+    best = np.argsort(-log_weights, kind="stable")[:_KEPT]
+    best = best[log_weights[best] > log_weights[best[0]] - _NEGLIGIBLE]
+    return Tails(
+        anchor, log_share[best], slope[best], curvature[best], normalised(log_weights[best])
+    )
+
+
+@lru_cache(maxsize=4)
+def _grid(
+    top_share: float, best_share: float
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """All tails of the family, and the logarithm of the prior."""
     offset, slope, curvature = (
         grid.ravel()
         for grid in np.meshgrid(
@@ -67,14 +93,9 @@ def posterior(bits: Bits, anchor: float, top_share: float, best_share: float) ->
     log_share = math.log(top_share) + offset
     at_best = np.maximum(slope + curvature * (log_share - math.log(best_share)), 1e-3)
     prior = (
-        -((offset / 1.2) ** 2) / 2
+        -((offset / _ANCHOR_SD) ** 2) / 2
         - np.where(curvature < 0.6, ((curvature - 0.6) / 0.4) ** 2, (curvature - 0.6) ** 2) / 2
         - np.log1p(((np.log(slope) - math.log(2)) / 0.5) ** 2)
         - ((np.log(at_best) - math.log(3)) / 0.5) ** 2 / 2
     )
-    shares = np.exp(_log_shares(log_share, slope, curvature, bits.level / anchor))
-    log_weights = prior + bits.log_likelihood(shares)
-    best = np.argsort(-log_weights, kind="stable")[:_KEPT]
-    return Tails(
-        anchor, log_share[best], slope[best], curvature[best], normalised(log_weights[best])
-    )
+    return log_share, slope, curvature, prior

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from tidegate.lattice import FloatArray
-from tidegate.local.tail.bits import Bits, normalised
+from tidegate.local.tail.bits import Bits, normalised, weighted_quantiles
 
 _PER_OCTAVE = 12
 # ln κ ~ N(ln 2.5, 0.4): how fast the tails of real streams fall.
@@ -24,8 +25,21 @@ def location_levels(top: int) -> tuple[float, ...]:
     return tuple(top / 2**j for j in range(1, max(1, math.ceil(math.log2(top))) + 1))
 
 
-def located(bits: Bits, top: int, shares: tuple[float, ...]) -> tuple[float, ...]:
-    """The levels above which, by the posterior mean, these shares of the values lie.
+@dataclass(frozen=True)
+class Location:
+    """Where a ladder may begin.
+
+    Attributes:
+        levels: above which, by the posterior mean, the given shares of the values lie.
+        span: the 90 % posterior range of the first of them, largest over least.
+    """
+
+    levels: tuple[float, ...]
+    span: float
+
+
+def located(bits: Bits, top: int, shares: tuple[float, ...]) -> Location:
+    """The posterior of the first round: levels of these shares.
 
     The family is log-logistic, S(x) = 1/(1 + (x/μ)^κ): a body of any scale and a power tail.
     """
@@ -42,8 +56,11 @@ def located(bits: Bits, top: int, shares: tuple[float, ...]) -> tuple[float, ...
     weights = normalised(prior + bits.log_likelihood(shares_above(bits.level)))
     kept = weights > 1e-9  # of the posterior; what is left out moves no level
     median, slope = median[kept], slope[kept]
-    levels = np.geomspace(0.25, top, medians.size)
-    return crossings(levels, weights[kept] @ shares_above(levels), shares)
+    levels = np.geomspace(0.25, top, medians.size).clip(max=top)
+    own = np.minimum(median * (1 / shares[0] - 1) ** (1 / slope), top)
+    low, high = weighted_quantiles(own[:, None], weights[kept], (0.05, 0.95))[:, 0]
+    found = crossings(levels, weights[kept] @ shares_above(levels), shares)
+    return Location(found, float(high / low))
 
 
 def crossings(
@@ -51,4 +68,5 @@ def crossings(
 ) -> tuple[float, ...]:
     """Where a falling curve over `levels` takes the values `shares`, in logarithms."""
     found = np.interp(-np.log(shares), -np.log(np.maximum(falling, 1e-300)), np.log(levels))
-    return tuple(float(level) for level in np.exp(found))
+    # exp(log(x)) may be more than x, and devices refuse a level above the bound.
+    return tuple(min(float(level), float(levels[-1])) for level in np.exp(found))

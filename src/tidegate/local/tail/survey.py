@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from tidegate.local.survey import Decision, Round, Tally
 from tidegate.local.tail.bits import Bits
 from tidegate.local.tail.decision import candidates, decide
 from tidegate.local.tail.family import BODY, Tails, posterior
-from tidegate.local.tail.location import crossings, located, location_levels
+from tidegate.local.tail.location import Location, crossings, located, location_levels
 from tidegate.local.tail.target import best_share, ladder_shares
 
 _HOLDOUT_ROUNDS = 5  # one that locates the tail, four that refine it
@@ -73,23 +73,38 @@ class TailSurvey:
 
     def decide(self, tallies: Sequence[Tally]) -> Decision:
         """From all bits about the tail."""
-        tails = self._tails(tallies)
-        return decide(tails, self.top, horizon=self.horizon, variance=self.variance)
+        tails = _tails(self, tuple(tallies))
+        return decide(
+            tails,
+            self.top,
+            horizon=self.horizon,
+            variance=self.variance,
+            location_span=_located(self, tallies[0]).span,
+        )
 
     def _ladder(self, tallies: Sequence[Tally]) -> tuple[float, ...]:
         """The levels to ask about after these rounds."""
-        first = located(Bits.of(tallies[:1]), self.top, self.shares)
         if len(tallies) == 1:
-            return first
-        tails = self._tails(tallies)
+            return _located(self, tallies[0]).levels
+        tails = _tails(self, tuple(tallies))
         levels = candidates(tails, self.top)
         return crossings(levels, tails.mean_shares(levels), self.shares)
 
-    def _tails(self, tallies: Sequence[Tally]) -> Tails:
-        rung = Bits.of(tallies[-1:]).level[0]  # the top one of the last round
-        anchor = located(Bits.of(tallies[:1]), self.top, self.shares)[0]
-        bits = Bits.of(tallies).above(BODY * rung)
-        return posterior(bits, anchor, self.shares[0], self.best_share)
+
+# Functions of public data, kept since rounds ask for the same ones again.
+
+
+@lru_cache(maxsize=16)
+def _located(survey: TailSurvey, first: Tally) -> Location:
+    return located(Bits.of([first]), survey.top, survey.shares)
+
+
+@lru_cache(maxsize=16)
+def _tails(survey: TailSurvey, tallies: tuple[Tally, ...]) -> Tails:
+    rung = Bits.of(tallies[-1:]).level[0]  # the top one of the last round
+    bits = Bits.of(tallies).above(BODY * rung)
+    anchor = _located(survey, tallies[0]).levels[0]
+    return posterior(bits, anchor, survey.shares[0], survey.best_share)
 
 
 def _part(total: int, index: int, parts: int) -> int:

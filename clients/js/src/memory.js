@@ -1,0 +1,204 @@
+/**
+ * What a device remembers of its reports, durable before a report leaves it.
+ *
+ * A device that is killed anywhere either knows a report or never sent it, and never draws a second
+ * one for the same round: two reports on one value could be averaged. The records hold no values;
+ * the first holds a random key, from which the device's names are made, and is as private as that.
+ */
+
+import { RefusedError } from "./errors.js";
+import { Fraction } from "./fraction.js";
+import { StorageError } from "./storage/storage.js";
+
+/** @typedef {import("./storage/storage.js").Storage} Storage */
+
+/**
+ * A line of the local ledger: what was reported in a round, and what it cost.
+ *
+ * @typedef {object} Pin
+ * @property {string} round of the announcement that was answered, as are phase, slot and epsilon
+ * @property {string} phase
+ * @property {number} slot
+ * @property {Fraction} epsilon
+ * @property {string} digest of all of that announcement
+ * @property {string} event a keyed digest of what the value was called
+ * @property {string} client what was sent, as is report
+ * @property {number} report
+ * @property {string} time when, by the device's clock (UTC)
+ */
+
+const VERSION = 1;
+const MOST_ROUNDS = 4096; // a server cannot fill a device's disk with cheap rounds
+const KEY_BYTES = 32;
+const FINEST = 10n ** 36n;
+const TEXTS = ["round", "phase", "epsilon", "digest", "event", "client", "time"];
+const NUMBERS = ["slot", "report"];
+
+/** The reports of one device. */
+export class Memory {
+  #storage;
+  /** @type {CryptoKey | undefined} */
+  #key;
+  /** @type {Map<string, Pin>} */
+  #rounds = new Map();
+  /** @type {Set<string>} */
+  #events = new Set();
+  #spent = new Fraction(0n);
+
+  /** @param {Storage} storage */
+  constructor(storage) {
+    this.#storage = storage;
+  }
+
+  /** The sum of what all reports cost. */
+  get spent() {
+    return this.#spent;
+  }
+
+  /** The local ledger, in the order of reporting. */
+  get pins() {
+    return [...this.#rounds.values()];
+  }
+
+  /**
+   * What was reported in a round.
+   *
+   * @param {string} round
+   */
+  pin(round) {
+    return this.#rounds.get(round);
+  }
+
+  /**
+   * Whether a value of this (digested) name was reported on.
+   *
+   * @param {string} event
+   */
+  knows(event) {
+    return this.#events.has(event);
+  }
+
+  /** Refuse if nothing more can be remembered: then nothing more may be reported. */
+  check() {
+    if (this.#rounds.size >= MOST_ROUNDS) {
+      throw new RefusedError(`this device has answered ${MOST_ROUNDS} rounds, and answers no more`);
+    }
+  }
+
+  /** Take in what other tabs or processes added; begin the records if there are none. */
+  async refresh() {
+    while (this.#key === undefined) {
+      const [first] = await this.#storage.read(0);
+      if (first !== undefined) this.#key = await keyOf(first);
+      else await this.#storage.append(0, newHead());
+    }
+    for (const record of await this.#storage.read(this.#rounds.size + 1)) this.#take(pinOf(record));
+  }
+
+  /**
+   * Remember a report. True: it may be sent. False: another record came first, decide again.
+   *
+   * @param {Pin} pin
+   * @returns {Promise<boolean>}
+   */
+  async add(pin) {
+    const record = JSON.stringify({ ...pin, epsilon: `${pin.epsilon}` });
+    if (!(await this.#storage.append(this.#rounds.size + 1, record))) return false;
+    this.#take(pin);
+    return true;
+  }
+
+  /**
+   * A name that only this device can make: a keyed digest in hexadecimal.
+   *
+   * @param {string} purpose
+   * @param {string} text
+   * @returns {Promise<string>}
+   */
+  async keyed(purpose, text) {
+    const named = new TextEncoder().encode(`tidegate/1/${purpose}/${text}`);
+    const key = /** @type {CryptoKey} */ (this.#key);
+    return hexadecimal(await crypto.subtle.sign("HMAC", key, named));
+  }
+
+  /** @param {Pin} pin */
+  #take(pin) {
+    if (this.#rounds.has(pin.round) || this.#events.has(pin.event)) throw damaged();
+    this.#rounds.set(pin.round, pin);
+    this.#events.add(pin.event);
+    this.#spent = short(this.#spent.plus(pin.epsilon));
+  }
+}
+
+/**
+ * @param {ArrayBuffer | Uint8Array} bytes
+ * @returns {string}
+ */
+export function hexadecimal(bytes) {
+  return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function newHead() {
+  const key = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
+  return JSON.stringify({ tidegate: VERSION, kind: "memory", key: hexadecimal(key) });
+}
+
+/**
+ * @param {string} record
+ * @returns {Promise<CryptoKey>}
+ */
+async function keyOf(record) {
+  const plain = parsed(record);
+  const pairs = typeof plain.key === "string" ? plain.key.match(/[0-9a-f]{2}/g) : null;
+  if (plain.tidegate !== VERSION || plain.kind !== "memory" || pairs?.length !== KEY_BYTES) {
+    throw damaged();
+  }
+  const bytes = Uint8Array.from(pairs, (pair) => parseInt(pair, 16));
+  return crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+}
+
+/**
+ * @param {string} record
+ * @returns {Pin}
+ */
+function pinOf(record) {
+  const plain = parsed(record);
+  const parts = /^(\d+)(?:\/(\d+))?$/.exec(String(plain.epsilon));
+  const whole =
+    TEXTS.every((name) => typeof plain[name] === "string") &&
+    NUMBERS.every((name) => Number.isInteger(plain[name]));
+  if (!whole || !parts || parts[2] === "0") throw damaged();
+  const epsilon = new Fraction(BigInt(parts[1]), BigInt(parts[2] ?? 1));
+  return Object.freeze({ ...plain, epsilon });
+}
+
+/**
+ * @param {string} record
+ * @returns {any}
+ */
+function parsed(record) {
+  try {
+    return Object(JSON.parse(record));
+  } catch {
+    throw damaged();
+  }
+}
+
+function damaged() {
+  return new StorageError(
+    "the records of this device are damaged or of another version: what was reported before is " +
+      "not known, so nothing more is",
+  );
+}
+
+/**
+ * Rounded up where denominators chosen by a server would make the sum ever longer.
+ *
+ * @param {Fraction} spent
+ * @returns {Fraction}
+ */
+function short(spent) {
+  if (spent.denominator <= FINEST) return spent;
+  const scaled = new Fraction(-spent.numerator * FINEST, spent.denominator);
+  return new Fraction(-scaled.floor(), FINEST);
+}

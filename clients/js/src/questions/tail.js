@@ -1,0 +1,87 @@
+/** One bit: is the value above a level? */
+
+import { SettingError } from "../errors.js";
+import { checkLoss, WORDS } from "../loss.js";
+import { field, LARGEST, LARGEST_TEXT, numberWithin, wholeField } from "./question.js";
+
+/** @typedef {import("./question.js").Words} Words */
+/** @typedef {import("./question.js").Fraction} Fraction */
+
+/**
+ * Is value + dither·(U − ½) above `level`? Answered by randomized response.
+ *
+ * What is released: one bit. P(1) is truth/2**32 or lie/2**32, whatever U was: ε-private as
+ * truth ≤ e^ε·lie, which `check` decides in whole numbers.
+ */
+export class TailQuestion {
+  form = "tail";
+  reports = 2;
+
+  /** @param {{ level: number, dither: number, lie: number }} fields in steps; the weight of a lie */
+  constructor({ level, dither, lie }) {
+    this.level = level;
+    this.dither = dither;
+    this.lie = lie;
+    for (const [name, steps] of Object.entries({ level, dither })) {
+      if (!(steps >= 0 && steps <= LARGEST)) {
+        throw new SettingError(name, `must be from 0 to ${LARGEST_TEXT}`);
+      }
+    }
+    if (!(lie > 0 && lie <= WORDS / 2)) {
+      throw new SettingError("lie", "must be from 1 to 2**31: at most every other answer");
+    }
+    Object.freeze(this);
+  }
+
+  /** The largest number of steps it speaks of. */
+  get reach() {
+    return Math.max(this.level, this.dither);
+  }
+
+  /**
+   * Refuse unless truth ≤ e^ε·lie.
+   *
+   * @param {Fraction} epsilon
+   * @returns {void}
+   */
+  check(epsilon) {
+    const truth = WORDS - this.lie;
+    checkLoss([[Math.min(this.lie, truth), Math.max(this.lie, truth)]], epsilon);
+  }
+
+  /**
+   * The dither, then the coin.
+   *
+   * @param {number} value
+   * @param {Words} words
+   * @returns {number}
+   */
+  answer(value, words) {
+    const dithered = value + this.dither * (words() / WORDS - 0.5);
+    const lies = words() < this.lie;
+    return dithered > this.level !== lies ? 1 : 0;
+  }
+
+  /**
+   * For a message.
+   *
+   * @returns {Record<string, unknown>}
+   */
+  toJSON() {
+    return { form: this.form, level: this.level, dither: this.dither, lie: this.lie };
+  }
+
+  /**
+   * From a message.
+   *
+   * @param {Record<string, unknown>} plain
+   * @returns {TailQuestion}
+   */
+  static fromPlain(plain) {
+    return new TailQuestion({
+      level: numberWithin(field(plain, "level"), "level"),
+      dither: numberWithin(field(plain, "dither"), "dither"),
+      lie: wholeField(plain, "lie", 1, WORDS / 2),
+    });
+  }
+}

@@ -1,0 +1,93 @@
+/** Records in a folder: durable, private, exclusive; a process that is killed leaves all or nothing. */
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+
+import { Client, StorageError } from "../src/index.js";
+import { FileStorage } from "../src/storage/file.js";
+import { announcement } from "./announcements.js";
+
+const root = await mkdtemp(join(tmpdir(), "tidegate-"));
+after(() => rm(root, { recursive: true }));
+
+const settings = { epsilon: 1, bound: 100, lifetime: 1000 };
+
+test("a position is given once, and records come back in order", async () => {
+  const storage = new FileStorage(join(root, "order"));
+  for (let position = 0; position < 12; position += 1) {
+    assert.equal(await storage.append(position, `${position}`), true);
+  }
+  assert.equal(await storage.append(3, "other"), false);
+  assert.deepEqual(await storage.read(9), ["9", "10", "11"]);
+  assert.deepEqual((await readdir(storage.folder)).filter((name) => name.includes("draft")), []);
+});
+
+test("of many that want a position, one gets it", async () => {
+  const storages = Array.from({ length: 8 }, () => new FileStorage(join(root, "race")));
+  const outcomes = await Promise.all(storages.map((storage, index) => storage.append(0, `${index}`)));
+  assert.equal(outcomes.filter(Boolean).length, 1);
+  assert.deepEqual(await storages[0].read(0), [`${outcomes.indexOf(true)}`]);
+});
+
+test("files are private", { skip: process.platform === "win32" && "no modes there" }, async () => {
+  const storage = new FileStorage(join(root, "private"));
+  await storage.append(0, "a");
+  assert.equal((await stat(storage.folder)).mode & 0o777, 0o700);
+  assert.equal((await stat(join(storage.folder, "0.json"))).mode & 0o777, 0o600);
+});
+
+test("a missing record, or a folder that is none, stops a device", async () => {
+  const storage = new FileStorage(join(root, "gap"));
+  for (let position = 0; position < 3; position += 1) await storage.append(position, "a");
+  await rm(join(storage.folder, "1.json"));
+  await assert.rejects(storage.read(0), StorageError);
+  await assert.rejects(storage.read(2), StorageError);
+  await writeFile(join(root, "file"), "");
+  const open = Client.open({ ...settings, storage: new FileStorage(join(root, "file")) });
+  await assert.rejects(open, StorageError);
+});
+
+test("a client that is killed never sends two reports for a round", { timeout: 120_000 }, async () => {
+  const folder = join(root, "killed");
+  const sent = new Map();
+  for (const lines of [1, 4, 9]) {
+    for (const [round, report] of await reportsUntilKilled(folder, lines)) {
+      assert.equal(sent.get(round) ?? report, report);
+      sent.set(round, report);
+    }
+  }
+  const client = await Client.open({ ...settings, storage: new FileStorage(folder) });
+  const known = new Map((await client.ledger()).map((pin) => [pin.round, pin.report]));
+  assert.ok(sent.size >= 9);
+  for (const [round, report] of sent) assert.equal(known.get(round), report);
+});
+
+test("processes that share a folder agree on one report a round", { timeout: 120_000 }, async () => {
+  const folder = join(root, "shared");
+  const outputs = await Promise.all([1, 2, 3].map(() => reportsUntilKilled(folder, 12)));
+  const sent = new Map();
+  for (const [round, report] of outputs.flat()) {
+    assert.equal(sent.get(round) ?? report, report);
+    sent.set(round, report);
+  }
+  const client = await Client.open({ ...settings, storage: new FileStorage(folder) });
+  assert.ok((await client.ledger()).length >= sent.size);
+});
+
+/** What a client in another process sent before it was killed after some lines of output. */
+async function reportsUntilKilled(folder, lines) {
+  const driver = new URL("kill_driver.js", import.meta.url).pathname;
+  const child = spawn(process.execPath, [driver, folder, JSON.stringify(announcement())]);
+  let output = "";
+  for await (const chunk of child.stdout.setEncoding("utf8")) {
+    output += chunk;
+    if (output.split("\n").length > lines) child.kill("SIGKILL");
+  }
+  const whole = output.split("\n").slice(0, -1);
+  assert.ok(whole.length >= lines);
+  return whole.map((line) => JSON.parse(line));
+}

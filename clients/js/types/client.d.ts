@@ -1,0 +1,107 @@
+/** @typedef {import("./fraction.js").Exact} Exact */
+/** @typedef {import("./fraction.js").Fraction} Fraction */
+/** @typedef {import("./memory.js").Pin} Pin */
+/** @typedef {import("./storage/storage.js").Storage} Storage */
+/** @typedef {import("./words.js").Words} Words */
+/**
+ * @typedef {object} ClientOptions
+ * @property {Exact} epsilon the most that one report may cost
+ * @property {Exact} bound the largest value there is
+ * @property {Exact} [resolution] the step between values, 1 by default
+ * @property {Exact} [lifetime] the most that all reports of this device may cost together; by default
+ *   as much as one report
+ * @property {Storage} storage where reports are remembered
+ * @property {string} [name] a fixed name for reports. By default a new one for every round, made from
+ *   a key that never leaves the device: a round takes one report from it, and rounds cannot be linked
+ * @property {boolean} [clamp] take values beyond the bounds for the bounds; otherwise they are an error
+ * @property {Words} [words] words that are not random, only to simulate and with `VolatileStorage`
+ */
+/** One device. `await Client.open({ epsilon: 1, bound: 100, storage })`. */
+export class Client {
+    /**
+     * A client whose storage has been read: one that cannot be used is noticed here.
+     *
+     * @param {ClientOptions} options
+     * @returns {Promise<Client>}
+     */
+    static open(options: ClientOptions): Promise<Client>;
+    /** @param {ClientOptions} options */
+    constructor(options: ClientOptions);
+    /**
+     * The report to send. It is remembered, in the storage, before this resolves.
+     *
+     * @param {unknown} announcement what the server asks: text as it came, or the object read from it
+     * @param {number | bigint} value a number within the bounds
+     * @param {{ event?: string }} [options] what the value is called, such as a date. A value answers
+     *   one round: the same event in another round is refused. Without a name, the device has one value
+     * @returns {Promise<Report>}
+     * @throws {MessageError} the announcement is malformed or of another version
+     * @throws {RefusedError} it asks for too much, or the round, the event or the lifetime is used up
+     * @throws {InputError} the value is no number, or outside the bounds
+     */
+    answer(announcement: unknown, value: number | bigint, { event }?: {
+        event?: string;
+    }): Promise<Report>;
+    /**
+     * What was reported in a round, to send it again; undefined: nothing.
+     *
+     * @param {string} round
+     * @returns {Promise<Report | undefined>}
+     */
+    sent(round: string): Promise<Report | undefined>;
+    /**
+     * Every report so far: when, in which round, at what cost.
+     *
+     * @returns {Promise<Pin[]>}
+     */
+    ledger(): Promise<Pin[]>;
+    /**
+     * How much of `lifetime` was not spent.
+     *
+     * @returns {Promise<Fraction>}
+     */
+    left(): Promise<Fraction>;
+    #private;
+}
+export type Exact = import("./fraction.js").Exact;
+export type Fraction = import("./fraction.js").Fraction;
+export type Pin = import("./memory.js").Pin;
+export type Storage = import("./storage/storage.js").Storage;
+export type Words = import("./words.js").Words;
+export type ClientOptions = {
+    /**
+     * the most that one report may cost
+     */
+    epsilon: Exact;
+    /**
+     * the largest value there is
+     */
+    bound: Exact;
+    /**
+     * the step between values, 1 by default
+     */
+    resolution?: import("./fraction.js").Exact | undefined;
+    /**
+     * the most that all reports of this device may cost together; by default
+     * as much as one report
+     */
+    lifetime?: import("./fraction.js").Exact | undefined;
+    /**
+     * where reports are remembered
+     */
+    storage: Storage;
+    /**
+     * a fixed name for reports. By default a new one for every round, made from
+     * a key that never leaves the device: a round takes one report from it, and rounds cannot be linked
+     */
+    name?: string | undefined;
+    /**
+     * take values beyond the bounds for the bounds; otherwise they are an error
+     */
+    clamp?: boolean | undefined;
+    /**
+     * words that are not random, only to simulate and with `VolatileStorage`
+     */
+    words?: import("./words.js").Words | undefined;
+};
+import { Report } from "./messages.js";

@@ -1,0 +1,16 @@
+export { Client } from "./client.js";
+export { Fraction } from "./fraction.js";
+export { IndexedDBStorage } from "./storage/indexed_db.js";
+export { LocalStorage } from "./storage/local_storage.js";
+export { StorageError } from "./storage/storage.js";
+export { VolatileStorage } from "./storage/volatile.js";
+export { secureWords } from "./words.js";
+export type ClientOptions = import("./client.js").ClientOptions;
+export type Exact = import("./fraction.js").Exact;
+export type Pin = import("./memory.js").Pin;
+export type Question = import("./questions/question.js").Question;
+export type Storage = import("./storage/storage.js").Storage;
+export type Words = import("./words.js").Words;
+export { InputError, MessageError, RefusedError, SettingError, TidegateError } from "./errors.js";
+export { Announcement, Report } from "./messages.js";
+export { questionFromPlain, TailQuestion, ValueQuestion, WaveQuestion } from "./questions/index.js";

@@ -1,0 +1,19 @@
+/** The multiples of `resolution` in [0, bound], counted 0, 1, …, `top`. */
+export class Lattice {
+    /**
+     * @param {Fraction} bound
+     * @param {Fraction} resolution
+     */
+    constructor(bound: Fraction, resolution: Fraction);
+    /** How many steps the bound is. */
+    top: number;
+    /**
+     * `value` in steps.
+     *
+     * @param {unknown} value
+     * @returns {number}
+     */
+    unit(value: unknown): number;
+    #private;
+}
+import { Fraction } from "./fraction.js";

@@ -1,0 +1,123 @@
+/** @typedef {import("./fraction.js").Fraction} Fraction */
+/** @typedef {import("./questions/question.js").Question} Question */
+/** A question of a round, and what answering it costs. Public, and the same for many devices. */
+export class Announcement {
+    /**
+     * The announcement that JSON text says, or a `MessageError`.
+     *
+     * @param {unknown} message text, or the object that was read from it
+     * @returns {Announcement}
+     */
+    static fromJson(message: unknown): Announcement;
+    /**
+     * @param {{ round: string, phase: string, epsilon: Fraction, bound: Fraction,
+     *   resolution: Fraction, slot: number, question: Question }} fields
+     */
+    constructor({ round, phase, epsilon, bound, resolution, slot, question }: {
+        round: string;
+        phase: string;
+        epsilon: Fraction;
+        bound: Fraction;
+        resolution: Fraction;
+        slot: number;
+        question: Question;
+    });
+    /**
+     * An opaque name; a device answers a round once.
+     *
+     * @readonly
+     */
+    readonly round: string;
+    /**
+     * "threshold": the answers choose θ; "stream": they are the stream.
+     *
+     * @readonly
+     */
+    readonly phase: string;
+    /**
+     * What an answer costs at most.
+     *
+     * @readonly
+     */
+    readonly epsilon: import("./fraction.js").Fraction;
+    /**
+     * Values are whole multiples of `resolution` from 0 to `bound`.
+     *
+     * @readonly
+     */
+    readonly bound: import("./fraction.js").Fraction;
+    /** @readonly */
+    readonly resolution: import("./fraction.js").Fraction;
+    /**
+     * Which of the round's questions this is.
+     *
+     * @readonly
+     */
+    readonly slot: number;
+    /**
+     * What is asked.
+     *
+     * @readonly
+     */
+    readonly question: import("./questions/question.js").Question;
+    /**
+     * What `JSON.stringify` writes: one spelling for one announcement.
+     *
+     * @returns {Record<string, unknown>}
+     */
+    toJSON(): Record<string, unknown>;
+}
+/** A device's answer. */
+export class Report {
+    /**
+     * The report that JSON text says, or a `MessageError`.
+     *
+     * @param {unknown} message text, or the object that was read from it
+     * @returns {Report}
+     */
+    static fromJson(message: unknown): Report;
+    /**
+     * @param {{ round: string, phase: string, epsilon: Fraction, slot: number, client: string,
+     *   report: number }} fields
+     */
+    constructor({ round, phase, epsilon, slot, client, report }: {
+        round: string;
+        phase: string;
+        epsilon: Fraction;
+        slot: number;
+        client: string;
+        report: number;
+    });
+    /**
+     * Round, phase, epsilon and slot are those of the announcement.
+     *
+     * @readonly
+     */
+    readonly round: string;
+    /** @readonly */
+    readonly phase: string;
+    /** @readonly */
+    readonly epsilon: import("./fraction.js").Fraction;
+    /** @readonly */
+    readonly slot: number;
+    /**
+     * Who answers: one report is taken per client and round.
+     *
+     * @readonly
+     */
+    readonly client: string;
+    /**
+     * The answer, a number from 0 to the question's `reports` − 1.
+     *
+     * @readonly
+     */
+    readonly report: number;
+    /**
+     * What `JSON.stringify` writes: so a report can be sent as it is.
+     *
+     * @returns {Record<string, unknown>}
+     */
+    toJSON(): Record<string, unknown>;
+}
+export type Fraction = import("./fraction.js").Fraction;
+export type Question = import("./questions/question.js").Question;

@@ -1,0 +1,12 @@
+/**
+ * The question of a message; refuses anything malformed by name.
+ *
+ * @param {unknown} plain
+ * @returns {Question}
+ */
+export function questionFromPlain(plain: unknown): Question;
+export type Question = import("./question.js").Question;
+import { TailQuestion } from "./tail.js";
+import { ValueQuestion } from "./value.js";
+import { WaveQuestion } from "./wave.js";
+export { TailQuestion, ValueQuestion, WaveQuestion };

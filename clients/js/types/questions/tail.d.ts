@@ -1,0 +1,53 @@
+/** @typedef {import("./question.js").Words} Words */
+/** @typedef {import("./question.js").Fraction} Fraction */
+/**
+ * Is value + dither·(U − ½) above `level`? Answered by randomized response.
+ *
+ * What is released: one bit. P(1) is truth/2**32 or lie/2**32, whatever U was: ε-private as
+ * truth ≤ e^ε·lie, which `check` decides in whole numbers.
+ */
+export class TailQuestion {
+    /**
+     * From a message.
+     *
+     * @param {Record<string, unknown>} plain
+     * @returns {TailQuestion}
+     */
+    static fromPlain(plain: Record<string, unknown>): TailQuestion;
+    /** @param {{ level: number, dither: number, lie: number }} fields in steps; the weight of a lie */
+    constructor({ level, dither, lie }: {
+        level: number;
+        dither: number;
+        lie: number;
+    });
+    form: string;
+    reports: number;
+    level: number;
+    dither: number;
+    lie: number;
+    /** The largest number of steps it speaks of. */
+    get reach(): number;
+    /**
+     * Refuse unless truth ≤ e^ε·lie.
+     *
+     * @param {Fraction} epsilon
+     * @returns {void}
+     */
+    check(epsilon: Fraction): void;
+    /**
+     * The dither, then the coin.
+     *
+     * @param {number} value
+     * @param {Words} words
+     * @returns {number}
+     */
+    answer(value: number, words: Words): number;
+    /**
+     * For a message.
+     *
+     * @returns {Record<string, unknown>}
+     */
+    toJSON(): Record<string, unknown>;
+}
+export type Words = import("./question.js").Words;
+export type Fraction = import("./question.js").Fraction;

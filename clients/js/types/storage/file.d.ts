@@ -1,0 +1,24 @@
+/**
+ * The storage to use in Node. Several processes may share a folder.
+ *
+ * @implements {Storage}
+ */
+export class FileStorage implements Storage {
+    /** @param {string} folder is made if it is not there */
+    constructor(folder: string);
+    /** Where the records are. */
+    folder: string;
+    /**
+     * @param {number} start
+     * @returns {Promise<string[]>}
+     */
+    read(start: number): Promise<string[]>;
+    /**
+     * @param {number} position
+     * @param {string} record
+     * @returns {Promise<boolean>}
+     */
+    append(position: number, record: string): Promise<boolean>;
+    #private;
+}
+export type Storage = import("./storage.js").Storage;

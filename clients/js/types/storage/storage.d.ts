@@ -1,0 +1,30 @@
+/**
+ * The records from `start` on, if none is missing before the last.
+ *
+ * @param {Iterable<[number, string]>} entries from `start` on at least, in any order
+ * @param {number} start
+ * @param {number} total how many entries there are in all
+ * @returns {string[]}
+ */
+export function withoutGaps(entries: Iterable<[number, string]>, start: number, total: number): string[];
+/**
+ * @typedef {object} Storage
+ * @property {(start: number) => Promise<string[]>} read the records from position `start` on, in order
+ * @property {(position: number, record: string) => Promise<boolean>} append when it resolves with
+ *   true, the record is kept at this position whatever happens next; false: that position is taken
+ */
+/** A device's memory cannot be used, so nothing is reported. */
+export class StorageError extends RefusedError {
+}
+export type Storage = {
+    /**
+     * the records from position `start` on, in order
+     */
+    read: (start: number) => Promise<string[]>;
+    /**
+     * when it resolves with
+     * true, the record is kept at this position whatever happens next; false: that position is taken
+     */
+    append: (position: number, record: string) => Promise<boolean>;
+};
+import { RefusedError } from "../errors.js";

@@ -1,0 +1,280 @@
+"""`tidegate local`: collect from devices that perturb their own values; rehearse it on a file."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidegate.cli.exits import complain, plain_errors
+from tidegate.cli.query import asked
+from tidegate.cli.tables import percent, shown, table
+from tidegate.errors import SettingError
+
+if TYPE_CHECKING:  # imported when it is needed: start-up counts
+    from tidegate.answers import Answers
+    from tidegate.local.poisoning import PoisoningBound
+    from tidegate.local.server import Server
+
+app = typer.Typer(
+    help="Collect from devices that perturb their own values; rehearse it on a file.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+
+State = Annotated[Path, typer.Argument(metavar="STATE", help="File of the collection's state.")]
+Epsilon = Annotated[str | None, typer.Option(help="What a report costs, e.g. 1 or 1/2.")]
+Bound = Annotated[str | None, typer.Option(help="Public upper bound of a value.")]
+Resolution = Annotated[
+    str | None, typer.Option(help="Values are rounded to multiples of this (default 1).")
+]
+Holdout = Annotated[
+    int | None, typer.Option(help="Devices asked for the threshold first (default 65536).")
+]
+Horizon = Annotated[
+    int | None, typer.Option(help="Longest range to answer well (default 1048576).")
+]
+ThresholdEpsilon = Annotated[
+    str | None, typer.Option(help="What an answer for the threshold costs (default: epsilon).")
+]
+Threshold = Annotated[str | None, typer.Option(help="Given instead of chosen: nobody is asked.")]
+Scheme = Annotated[
+    str | None,
+    typer.Option(
+        help="Of the threshold: adaptive (default), published, or published-authors (the paper's)."
+    ),
+]
+Smoothing = Annotated[
+    bool | None, typer.Option("--smoothing", help="Of the published schemes' density.")
+]
+Report = Annotated[
+    str | None,
+    typer.Option(
+        help="Of the stream: optimal (default), hybrid, piecewise or stochastic-rounding."
+    ),
+]
+KeepAsking = Annotated[
+    bool | None,
+    typer.Option(
+        "--keep-asking/--no-keep-asking",
+        help="Ask for the threshold during the stream's start too (default: yes).",
+    ),
+]
+
+
+@app.command()
+def announce(
+    state: State,
+    epsilon: Epsilon = None,
+    bound: Bound = None,
+    resolution: Resolution = None,
+    holdout: Holdout = None,
+    horizon: Horizon = None,
+    threshold_epsilon: ThresholdEpsilon = None,
+    threshold: Threshold = None,
+    scheme: Scheme = None,
+    smoothing: Smoothing = None,
+    report: Report = None,
+    keep_asking: KeepAsking = None,
+    next_round: Annotated[
+        bool,
+        typer.Option("--next-round", help="Close the round: every device may report once more."),
+    ] = False,
+) -> None:
+    """Print the questions that are open, one JSON line each; begin a collection.
+
+    Settings begin a collection, and are kept with it; later on none are needed. Devices are handed
+    the lines in rotation, whoever comes. When enough have answered, other questions open: announce
+    again after every `collect`.
+
+    Examples:
+
+    \b
+      tidegate local announce state.db --epsilon 1 --bound 1657
+      tidegate local announce state.db > announcements.jsonl
+      tidegate local announce state.db --next-round > announcements.jsonl
+    """  # noqa: D301  # \b keeps the lines of the examples
+    given = {name: value for name, value in locals().items() if name not in ("state", "next_round")}
+    with plain_errors(), _opened(state, given) as server:
+        if next_round:
+            server.next_round()
+        for announcement in server.announcements:
+            typer.echo(announcement.json())
+
+
+@app.command()
+def collect(
+    state: State,
+    reports: Annotated[
+        str, typer.Argument(metavar="REPORTS", help="JSON lines; - or nothing: standard input.")
+    ] = "-",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Take reports, one of each client and round, and count those that are rejected.
+
+    Every batch is on the disk when the next one is read. If it is killed, run the same command
+    again: what was taken before is rejected as a duplicate, or because its round has closed.
+
+    Examples:
+
+    \b
+      tidegate local collect state.db reports.jsonl
+      receiver | tidegate local collect state.db --json
+    """  # noqa: D301  # \b keeps the lines of the examples
+    with plain_errors(), _opened(state) as server:
+        from tidegate.cli.report_lines import report_lines
+
+        accepted, rejected = 0, Counter[str]()
+        for lines in report_lines(reports):
+            received = server.collect_many(lines)
+            accepted += received.accepted
+            rejected.update(received.rejected)
+        said = _received_json if as_json else _received
+        typer.echo(said(server, accepted, rejected))
+
+
+@app.command()
+def query(
+    state: State,
+    start: Annotated[
+        int | None, typer.Argument(metavar="START", help="First position, counted from 0.")
+    ] = None,
+    end: Annotated[
+        int | None, typer.Argument(metavar="END", help="Position after the last.")
+    ] = None,
+    ranges: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Many ranges: CSV with columns start and end; - is stdin."
+        ),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(help="Probability that the interval holds the truncated sum.")
+    ] = 0.95,
+    malicious: Annotated[
+        float | None,
+        typer.Option(metavar="FRACTION", help="Say how far so many malicious clients move a sum."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Sum the collected reports from START up to END, with an interval.
+
+    Positions count the reports of the stream from 0, in the order of arrival; END is not part of
+    the range. No privacy is spent, however many ranges are asked.
+
+    Examples:
+
+    \b
+      tidegate local query state.db 0 86400
+      tidegate local query state.db 0 86400 --malicious 0.01 --json
+      tidegate local query state.db --ranges days.csv
+    """  # noqa: D301  # \b keeps the lines of the examples
+    with plain_errors(), _opened(state) as server:
+        starts, ends = asked(start, end, ranges)
+        answers = server.queries(starts, ends, confidence)
+        bound = None if malicious is None else server.poisoning_bound(malicious)
+        said = _answers_json if as_json else _answers
+        typer.echo(said(server, answers, bound))
+
+
+def topl_of(given: dict[str, Any]) -> Any:
+    """The specification that options describe."""
+    from tidegate.presets import topl
+
+    for required in ("epsilon", "bound"):
+        if given.get(required) is None:
+            raise SettingError(required, f"is missing: give --{required}")
+    return topl(**{name: value for name, value in given.items() if value is not None})
+
+
+def _opened(state: Path, given: dict[str, Any] | None = None) -> Server:
+    """The server of a state file; settings must be those of the file, if there are any."""
+    from tidegate.local.store import stored_settings
+    from tidegate.local.topl import Topl
+
+    settings = {name: value for name, value in (given or {}).items() if value is not None}
+    if not state.exists():
+        if given is None:
+            raise SettingError(
+                "state",
+                f"there is no collection in {state}: begin one with tidegate local announce",
+            )
+        server: Server = topl_of(settings).server(state)
+        return server
+    known = Topl.from_settings(stored_settings(state))
+    for name, value in settings.items():
+        if getattr(Topl.from_settings({**known.settings(), name: value}), name) != getattr(
+            known, name
+        ):
+            raise SettingError(name, f"the collection in {state} has {getattr(known, name)}")
+    return known.server(state)
+
+
+def _received(server: Server, accepted: int, rejected: Counter[str]) -> str:
+    lines = [f"accepted   {accepted:,} reports, {server.accepted:,} in all"]
+    lines += [f"rejected   {count:,} {why}" for why, count in sorted(rejected.items())]
+    lines.append(f"published  {server.collection.collected.count:,} values")
+    if server.threshold is not None:
+        lines.append(f"threshold  {server.threshold:g}")
+    left = server.collection.left
+    lines.append(f"open       round {server.round}" + ("" if left is None else f", {left:,} to go"))
+    if server.collection.advice:
+        complain(server.collection.advice)
+    return "\n".join(lines)
+
+
+def _received_json(server: Server, accepted: int, rejected: Counter[str]) -> str:
+    plain = {
+        "accepted": accepted,
+        "rejected": dict(rejected),
+        "accepted_in_all": server.accepted,
+        "rejected_in_all": dict(server.rejected),
+        "published": server.collection.collected.count,
+        "threshold": server.threshold,
+        "advice": server.collection.advice,
+        "round": server.round,
+        "left": server.collection.left,
+    }
+    return json.dumps(plain, indent=1, ensure_ascii=False)
+
+
+def _answers_json(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
+    names = ("start", "end", "estimate", "low", "high", "standard_error")
+    columns = {name: getattr(answers, name).tolist() for name in names}
+    if bound is not None:
+        lengths = (answers.end - answers.start).tolist()
+        columns["malicious_expected"] = [bound.expected(length) for length in lengths]
+        columns["malicious_sure"] = [bound.sure(length) for length in lengths]
+    plain = {
+        "state": str(server.path),
+        "guarantee": str(server.guarantee),
+        "confidence": answers.confidence,
+        "threshold": answers.threshold,
+        "answers": [
+            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+        ],
+    }
+    return json.dumps(plain, indent=1, ensure_ascii=False)
+
+
+def _answers(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
+    head = ["range", "sum", f"± ({percent(answers.confidence)})", "std. error"]
+    if bound is not None:
+        head.append(f"± ({percent(bound.fraction)} malicious)")
+    rows = []
+    for answer in map(answers.__getitem__, range(len(answers))):
+        half = (answer.high - answer.low) / 2
+        row = [f"[{answer.start}, {answer.end})", *map(shown, (answer.estimate, half))]
+        row.append(shown(answer.standard_error))
+        if bound is not None:
+            row.append(shown(bound.expected(answer.end - answer.start)))
+        rows.append(row)
+    note = f"Sums of values truncated at {answers.threshold:g}. {server.guarantee}."
+    return "\n".join([table(head, rows), "", note])

@@ -1,0 +1,77 @@
+"""Which reports the server takes: well formed, of the open round, within the question's domain."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tidegate.errors import TidegateError
+from tidegate.guarantee import Guarantee
+from tidegate.local.messages import Announcement, MessageError, Report
+
+REASONS = {
+    "malformed": "it is no report",
+    "version": "it is of another version",
+    "round": "its round is not open",
+    "slot": "its round has no such question",
+    "phase": "its question is of another phase",
+    "epsilon": "its question has another epsilon",
+    "domain": "its question has no such report",
+    "duplicate": "its client has reported in this round",
+}
+
+
+class RejectedError(TidegateError, ValueError):
+    """A report was not taken. `reason` is one of `REASONS`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the report was rejected: {REASONS[self.reason]}"
+
+
+@dataclass(frozen=True)
+class Received:
+    """What became of some reports.
+
+    Attributes:
+        accepted: how many were taken.
+        rejected: how many were not, by reason.
+        shuffled: of reports that went through a shuffler: what each of them costs in the central
+            model, for information (see `shuffle.amplified`).
+    """
+
+    accepted: int
+    rejected: Counter[str] = field(default_factory=Counter)
+    shuffled: Guarantee | None = None
+
+
+def checked(message: Report | str | bytes, announced: Sequence[Announcement]) -> Report:
+    """A report to one of these announcements, all of one round, or a `RejectedError`."""
+    try:
+        given = Report.from_json(message.json() if isinstance(message, Report) else message)
+    except MessageError as error:
+        raise RejectedError(error.reason) from None
+    if given.round != announced[0].round:
+        raise RejectedError("round")
+    reason = outside(given.slot, given.report, announced)
+    if reason is not None:
+        raise RejectedError(reason)
+    asked = announced[given.slot]
+    if given.phase != asked.phase:
+        raise RejectedError("phase")
+    if given.epsilon != asked.epsilon:
+        raise RejectedError("epsilon")
+    return given
+
+
+def outside(slot: int, report: int, announced: Sequence[Announcement]) -> str | None:
+    """Why there is no such report to these announcements; None: there is."""
+    if not 0 <= slot < len(announced):
+        return "slot"
+    if not 0 <= report < announced[slot].question.reports:
+        return "domain"
+    return None

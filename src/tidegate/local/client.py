@@ -1,0 +1,233 @@
+"""The device's side: it trusts nobody, checks what it is asked, and answers a round once.
+
+    announcement → known round? → checks → draw → memory ║ report
+                                           value         ║ one column of a public table
+
+**What is released** is one report per round, drawn from integer weights that the device has checked
+itself (`Question.check`): its distribution differs by at most e^ε between any two values. A round
+that comes again gets the same report, whatever the value is by then, so asking again tells nothing.
+
+**What it costs** a value is the ε of its one report: a value, called by the name of its event, is
+reported on in one round, so in one phase. **What it costs the device** is the sum over its reports,
+which never exceeds `lifetime`, exactly added: this holds whatever the server asks, in whatever
+order, and whatever it makes its next question depend on (adaptive composition of pure ε).
+
+Every check but the last reads the announcement and the memory only: a refusal tells nothing about
+the value. The last is that the value is a number within the bounds: a device that may meet others
+sets `clamp`, for an error is silence, and silence can be seen.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from tidegate.errors import InputError, RefusedError, SettingError
+from tidegate.guarantee import Guarantee, cost
+from tidegate.lattice import Lattice
+from tidegate.local.demands import check_announcement
+from tidegate.local.memory import Memory, Pin
+from tidegate.local.messages import Announcement, Report
+from tidegate.local.questions import Words
+from tidegate.local.wire import name_of
+from tidegate.randomness import Epoch, Randomness, secure
+from tidegate.settings import Number, positive
+
+
+class Client:
+    """One device.
+
+    Args:
+        epsilon: the most that one report may cost.
+        bound: the largest value there is, `resolution` the step between values; both public.
+        lifetime: the most that all reports of this device may cost together; by default as much as
+            one report.
+        memory: where reports are remembered: a path, or a `Memory`.
+        name: a fixed name for reports. By default a new one for every round, made from a key that
+            never leaves the device: a round takes one report from it, and rounds cannot be linked.
+        clamp: take values beyond the bounds for the bounds; otherwise they are an error.
+        randomness: `seeded` only to simulate, with a volatile memory.
+
+    >>> from tidegate.local.questions import TailQuestion
+    >>> client = Client(epsilon=1, bound=100, memory=Memory.volatile())
+    >>> asked = Announcement(
+    ...     round="r1",
+    ...     phase="threshold",
+    ...     epsilon=Fraction(1),
+    ...     bound=Fraction(100),
+    ...     resolution=Fraction(1),
+    ...     slot=0,
+    ...     question=TailQuestion.at(20.0, Fraction(1), dither=1.0),
+    ... )
+    >>> report = client.answer(asked.json(), 17)
+    >>> client.answer(asked, 99) == report  # the same round: the same report
+    True
+    >>> client.left
+    Fraction(0, 1)
+    >>> print(client.guarantee)
+    ε = 1 per event (exact arithmetic, local model)
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        bound: Number,
+        resolution: Number = 1,
+        lifetime: Number | None = None,
+        memory: Memory | str | Path,
+        name: str | None = None,
+        clamp: bool = False,
+        randomness: Randomness | None = None,
+    ) -> None:
+        self.epsilon = positive("epsilon", epsilon)
+        self.lifetime = self.epsilon if lifetime is None else positive("lifetime", lifetime)
+        if self.lifetime < self.epsilon:
+            raise SettingError("lifetime", f"must not be less than epsilon {self.epsilon}")
+        self.lattice = Lattice(positive("bound", bound), positive("resolution", resolution))
+        self.name = None if name is None else name_of({"name": name}, "name")
+        self.clamp = clamp
+        self._randomness = secure() if randomness is None else randomness
+        self._simulation = self._randomness.new_epoch().simulation
+        if self._simulation and not (isinstance(memory, Memory) and memory.path is None):
+            raise SettingError("randomness", "a seeded client needs Memory.volatile()")
+        self.memory = memory if isinstance(memory, Memory) else Memory.open(memory)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What every single value is promised; the device as a whole has `lifetime`."""
+        return cost(Guarantee(epsilon=self.epsilon, model="local"), simulation=self._simulation)
+
+    @property
+    def ledger(self) -> tuple[Pin, ...]:
+        """Every report so far: when, in which round, at what cost."""
+        return self.memory.pins
+
+    @property
+    def left(self) -> Fraction:
+        """How much of `lifetime` was not spent."""
+        return self.lifetime - self.memory.spent
+
+    def answer(
+        self, announcement: Announcement | str | bytes, value: object, *, event: str = ""
+    ) -> Report:
+        """The report to send. It is remembered, on the disk, before this returns.
+
+        Args:
+            announcement: what the server asks, as it came.
+            value: a number within the bounds.
+            event: what the value is called, such as a date. A value answers one round: the same
+                event in another round is refused. Without a name, the device has one value.
+
+        Raises:
+            MessageError: the announcement is malformed or of another version.
+            RefusedError: it asks for too much, or the round, the event or the lifetime is used up.
+            InputError: the value is no number, or outside the bounds.
+        """
+        asked = _parsed(announcement)
+        with self.memory.turn:
+            known = self.memory.pin(asked.round)
+            if known is not None:
+                return self._again(known, asked)
+            check_announcement(asked, self.epsilon, self.lattice)
+            event_digest = self._keyed("event", event)
+            if self.memory.knows(event_digest):
+                raise RefusedError("this value was reported on in another round")
+            if self.memory.spent + asked.epsilon > self.lifetime:
+                raise RefusedError(
+                    f"this device has {self.left} of its lifetime epsilon left; the round asks for "
+                    f"{asked.epsilon}"
+                )
+            self.memory.check()
+            steps = self._steps(value)
+            pin = Pin(
+                round=asked.round,
+                phase=asked.phase,
+                slot=asked.slot,
+                epsilon=asked.epsilon,
+                digest=asked.digest,
+                event=event_digest,
+                client=self.name or self._keyed("client", asked.round)[:32],
+                report=asked.question.answer(steps, self._words(asked)),
+                time=datetime.now(UTC).isoformat(timespec="seconds"),
+            )
+            self.memory.add(pin)
+            return _report(pin)
+
+    def sent(self, name: str) -> Report | None:
+        """What was reported in a round, to send it again; None: nothing."""
+        pin = self.memory.pin(name)
+        return None if pin is None else _report(pin)
+
+    def _again(self, known: Pin, asked: Announcement) -> Report:
+        if known.digest != asked.digest:
+            raise RefusedError("this round was answered under another announcement")
+        return _report(known)
+
+    def _steps(self, value: object) -> int:
+        """The value in whole steps. Says that it is wrong, never what it is."""
+        number = _number(value)
+        if not self.clamp and not 0 <= number <= float(self.lattice.bound):
+            raise InputError(
+                f"the value is not between 0 and {self.lattice.bound}: nothing was reported"
+            )
+        return self.lattice.unit(number)
+
+    def _words(self, asked: Announcement) -> Words:
+        """Fresh words for one report."""
+        return _halves(self._randomness.new_epoch(), bytes.fromhex(asked.digest))
+
+    def _keyed(self, purpose: str, text: str) -> str:
+        named = f"tidegate/1/{purpose}/{text}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self.memory.key, named, "sha256").hex()
+
+
+def _parsed(announcement: Announcement | str | bytes) -> Announcement:
+    """As if it had come over the wire: an object may have been put together by hand."""
+    if isinstance(announcement, Announcement):
+        announcement = announcement.json()
+    return Announcement.from_json(announcement)
+
+
+def _number(value: object) -> float:
+    try:
+        if isinstance(value, int | float | Decimal | Fraction | np.integer | np.floating):
+            number = float(value)
+            if not isinstance(value, bool) and not math.isnan(number):
+                return number
+    except OverflowError:  # an integer beyond every float
+        return math.copysign(math.inf, value > 0 or -1)  # type: ignore[operator]  # it is a number
+    except (ValueError, TypeError):  # a signalling NaN, a complex number
+        pass
+    raise InputError("the value is not a number: nothing was reported") from None
+
+
+def _report(pin: Pin) -> Report:
+    return Report(
+        round=pin.round,
+        phase=pin.phase,
+        epsilon=pin.epsilon,
+        slot=pin.slot,
+        client=pin.client,
+        report=pin.report,
+    )
+
+
+def _halves(epoch: Epoch, digest: bytes) -> Words:
+    """Words of 32 bits: the upper, then the lower half of each word of a keystream."""
+    stream = epoch.keystream("local/report", digest).at()
+    pending: list[int] = []
+
+    def word() -> int:
+        if not pending:
+            both = int(stream.take(1)[0])
+            pending.extend((both & 0xFFFFFFFF, both >> 32))
+        return pending.pop()
+
+    return word

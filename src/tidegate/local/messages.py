@@ -1,0 +1,170 @@
+"""What goes over the wire: an announcement to the devices, a report from each.
+
+Plain JSON, read strictly (`wire`): a field that is missing, unknown, doubled or of another kind,
+NaN, a text beyond all measure or another version is a `MessageError` that names the field, before
+anything else happens. Numbers that must stay exact are text, "p" or "p/q".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from tidegate.errors import SettingError
+from tidegate.local.loss import WORDS
+from tidegate.local.questions import Question, question_from_plain
+from tidegate.local.questions.question import whole_field
+from tidegate.local.wire import (
+    PHASES,
+    VERSION,
+    MessageError,
+    common,
+    exact_of,
+    field,
+    name_of,
+    naming,
+    read,
+    written,
+)
+from tidegate.settings import digest
+
+__all__ = ["PHASES", "VERSION", "Announcement", "MessageError", "Report"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Announcement:
+    """A question of a round, and what answering it costs. Public, and the same for many devices.
+
+    Attributes:
+        round: an opaque name; a device answers a round once.
+        phase: "threshold": the answers choose θ; "stream": they are the stream.
+        epsilon: what an answer costs at most; devices check it by the question's weights.
+        bound, resolution: values are whole multiples of `resolution` from 0 to `bound`.
+        slot: which of the round's questions this is.
+        question: what is asked.
+
+    >>> from tidegate.local.questions import TailQuestion
+    >>> one = Fraction(1)
+    >>> asked = Announcement(
+    ...     round="r1",
+    ...     phase="threshold",
+    ...     epsilon=one,
+    ...     bound=Fraction(100),
+    ...     resolution=one,
+    ...     slot=0,
+    ...     question=TailQuestion.at(20.0, one, dither=1.0),
+    ... )
+    >>> Announcement.from_json(asked.json()) == asked
+    True
+    >>> Announcement.from_json(asked.json().replace('"r1"', "NaN"))
+    Traceback (most recent call last):
+        ...
+    tidegate.local.wire.MessageError: announcement: NaN and Infinity are no JSON
+    """
+
+    round: str
+    phase: str
+    epsilon: Fraction
+    bound: Fraction
+    resolution: Fraction
+    slot: int
+    question: Question
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "tidegate": VERSION,
+            "kind": "announcement",
+            "round": self.round,
+            "phase": self.phase,
+            "epsilon": str(self.epsilon),
+            "bound": str(self.bound),
+            "resolution": str(self.resolution),
+            "slot": self.slot,
+            "question": self.question.plain(),
+        }
+
+    def json(self) -> str:
+        """One line of text."""
+        return written(self.plain())
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all of it: by this a device knows an announcement again."""
+        return digest(self.plain()).hex()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Announcement:
+        """The announcement that `json()` was taken of, or a `MessageError`."""
+        plain = read(text, "announcement", 9)
+        with naming("announcement"):
+            return cls(
+                **common(plain),
+                bound=exact_of(plain, "bound"),
+                resolution=exact_of(plain, "resolution"),
+                question=_question(field(plain, "question")),
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A device's answer.
+
+    Attributes:
+        round, phase, epsilon, slot: those of the announcement.
+        client: who answers: one report is taken per client and round.
+        report: the answer, a number from 0 to the question's `reports` − 1.
+
+    >>> text = '''{"tidegate": 1, "kind": "report", "round": "r1", "phase": "stream",
+    ...     "epsilon": "1/2", "slot": 0, "client": "5f", "report": 3}'''
+    >>> Report.from_json(text).epsilon
+    Fraction(1, 2)
+    >>> Report.from_json(text.replace("3}", "3.0}"))
+    Traceback (most recent call last):
+        ...
+    tidegate.local.wire.MessageError: report: report: must be a whole number from 0 to ...
+    """
+
+    round: str
+    phase: str
+    epsilon: Fraction
+    slot: int
+    client: str
+    report: int
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "tidegate": VERSION,
+            "kind": "report",
+            "round": self.round,
+            "phase": self.phase,
+            "epsilon": str(self.epsilon),
+            "slot": self.slot,
+            "client": self.client,
+            "report": self.report,
+        }
+
+    def json(self) -> str:
+        """One line of text."""
+        return written(self.plain())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Report:
+        """The report that `json()` was taken of, or a `MessageError`."""
+        plain = read(text, "report", 8)
+        with naming("report"):
+            return cls(
+                **common(plain),
+                client=name_of(plain, "client"),
+                report=whole_field(plain, "report", 0, WORDS - 1),
+            )
+
+
+def _question(plain: Any) -> Question:
+    question = question_from_plain(plain)
+    if set(plain) != set(question.plain()):
+        raise SettingError("question", "has fields that do not belong to it")
+    return question

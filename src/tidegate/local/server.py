@@ -1,0 +1,284 @@
+"""The server's side: announcements out, reports in, one of each client and round.
+
+    report → well formed? → of the open round? → in the domain? → first of its client? ║ collection
+
+It sees no values, only reports, each of which its device has drawn under the device's own ε. So
+nothing here protects privacy; what is protected here is the collection, against clients that are
+broken or malicious. A report that is rejected changes nothing but the count of its reason.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tidegate.answers import Answer, Answers
+from tidegate.errors import QueryError, SnapshotError
+from tidegate.guarantee import Guarantee
+from tidegate.lattice import IntArray
+from tidegate.local.admission import Received, RejectedError, checked
+from tidegate.local.collection import Collection
+from tidegate.local.messages import Announcement, Report
+from tidegate.local.poisoning import PoisoningBound, bound_of
+from tidegate.local.questions import ValueQuestion
+from tidegate.local.shuffle import Shuffled, amplified
+from tidegate.local.store import ServerStateError, Store
+from tidegate.randomness import random_bytes
+from tidegate.settings import Number
+
+_BATCH = 1 << 14  # reports in one transaction
+
+
+class Server:
+    """A collection with its door: made by `Topl.server()`. Threads may share it, and take turns.
+
+    Args:
+        collection: fresh, made from `settings`.
+        settings: what the collection was made from, as plain data; kept in the file.
+        guarantee: what the devices are promised.
+        bound, resolution: of the devices' values.
+        path: the state's file; None: in memory only.
+
+    Attributes:
+        accepted: reports taken so far.
+        rejected: reports rejected so far, by reason.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        *,
+        settings: Mapping[str, Any],
+        guarantee: Guarantee,
+        bound: Fraction,
+        resolution: Fraction,
+        path: str | Path | None = None,
+    ) -> None:
+        self.collection = collection
+        self.guarantee = guarantee
+        self._bound, self._resolution = bound, resolution
+        self.path = None if path is None else Path(path)
+        self._store = Store(self.path, create=self.path is None or not self.path.exists())
+        try:
+            if self._store.fact("settings") is None:  # new, or its maker was killed
+                self._begin(settings)
+            else:
+                self._load(settings)
+        except BaseException:
+            self._store.close()
+            raise
+        self._one_at_a_time = threading.Lock()
+        self._handed_out = 0
+        self._closed = False  # a round, since the state was written
+        self._open_round()
+
+    def _begin(self, settings: Mapping[str, Any]) -> None:
+        self._id, self._window = random_bytes(8).hex(), 0
+        self.accepted, self.rejected = 0, Counter[str]()
+        with self._store.transaction():
+            self._store.set_facts({"settings": dict(settings), "id": self._id})
+            self._store.set_facts({"window": 0, "accepted": 0})
+            # The questions as announced: computed anew elsewhere, they might differ in a bit.
+            self._store.write_state(self.collection.plain())
+
+    def _load(self, settings: Mapping[str, Any]) -> None:
+        if self._store.plain("settings") != dict(settings):
+            raise ServerStateError(f"{self.path} is of a collection with other settings")
+        self._id, self._window = self._store.plain("id"), self._store.plain("window")
+        self.accepted, self.rejected = self._store.plain("accepted"), self._store.rejected()
+        state = self._store.plain("state")
+        try:
+            if state is not None:
+                self.collection.restore(state)
+            for slots, reports in self._store.journal():
+                self.collection.receive(slots, reports)
+        except (SnapshotError, ValueError):
+            raise ServerStateError(f"{self.path} is damaged") from None
+
+    def _open_round(self) -> None:
+        self.round = f"{self._id}.{self.collection.round}.{self._window}"
+        self._announcements = tuple(
+            Announcement(
+                round=self.round,
+                phase=slot.phase,
+                epsilon=slot.epsilon,
+                bound=self._bound,
+                resolution=self._resolution,
+                slot=index,
+                question=slot.question,
+            )
+            for index, slot in enumerate(self.collection.slots)
+        )
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    @property
+    def announcements(self) -> tuple[Announcement, ...]:
+        """The questions of the open round. Hand them out in rotation, whoever comes."""
+        return self._announcements
+
+    def announcement(self) -> Announcement:
+        """The question for the next device."""
+        with self._one_at_a_time:
+            self._handed_out += 1
+            return self._announcements[(self._handed_out - 1) % len(self._announcements)]
+
+    def next_round(self) -> str:
+        """Close the open round and ask the same again under a new name, so that every device may
+        report once more (with another value, and from its own lifetime)."""
+        with self._one_at_a_time, self._store.transaction():
+            self._window += 1
+            self._store.set_facts({"window": self._window})
+            self._store.forget_clients()
+            self._open_round()
+        return self.round
+
+    # -- receiving -------------------------------------------------------------------------------
+
+    def collect(self, report: Report | str | bytes) -> None:
+        """Take one report.
+
+        Raises:
+            RejectedError: it was not taken; nothing has changed but the count of the reason.
+        """
+        received = self.collect_many([report])
+        for reason in received.rejected:
+            raise RejectedError(reason)
+
+    def collect_many(self, reports: Iterable[Report | str | bytes]) -> Received:
+        """Take many reports, in batches that are durable one by one. Those that were taken before
+        are duplicates, so that a file may simply be read again."""
+        accepted, rejected = 0, Counter[str]()
+        messages = iter(reports)
+        while batch := list(islice(messages, _BATCH)):
+            received = self._collect_batch(batch)
+            accepted += received.accepted
+            rejected.update(received.rejected)
+        return Received(accepted, rejected)
+
+    def collect_shuffled(self, shuffled: Shuffled, delta: Number = "1/1000000000") -> Received:
+        """Take the reports of a shuffler, who has seen to it that every client has one.
+
+        What comes back also says, for information, what a report costs in the central model, with
+        this δ, if the shuffler kept names and order to itself.
+        """
+        with self._one_at_a_time:
+            return self._collect_shuffled(shuffled, delta)
+
+    def _collect_shuffled(self, shuffled: Shuffled, delta: Number) -> Received:
+        slots, reports = shuffled.slots, shuffled.reports
+        known = (slots >= 0) & (slots < len(self._announcements))
+        domains = np.array([asked.question.reports for asked in self._announcements])
+        inside = known & (reports >= 0) & (reports < domains[np.where(known, slots, 0)])
+        taken = np.flatnonzero(inside) if shuffled.round == self.round else np.empty(0, np.int64)
+        taken = taken[: self.collection.left]
+        counts = {"slot": np.count_nonzero(~known), "domain": np.count_nonzero(known & ~inside)}
+        counts["round"] = np.count_nonzero(inside) - taken.size
+        rejected = Counter({reason: int(count) for reason, count in counts.items() if count})
+        mixed = self._mixed(np.bincount(slots[taken], minlength=len(domains)), delta)
+        with self._store.transaction():
+            self._take(slots[taken], reports[taken])
+            self._finish(taken.size, rejected)
+        return Received(taken.size, rejected, mixed)
+
+    def _mixed(self, counts: IntArray, delta: Number) -> Guarantee | None:
+        """The least that a report hides among those to the same question."""
+        promises = [
+            amplified(asked.epsilon, int(count), delta)
+            for asked, count in zip(self._announcements, counts, strict=True)
+            if count
+        ]
+        return max(promises, key=lambda promise: promise.epsilon, default=None)
+
+    def _collect_batch(self, batch: list[Report | str | bytes]) -> Received:
+        accepted, rejected = 0, Counter[str]()
+        with self._one_at_a_time, self._store.transaction():
+            waiting: list[tuple[int, int]] = []
+            for message in batch:
+                try:
+                    waiting.append(self._admitted(message))
+                except RejectedError as error:
+                    rejected[error.reason] += 1
+                    continue
+                accepted += 1
+                if len(waiting) == self.collection.left:  # the round closes with this one
+                    self._take(*_columns(waiting))
+                    waiting = []
+            self._take(*_columns(waiting))
+            self._finish(accepted, rejected)
+        return Received(accepted, rejected)
+
+    def _admitted(self, message: Report | str | bytes) -> tuple[int, int]:
+        given = checked(message, self._announcements)
+        if not self._store.is_new(given.client):
+            raise RejectedError("duplicate")
+        return given.slot, given.report
+
+    def _take(self, slots: IntArray, reports: IntArray) -> None:
+        if not slots.size:
+            return
+        number = self.collection.round
+        self._store.append(slots, reports)
+        self.collection.receive(slots, reports)
+        if self.collection.round != number:
+            self._closed = True
+            self._store.forget_clients()
+            self._handed_out = 0
+            self._open_round()
+
+    def _finish(self, accepted: int, rejected: Counter[str]) -> None:
+        self.accepted += accepted
+        self.rejected.update(rejected)
+        self._store.set_facts({"accepted": self.accepted})
+        self._store.count_rejected(rejected)
+        if self._closed or self._store.state_is_old:  # a round is slow to close a second time
+            self._store.write_state(self.collection.plain())
+            self._closed = False
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    @property
+    def threshold(self) -> float | None:
+        """θ, in units of the data; None until it was chosen."""
+        return self.collection.threshold
+
+    def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
+        """The sum over the published positions [start, end)."""
+        return self.queries([start], [end], confidence)[0]
+
+    def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
+        """The sums over many ranges."""
+        with self._one_at_a_time:
+            return self.collection.queries(starts, ends, confidence)
+
+    def poisoning_bound(self, fraction: float) -> PoisoningBound:
+        """How far a fraction of malicious clients can move a range sum, at the present θ."""
+        for slot in self.collection.slots:
+            if isinstance(slot.question, ValueQuestion):
+                return bound_of(slot.question, fraction, float(self._resolution))
+        raise QueryError("no threshold was chosen yet: there is no stream to move")
+
+    # -- the file --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Everything accepted is on the disk already."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+
+def _columns(pairs: list[tuple[int, int]]) -> tuple[IntArray, IntArray]:
+    slots, reports = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return slots, reports

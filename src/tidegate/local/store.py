@@ -1,0 +1,216 @@
+"""The server's file: everything that must change together, in one SQLite database.
+
+A batch of reports is one transaction (`synchronous=FULL`): what was accepted, from whom, and how
+many were rejected. After a kill or a power cut the file holds whole batches. The state of the
+collection is written now and then, and between those the accepted reports are kept as they came,
+so that a single report costs a small write, and loading replays at most `_REPLAYED` of them.
+
+Memory is bounded; of the clients of the open round the disk holds a digest each, which takes 24
+bytes. They are forgotten when the round closes: later reports to it are refused anyway.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidegate.errors import RefusedError, TidegateError
+from tidegate.lattice import IntArray
+
+FORMAT = 1
+_APPLICATION = 0x54474C31  # "TGL1", in the header of the file; both again at the schema's end
+_REPLAYED = 1 << 16
+_SCHEMA = """
+BEGIN;
+CREATE TABLE facts (name TEXT PRIMARY KEY, value NOT NULL);
+CREATE TABLE journal (number INTEGER PRIMARY KEY, slots BLOB NOT NULL, reports BLOB NOT NULL);
+CREATE TABLE seen (client BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE rejected (reason TEXT PRIMARY KEY, count INTEGER NOT NULL);
+INSERT INTO facts VALUES ('generation', 0);
+PRAGMA application_id=0x54474C31;
+PRAGMA user_version=1;
+COMMIT;
+"""
+
+
+class ServerStateError(RefusedError):
+    """The server's file cannot be used: damaged, of other settings, or changed by another."""
+
+
+class ServerStorageError(TidegateError):
+    """The disk did not take it: full, or failing. What was committed before is intact."""
+
+
+class Store:
+    """The file of one collection; without a path, the same in memory."""
+
+    def __init__(self, path: Path | None, *, create: bool) -> None:
+        self.path = path
+        self._name = "the collection" if path is None else str(path)
+        self._waiting = 0  # reports in the journal
+        self._usable = True
+        try:
+            self._database = self._opened(path, create)
+            self._check_format(new=create)
+            self._generation = int(self.fact("generation"))
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
+        except OSError as error:
+            raise ServerStorageError(f"cannot use {path}: {error.strerror}") from None
+
+    @staticmethod
+    def _opened(path: Path | None, create: bool) -> sqlite3.Connection:
+        if path is not None and create:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        where = ":memory:" if path is None else f"{path.resolve().as_uri()}?mode=rw"
+        # The server lets one thread in at a time.
+        return sqlite3.connect(
+            where, isolation_level=None, uri=path is not None, check_same_thread=False
+        )
+
+    def _check_format(self, *, new: bool) -> None:
+        self._database.execute("PRAGMA synchronous=FULL")
+        (tables,) = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if new or (not tables and self.path is not None and not self.path.stat().st_size):
+            self._database.executescript(_SCHEMA)
+        (kind,) = self._database.execute("PRAGMA application_id").fetchone()
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if (kind, version) != (_APPLICATION, FORMAT):
+            raise ServerStateError(f"{self._name} is no state of a server, or of another version")
+
+    def close(self) -> None:
+        """Everything committed is on the disk."""
+        self._usable = False
+        self._database.close()
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def fact(self, name: str) -> Any:
+        """What is stored under a name; None: nothing."""
+        row = self._execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
+
+    def plain(self, name: str) -> Any:
+        """The same, of something that was stored as plain data."""
+        text = self.fact(name)
+        try:
+            return None if text is None else json.loads(text)
+        except (ValueError, TypeError):
+            raise self._damaged() from None
+
+    def journal(self) -> Iterator[tuple[IntArray, IntArray]]:
+        """Slots and reports since the state was written, in the order of acceptance."""
+        for slots, reports in self._execute("SELECT slots, reports FROM journal ORDER BY number"):
+            if len(reports) != 2 * len(slots):
+                raise self._damaged()
+            self._waiting += len(slots) // 2
+            yield (
+                np.frombuffer(slots, "<u2").astype(np.int64),
+                np.frombuffer(reports, "<u4").astype(np.int64),
+            )
+
+    def rejected(self) -> Counter[str]:
+        """How many reports were rejected, by reason."""
+        return Counter(dict(self._execute("SELECT reason, count FROM rejected")))
+
+    def _execute(self, query: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+        try:
+            return self._database.execute(query, values)
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing. After nothing, this object is of no more use: memory may be ahead."""
+        if not self._usable:
+            raise ServerStateError(f"{self._name} is closed, or an earlier write failed: open it")
+        self._usable = False
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            moved = self._database.execute(
+                "UPDATE facts SET value = value + 1 WHERE name = 'generation' AND value = ?",
+                (self._generation,),
+            )
+            if moved.rowcount != 1:
+                raise ServerStateError(f"another process changed {self._name}: open it again")
+            yield
+            self._database.execute("COMMIT")
+        except BaseException as error:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise self._explained(error) from None
+            raise
+        self._generation += 1
+        self._usable = True
+
+    def set_facts(self, facts: Mapping[str, Any]) -> None:
+        """Store plain data under names."""
+        rows = [(name, json.dumps(value)) for name, value in facts.items()]
+        self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
+
+    def is_new(self, client: str) -> bool:
+        """Remember a client of the open round; False if it is known."""
+        name = hashlib.blake2b(client.encode(), digest_size=16).digest()
+        added = self._database.execute("INSERT OR IGNORE INTO seen VALUES (?)", (name,))
+        return added.rowcount == 1
+
+    def forget_clients(self) -> None:
+        """The round is closed."""
+        self._database.execute("DELETE FROM seen")
+
+    def append(self, slots: IntArray, reports: IntArray) -> None:
+        """Accepted reports."""
+        row = (slots.astype("<u2").tobytes(), reports.astype("<u4").tobytes())
+        self._database.execute("INSERT INTO journal (slots, reports) VALUES (?, ?)", row)
+        self._waiting += len(slots)
+
+    def count_rejected(self, counts: Mapping[str, int]) -> None:
+        """So many more, by reason."""
+        self._database.executemany(
+            "INSERT INTO rejected VALUES (?, ?) "
+            "ON CONFLICT (reason) DO UPDATE SET count = count + excluded.count",
+            list(counts.items()),
+        )
+
+    @property
+    def state_is_old(self) -> bool:
+        """Whether loading would have to replay many reports."""
+        return self._waiting >= _REPLAYED
+
+    def write_state(self, state: Mapping[str, Any]) -> None:
+        """The state that includes all of the journal, which is dropped."""
+        self.set_facts({"state": state})
+        self._database.execute("DELETE FROM journal")
+        self._waiting = 0
+
+    def _explained(self, error: sqlite3.Error) -> TidegateError:
+        if isinstance(error, sqlite3.OperationalError):  # the disk, or a file that is not there
+            return ServerStorageError(f"cannot read or write {self._name}: {error}")
+        return self._damaged()
+
+    def _damaged(self) -> ServerStateError:
+        return ServerStateError(f"{self._name} is damaged, or no state of a server")
+
+
+def stored_settings(path: Path) -> dict[str, Any]:
+    """What the collection in this file was made from."""
+    store = Store(path, create=False)
+    try:
+        settings = store.plain("settings")
+    finally:
+        store.close()
+    if not isinstance(settings, dict):
+        raise ServerStateError(f"{path} was created, but no collection was begun in it: remove it")
+    return settings

@@ -1,0 +1,138 @@
+"""Messages as text: JSON in one spelling, read so strictly that two readers cannot differ."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NoReturn
+
+from tidegate.errors import SettingError, TidegateError
+from tidegate.local.questions.question import whole_field
+
+VERSION = 1
+PHASES = ("threshold", "stream")
+LONGEST = 1 << 22  # characters: a table of 2**18 weights fits
+_SLOTS = 1 << 16
+_NAME = re.compile(r"[!-~]{1,128}", re.ASCII)
+_EXACT = re.compile(r"([1-9][0-9]{0,17})(?:/([1-9][0-9]{0,17}))?", re.ASCII)
+
+
+class MessageError(TidegateError, ValueError):
+    """A message cannot be used: malformed, or of another version. Nothing was recorded.
+
+    Attributes:
+        reason: one of "malformed" and "version".
+    """
+
+    def __init__(self, problem: str, reason: str = "malformed") -> None:
+        super().__init__(problem, reason)
+        self.problem = problem
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+def written(plain: Mapping[str, Any]) -> str:
+    """One line of text."""
+    return json.dumps(plain, separators=(",", ":"), allow_nan=False)
+
+
+def read(text: object, kind: str, fields: int) -> dict[str, Any]:
+    """An object of this kind and version with so many fields; the readers below name them all."""
+    if not isinstance(text, str | bytes):
+        raise MessageError(f"{kind}: must be text")
+    if len(text) > LONGEST:
+        raise MessageError(f"{kind}: longer than {LONGEST} characters")
+    try:
+        plain = _DECODER.decode(text if isinstance(text, str) else text.decode("utf-8"))
+    except MessageError as error:
+        raise MessageError(f"{kind}: {error}") from None
+    except (ValueError, RecursionError):  # text that is not UTF-8 is a ValueError too
+        raise MessageError(f"{kind}: not JSON") from None
+    if not isinstance(plain, dict) or plain.get("kind") != kind:
+        raise MessageError(f"{kind}: must be an object of this kind")
+    version = plain.get("tidegate")
+    if type(version) is not int or version != VERSION:
+        raise MessageError(f"{kind}: its version must be {VERSION}", "version")
+    if len(plain) != fields:
+        raise MessageError(f"{kind}: must have exactly {fields} fields")
+    return plain
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Two readers may differ on which of two equal names counts: refuse both."""
+    plain = dict(pairs)
+    if len(plain) != len(pairs):
+        raise MessageError("a name occurs twice")
+    return plain
+
+
+def _constant(_: str) -> NoReturn:
+    raise MessageError("NaN and Infinity are no JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
+
+
+class naming:  # noqa: N801  # reads as a verb in `with`
+    """Errors about a field say which message it is in."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, SettingError):
+            raise MessageError(f"{self._kind}: {error}") from None
+        if isinstance(error, ArithmeticError):  # weights or outputs beyond every float
+            raise MessageError(f"{self._kind}: question: its numbers are too large") from None
+
+
+def common(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that announcements and reports share."""
+    phase = field(plain, "phase")
+    if phase not in PHASES:
+        raise SettingError("phase", f"must be one of {', '.join(PHASES)}")
+    return {
+        "round": name_of(plain, "round"),
+        "phase": phase,
+        "epsilon": exact_of(plain, "epsilon"),
+        "slot": whole_field(plain, "slot", 0, _SLOTS - 1),
+    }
+
+
+def field(plain: Mapping[str, Any], name: str) -> Any:
+    """A field that must be there."""
+    if name not in plain:
+        raise SettingError(name, "is missing")
+    return plain[name]
+
+
+def name_of(plain: Mapping[str, Any], name: str) -> str:
+    """The name of a round or of a client."""
+    value = field(plain, name)
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise SettingError(name, "must be text of 1 to 128 ASCII characters, without spaces")
+    return value
+
+
+def exact_of(plain: Mapping[str, Any], name: str) -> Fraction:
+    """A fraction greater than 0 in its one spelling; short, so that a sum of many stays small."""
+    value = field(plain, name)
+    number = _fraction(value) if isinstance(value, str) else None
+    if number is None:
+        raise SettingError(name, 'must be a fraction in lowest terms, such as "1" or "1/2"')
+    return number
+
+
+@lru_cache(maxsize=64)  # millions of reports say the same epsilon
+def _fraction(text: str) -> Fraction | None:
+    if not _EXACT.fullmatch(text):
+        return None
+    number = Fraction(text)
+    return number if str(number) == text else None

@@ -1,0 +1,150 @@
+"""Range sums over reports: unbiased, with intervals as wide as the reports' noise."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tidegate.local.collection import Collection
+from tidegate.local.mechanisms import hybrid, stochastic_rounding
+from tidegate.local.questions import TailQuestion
+from tidegate.local.survey import Decision, Given, Round
+
+RUNS = 500
+LENGTH = 2000
+VALUES = tg.synthetic.baskets(LENGTH)
+THRESHOLD = 25
+TRUTH = np.minimum(VALUES, THRESHOLD)
+
+
+class AskedAll:
+    """A survey that keeps asking through all of the stream."""
+
+    def next_round(self, tallies):
+        question = TailQuestion.at(20.0, Fraction(1), dither=1.0)
+        return Round(questions=(question,), participants=LENGTH // 2, in_stream=True)
+
+    def decide(self, tallies):
+        return Decision(threshold=THRESHOLD, offset=0.0, low=20.0, high=30.0)
+
+
+def _runs(survey, mechanism, epsilon, start, end):
+    words = tg.seeded(5).new_epoch().keystream("test", b"").at()
+    answers = []
+    for _ in range(RUNS):
+        collection = Collection(
+            survey=survey,
+            reporter=lambda threshold: mechanism(threshold, epsilon),
+            threshold_epsilon=Fraction(1),
+            epsilon=epsilon,
+        )
+        slots = np.arange(LENGTH) % len(collection.slots)
+        reports = np.zeros(LENGTH, dtype=np.int64)
+        for index, slot in enumerate(collection.slots):
+            reports[slots == index] = slot.question.answers(VALUES[slots == index], words)
+        collection.receive(slots, reports)
+        answers.append(collection.query(start, end))
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("survey", "mechanism", "epsilon"),
+    [
+        (Given(THRESHOLD), stochastic_rounding, Fraction(1, 5)),
+        (Given(THRESHOLD), stochastic_rounding, Fraction(2)),
+        (Given(THRESHOLD), hybrid, Fraction(2)),
+        (AskedAll(), stochastic_rounding, Fraction(1)),
+    ],
+    ids=["SR 0.2", "SR 2", "HM 2", "every second device asked otherwise"],
+)
+def test_intervals_cover_and_state_noise_and_spread(survey, mechanism, epsilon):
+    start, end = 200, 1700
+    answers = _runs(survey, mechanism, epsilon, start, end)
+    truth = TRUTH[start:end]
+    errors = np.array([answer.estimate for answer in answers]) - truth.sum()
+    stated = np.mean([answer.noise_error**2 for answer in answers])
+    assert abs(errors.mean()) < 4 * np.sqrt(stated / RUNS) + _represented(survey, truth)
+    noise = (THRESHOLD / 2) ** 2 * mechanism(THRESHOLD, epsilon).variance(2 * truth / THRESHOLD - 1)
+    spread = np.square(truth - truth.mean())
+    # Devices asked otherwise are represented by the one before: those count 2², and they not.
+    weights = np.ones(truth.size) if isinstance(survey, Given) else np.array([4, 0] * 750)
+    assert errors.var() == pytest.approx(weights @ noise, rel=0.2)  # 600 runs know it to 6 %
+    assert stated == pytest.approx(weights @ (noise + spread), rel=0.06)
+    covered = np.mean([answer.low <= truth.sum() <= answer.high for answer in answers])
+    assert 0.92 < covered < 0.99
+
+
+def _represented(survey, truth):
+    """What it costs, this time, that the neighbour stands for devices that are asked otherwise."""
+    return 0.0 if isinstance(survey, Given) else abs(2 * truth[::2].sum() - truth.sum())
+
+
+def test_a_handful_of_reports_gets_the_worst_case():
+    question = stochastic_rounding(THRESHOLD, Fraction(1))
+    collection = Collection(
+        survey=Given(THRESHOLD),
+        reporter=question.at,
+        threshold_epsilon=Fraction(1),
+        epsilon=Fraction(1),
+    )
+    collection.receive(np.zeros(4, dtype=np.int64), np.ones(4, dtype=np.int64))  # no spread at all
+    worst = 4 * (THRESHOLD / 2) ** 2 * float(question.variance(np.zeros(1))[0])
+    assert collection.query(0, 4).noise_error ** 2 == pytest.approx(worst * 64 / 68)
+
+
+def test_what_truncation_is_expected_to_take_is_added_and_low_reaches_down_by_it():
+    class Offset(Given):
+        def decide(self, tallies):
+            return Decision(threshold=THRESHOLD, offset=0.5, low=20.0, high=30.0)
+
+    plain, raised = (
+        Collection(
+            survey=survey,
+            reporter=lambda threshold: stochastic_rounding(threshold, Fraction(1)),
+            threshold_epsilon=Fraction(1),
+            epsilon=Fraction(1),
+        )
+        for survey in (Given(THRESHOLD), Offset(THRESHOLD))
+    )
+    reports = np.arange(1000) % 2
+    for collection in (plain, raised):
+        collection.receive(np.zeros(1000, dtype=np.int64), reports)
+    one, other = plain.query(100, 900), raised.query(100, 900)
+    assert other.estimate == pytest.approx(one.estimate + 400)
+    assert other.low == pytest.approx(one.low)
+    assert other.high == pytest.approx(one.high + 400)
+
+
+def test_between_marks_the_interval_is_wider():
+    collection = Collection(
+        survey=Given(THRESHOLD),
+        reporter=lambda threshold: stochastic_rounding(threshold, Fraction(5)),
+        threshold_epsilon=Fraction(1),
+        epsilon=Fraction(5),
+        capacity=8,
+    )
+    words = tg.seeded(6).new_epoch().keystream("test", b"").at()
+    reports = collection.slots[0].question.answers(VALUES, words)
+    collection.receive(np.zeros(LENGTH, dtype=np.int64), reports)
+    assert collection.collected.sums.spacing == 256
+    assert collection.query(256, 512).prediction_error == 0
+    cut = collection.query(256 + 128, 512 + 128)
+    assert cut.prediction_error > THRESHOLD * 2
+    assert cut.low < TRUTH[256 + 128 : 512 + 128].sum() < cut.high
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends"), [([5], [4]), ([-1], [4]), ([0], [11]), ([0, 1], [2]), ([0.5], [2])]
+)
+def test_wrong_ranges_are_refused(starts, ends):
+    collection = Collection(
+        survey=Given(THRESHOLD),
+        reporter=lambda threshold: stochastic_rounding(threshold, Fraction(1)),
+        threshold_epsilon=Fraction(1),
+        epsilon=Fraction(1),
+    )
+    collection.receive(np.zeros(10, dtype=np.int64), np.ones(10, dtype=np.int64))
+    with pytest.raises(tg.QueryError):
+        collection.queries(starts, ends)
+    assert len(collection.queries([0, 10], [10, 10])) == 2

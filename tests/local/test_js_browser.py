@@ -1,0 +1,132 @@
+"""clients/js in a real Chromium: pages that send reports to Tidegate's own server."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.local.browser import CHROMIUM, Site, visited
+from tidegate.local.admission import RejectedError
+from tidegate.local.mechanisms import hybrid
+from tidegate.local.messages import Announcement, Report
+from tidegate.local.topl import Topl
+
+CLIENT = Path(__file__).parent.parent.parent / "clients" / "js"
+ROUNDS = 8
+# One chance of a false alarm in a thousand million.
+SURE = 1 - 1e-9
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+
+
+class Notebook:
+    """A server that announces any round and takes any report: what was sent, by round."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, set[str]] = defaultdict(set)
+        self.count = 0
+        self._question = hybrid(50, Fraction(1))
+
+    def announce(self, name: str) -> str:
+        return Announcement(
+            round=name,
+            phase="stream",
+            epsilon=Fraction(1),
+            bound=Fraction(100),
+            resolution=Fraction(1),
+            slot=0,
+            question=self._question,
+        ).json()
+
+    def receive(self, text: str) -> None:
+        report = Report.from_json(text)
+        assert report.report < self._question.reports
+        self.sent[report.round].add(json.dumps(report.plain()))
+        self.count += 1
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return Notebook()
+
+
+@pytest.fixture
+def site(notebook: Notebook) -> Site:
+    return Site(CLIENT, notebook.announce, notebook.receive)
+
+
+@pytest.fixture
+def address(site: Site) -> Iterator[str]:
+    with site.serving() as address:
+        yield f"{address}/tests/page.html"
+
+
+def test_the_vectors_are_met_in_the_browser(site: Site, address: str, tmp_path: Path) -> None:
+    result = visited(site, f"{address}?vectors", tmp_path)
+    vectors = json.loads((CLIENT / "vectors.json").read_text(encoding="utf-8"))
+    cases = sum(len(each["cases"]) for each in vectors["answers"]) + len(vectors["loss"])
+    assert result == {"made": cases, "wrong": 0}
+
+
+def test_a_crowd_of_browsers_chooses_a_threshold_and_reports_a_stream(tmp_path: Path) -> None:
+    holdout, stream = 100, 300
+    spec = Topl(
+        epsilon=1, bound=100, holdout=holdout, horizon=512, keep_asking=False, report="hybrid"
+    )
+    with spec.server() as server:
+
+        def receive(text: str) -> str | None:
+            try:
+                server.collect(text)
+            except RejectedError as error:
+                return str(error)
+            return None
+
+        site = Site(CLIENT, lambda _: server.announcement().json(), receive)
+        with site.serving() as address:
+            page = f"{address}/tests/page.html?crowd={holdout + stream}"
+            assert visited(site, page, tmp_path) == {"devices": holdout + stream}
+        assert (server.accepted, server.rejected.total()) == (holdout + stream, 0)
+        assert server.threshold is not None
+        assert 0 < server.threshold <= 100
+        values = (index % 101 for index in range(holdout, holdout + stream))
+        truth = sum(min(value, server.threshold) for value in values)
+        answer = server.query(0, stream, confidence=SURE)
+        assert answer.low <= truth <= answer.high
+
+
+@pytest.mark.parametrize("storage", ["indexeddb", "local"])
+def test_a_page_that_is_loaded_again_sends_the_same_reports(
+    storage: str, notebook: Notebook, site: Site, address: str, tmp_path: Path
+) -> None:
+    result = visited(site, f"{address}?storage={storage}&rounds={ROUNDS}&visits=3", tmp_path)
+    assert result == {"ledger": ROUNDS, "left": str(100 - ROUNDS)}
+    _each_round_has_one_report(notebook, 3 * ROUNDS)
+
+
+@pytest.mark.parametrize("storage", ["indexeddb", "local"])
+def test_tabs_at_one_time_agree_on_one_report_a_round(
+    storage: str, notebook: Notebook, site: Site, address: str, tmp_path: Path
+) -> None:
+    results = visited(site, f"{address}?storage={storage}&rounds={ROUNDS}&tabs=4", tmp_path)
+    assert results == [{"ledger": ROUNDS, "left": str(100 - ROUNDS)}] * 4
+    _each_round_has_one_report(notebook, 4 * ROUNDS)
+
+
+def test_a_browser_that_was_killed_remembers_what_it_sent(
+    notebook: Notebook, site: Site, address: str, tmp_path: Path
+) -> None:
+    page = f"{address}?storage=indexeddb&rounds={ROUNDS}"
+    results: list[Any] = [visited(site, page, tmp_path) for _ in range(2)]  # killed after each
+    assert results == [{"ledger": ROUNDS, "left": str(100 - ROUNDS)}] * 2
+    _each_round_has_one_report(notebook, 2 * ROUNDS)
+
+
+def _each_round_has_one_report(notebook: Notebook, sent: int) -> None:
+    assert notebook.count == sent
+    assert sorted(notebook.sent) == sorted(f"r{index}" for index in range(ROUNDS))
+    assert all(len(reports) == 1 for reports in notebook.sent.values())

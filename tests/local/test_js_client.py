@@ -1,0 +1,103 @@
+"""clients/js under Node: its own tests, its types, and that it says of itself what is true."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import tidegate as tg
+
+CLIENT = Path(__file__).parent.parent.parent / "clients" / "js"
+# One version, so that the generated declarations are the same everywhere.
+COMPILER = ("typescript@5.9.3", "@types/node@20")
+
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node 20 or newer")
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
+
+
+def run(*command: str | Path, folder: Path = CLIENT) -> str:
+    result = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@needs_node
+def test_the_tests_of_the_client() -> None:
+    output = run("node", "--test", "--test-reporter=tap")
+    facts = dict(line[2:].split(" ", 1) for line in output.splitlines() if line.startswith("# "))
+    assert int(facts["pass"]) >= 40
+    assert (facts["fail"], facts["skipped"], facts["cancelled"]) == ("0", "0", "0")
+
+
+@needs_npm
+def test_the_types_hold_and_the_declarations_are_current(tmp_path: Path) -> None:
+    """The sources are checked strictly by their comments; declarations are made from these."""
+    quietly = ("--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--fetch-retries=5")
+    run("npm", "install", *quietly, "--prefix", tmp_path, *COMPILER, folder=tmp_path)
+    modules = tmp_path / "node_modules"
+    compiler = (modules / ".bin" / "tsc", "--typeRoots", modules / "@types")
+    made = tmp_path / "types"
+    run(*compiler, "--project", "tsconfig.json", "--outDir", made)
+    assert _texts(made) == _texts(CLIENT / "types"), "see clients/js/README.md"
+    (modules / "@tidegate").mkdir()
+    (modules / "@tidegate" / "client").symlink_to(CLIENT)  # as if it were installed
+    (tmp_path / "use.mts").write_text(_USE, encoding="utf-8")
+    strict = ("--strict", "--noEmit", "--module", "NodeNext", "--target", "ES2022")
+    run(*compiler, *strict, "--skipLibCheck", tmp_path / "use.mts", folder=tmp_path)
+    load = 'await import("@tidegate/client"); await import("@tidegate/client/file")'
+    run("node", "--input-type=module", "--eval", load, folder=tmp_path)
+
+
+_USE = """
+import { Client, VolatileStorage, type Pin, type Storage } from "@tidegate/client";
+import { FileStorage } from "@tidegate/client/file";
+
+const storages: Storage[] = [new FileStorage("folder"), new VolatileStorage()];
+const client = await Client.open({ epsilon: "1/2", bound: 100n, storage: storages[0] });
+const report = await client.answer("{}", 5, { event: "monday" });
+const sent: number = report.report;
+const ledger: readonly Pin[] = await client.ledger();
+// @ts-expect-error a client without a storage would forget what it reported
+await Client.open({ epsilon: 1, bound: 100 });
+// @ts-expect-error a value is a number
+await client.answer("{}", "5");
+// @ts-expect-error what was reported is not changed
+report.report = sent + ledger.length;
+export {};
+"""
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in folder.rglob("*.d.ts")
+    }
+
+
+def test_the_package_says_what_it_is() -> None:
+    package = json.loads((CLIENT / "package.json").read_text(encoding="utf-8"))
+    assert package["version"] == tg.__version__
+    assert package["type"] == "module"
+    assert not {"dependencies", "devDependencies", "peerDependencies"} & set(package)
+    for target in package["exports"].values():
+        assert all((CLIENT / path).is_file() for path in target.values())
+    assert not list(CLIENT.glob("*lock*")), "a lock file would name hosts"
+
+
+def test_browsers_get_no_module_of_node() -> None:
+    """Only the storage in files may import one; whatever a page imports must not."""
+    importing = {
+        path.relative_to(CLIENT).as_posix()
+        for path in (CLIENT / "src").rglob("*.js")
+        if '"node:' in path.read_text(encoding="utf-8")
+    }
+    assert importing == {"src/storage/file.js"}
+    index = (CLIENT / "src" / "index.js").read_text(encoding="utf-8")
+    assert "file.js" not in index
+
+
+def test_randomness_comes_from_web_crypto_alone() -> None:
+    for path in (CLIENT / "src").rglob("*.js"):
+        assert "Math.random" not in path.read_text(encoding="utf-8"), path
