@@ -64,8 +64,9 @@ def test_tables_cost_what_they_may_and_not_more(build, epsilon):
     question = build(TOP, epsilon)
     assert claimed(epsilon) * Decimal("0.9999") < exact_loss(question) <= claimed(epsilon)
     question.check(epsilon)
-    with pytest.raises(RefusedError, match="would cost more than epsilon"):
-        question.check(epsilon * Fraction(999, 1000))
+    for less in (epsilon * Fraction(999, 1000), Fraction(0), -epsilon):
+        with pytest.raises(RefusedError, match="would cost more than epsilon"):
+            question.check(less)
 
 
 @settings(max_examples=60)

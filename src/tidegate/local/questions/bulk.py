@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +16,26 @@ from tidegate.randomness import WordSource
 Word32Array = NDArray[np.uint32]
 PackedArray = NDArray[np.uint64]
 
+# Up to here, whole numbers and twice them are exact as floats.
+MOST_STEPS = 1 << 53
+
 _SLICE = 1 << 14
 _MOST_SLOTS = 1 << 16
 
 
-def slices(values: IntArray) -> Iterator[slice]:
-    """Pieces of the values whose intermediate arrays fit into a processor's second cache."""
-    if values.dtype.kind not in "iu":  # a float would be truncated, a boolean is no measurement
-        raise InputError("values must be whole steps of the resolution")
-    for start in range(0, values.size, _SLICE):
-        yield slice(start, min(start + _SLICE, values.size))
+def whole_steps(values: NDArray[Any]) -> IntArray:
+    """The values as integers of 64 bits; refuses what is not a list of whole numbers."""
+    if values.ndim != 1 or values.dtype.kind not in "iu":  # a float would be cut, True is no step
+        raise InputError("values must be whole steps of the resolution, in one dimension")
+    if values.dtype == np.uint64:
+        values = np.minimum(values, np.uint64(MOST_STEPS))
+    return values.astype(np.int64, copy=False)
+
+
+def slices(count: int) -> Iterator[slice]:
+    """Pieces of so many values whose intermediate arrays fit into a processor's second cache."""
+    for start in range(0, count, _SLICE):
+        yield slice(start, min(start + _SLICE, count))
 
 
 def word_pairs(count: int, total: int, words: WordSource) -> tuple[Word32Array, Word32Array]:

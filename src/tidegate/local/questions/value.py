@@ -15,7 +15,15 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.loss import WORD_BITS, WORDS, check_loss
-from tidegate.local.questions.bulk import Guide, PackedArray, halves, packed, slices, word_pairs
+from tidegate.local.questions.bulk import (
+    Guide,
+    PackedArray,
+    halves,
+    packed,
+    slices,
+    whole_steps,
+    word_pairs,
+)
 from tidegate.local.questions.question import LEAST_TOTAL, Words, drawn, number, whole_field
 from tidegate.randomness import WordSource
 
@@ -178,9 +186,10 @@ class ValueQuestion:
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
         """The same for many devices."""
+        values = whole_steps(values)
         reports: IntArray = np.empty(values.size, dtype=np.int64)
         looked_up = self.threshold < min(_LOOKED_UP, values.size)
-        for part in slices(values):
+        for part in slices(values.size):
             first, second = word_pairs(part.stop - part.start, self.total, words)
             cut = np.clip(values[part], 0, self.threshold)
             places = self._lookup[cut] if looked_up else packed(*self._places(cut))
