@@ -123,7 +123,16 @@ def _solved(matrix: FloatArray, sides: FloatArray) -> FloatArray:
 
 
 def _orthogonal(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Q with orthonormal rows and a lower triangle C with matrix = C·Q: Gram-Schmidt, modified."""
+    """Q with orthonormal rows and a lower triangle C with matrix = C·Q.
+
+    By Gram-Schmidt, twice: once leaves rows that are almost dependent far from orthogonal.
+    """
+    basis, corner = _gram_schmidt(matrix)
+    basis, again = _gram_schmidt(basis)
+    return basis, np.einsum("ij,jk->ik", corner, again)
+
+
+def _gram_schmidt(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     rows = len(matrix)
     basis, corner = matrix.copy(), np.zeros((rows, rows))
     for row in range(rows):
