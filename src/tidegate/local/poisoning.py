@@ -9,8 +9,8 @@ the largest column of the table. Let a fraction f of the positions of a range be
 - An honest report has its value for its mean, between 0 and θ. So the **expected** sum moves by
   at most f·length·max(hi, θ − lo), and it does so if all of them send hi where others would have 0.
 - Clients who keep to the protocol and **lie** about their value move it by up to f·length·θ, here
-  as in any other system. `amplification`, hi/θ, is what noise on the device adds to that: about
-  e^ε/(e^ε − 1) for stochastic rounding, so large where ε is small.
+  as in any other system. `amplification`, max(hi, θ − lo)/θ, is what noise on the device adds to
+  that: e^ε/(e^ε − 1) for stochastic rounding, so much where ε is small.
 
 θ itself comes from reports too: `tail_shift` says how far the share of values above a level, from
 which the threshold is chosen, can be moved. Small fractions suffice to move θ, and with it the
