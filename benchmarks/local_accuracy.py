@@ -26,7 +26,7 @@ import tidegate as tg
 from benchmarks.accuracy_adaptive import HOLDOUT, HORIZON, bounds, stream
 from benchmarks.local_table import EPSILONS, PUBLISHED_ON_POS, TABLE
 from benchmarks.table import Row, at_least, at_most, within_factor_two
-from benchmarks.timing import progress
+from benchmarks.timing import again, best_in_turns, progress
 
 _SCHEMES = ("adaptive", "published", "published-authors")
 _POS = "pos_length"
@@ -75,7 +75,7 @@ def measure(quick: bool) -> list[Row]:
     if not names:
         print("\nLocal accuracy: TIDEGATE_DATA names no folder with the streams of the table.")
         return []
-    runs = {"adaptive": 5 if quick else 20, "published": 3 if quick else 8}
+    runs = {"adaptive": 4 if quick else 12, "published": 3 if quick else 6}
     runs["published-authors"] = runs["published"]
     for name in names:
         real = stream(name)[1]
@@ -91,7 +91,7 @@ def measure(quick: bool) -> list[Row]:
         cells += [(_POS, "published", one, 1.0) for one in PUBLISHED_ON_POS]
     found = dict(_results(cells, runs))
     rows = [_cell(name, epsilon, found) for name in names for epsilon in EPSILONS]
-    return rows + _summary(names, found) + _published_on_pos(found)
+    return rows + _summary(names, found) + _published_on_pos(found) + _speed(names[0])
 
 
 Cell = tuple[str, str, float, float]
@@ -151,3 +151,22 @@ def _published_on_pos(found: dict[Cell, list[Run]]) -> list[Row]:
             name = f"published ToPL on POS, threshold e={epsilon:g}, stream e=1"
             rows.append(within_factor_two(name, error, target, f"theta {theta:,.0f}"))
     return rows
+
+
+def _speed(name: str) -> list[Row]:
+    """Both sides at once, tables made before: the whole survey, and the stream alone."""
+    values, _ = stream(name)
+    topl = tg.topl(1.0, bounds()[name], holdout=HOLDOUT, horizon=HORIZON)
+    asked = HOLDOUT + HORIZON // 8
+    given = tg.topl(1.0, bounds()[name], threshold=topl.resolution * 40)
+    survey, reports = best_in_turns(
+        [
+            again(lambda: topl.simulate(values[:asked], tg.seeded(1))),
+            again(lambda: given.simulate(values[HOLDOUT:], tg.seeded(1))),
+        ],
+        repeats=5,
+    )
+    return [
+        at_most("hold-out and first eighth: choose the threshold", survey, 2.0, "s"),
+        at_least("reports of the stream, both sides", HORIZON / reports / 1e6, 5.0, "M/s"),
+    ]

@@ -34,7 +34,7 @@ class Guarantee:
         epsilon: ε, exact. Infinite when there is no guarantee (a simulation).
         delta: δ, 0 for pure differential privacy.
         unit: what one unit of privacy is; "event" is one value of the stream.
-        model: "central": a trusted gate sees the raw values.
+        model: "central": a trusted gate sees the raw values; "local": none but their owner does.
         arithmetic: "exact" (integers only) or "float": the proof ignores rounding errors of
             floating-point noise, which are known to leak; for comparison with the literature only.
         simulation: the noise came from a seed, so that anyone can remove it.
