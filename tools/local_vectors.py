@@ -75,7 +75,7 @@ def wave_questions() -> Iterator[WaveQuestion]:
         (1657, 512, 128, 8_000_000),
         (5, 1024, 200, 2**22),
         (2**31, 2**16, 700, 50_000),
-        (2**46 - 12345, 2**16 - 1, 700, 50_000),
+        (2**37, 2**16, 700, 50_000),
         (9, 1, 0, WORDS),
     ):
         yield WaveQuestion(top=top, bins=bins, half=half, high=high, low=high // 2)
@@ -127,7 +127,7 @@ def _recorded(start: list[int], more: Iterator[int], taken: list[int]) -> Iterat
 
 
 def _value_words(table: ValueQuestion, value: int) -> Iterator[list[int]]:
-    row, coin = table._place(min(max(value, 0), table.threshold))
+    row, coin = table._places.one(min(max(value, 0), table.threshold))
     for first in sorted(_words(0, coin - 1, coin, LAST)):
         end = next(accumulate(table.weights[row + (first < coin)]))
         for second in sorted(_words(0, end - 1, end, table.total - 1)):

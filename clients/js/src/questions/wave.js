@@ -7,7 +7,7 @@ import { drawn, LEAST_TOTAL, wholeField } from "./question.js";
 /** @typedef {import("./question.js").Words} Words */
 /** @typedef {import("./question.js").Fraction} Fraction */
 
-const MOST_STEPS = 2 ** 46;
+const MOST_STEPS = 2 ** 37; // times the number of bins, exact as a float
 const MOST_BINS = 2 ** 16;
 
 /**
@@ -30,7 +30,7 @@ export class WaveQuestion {
     this.reports = bins + 2 * half;
     /** The sum of a row's weights. */
     this.total = (2 * half + 1) * high + (bins - 1) * low;
-    if (!(0 < top && top < MOST_STEPS && 0 < bins && bins <= MOST_BINS && half >= 0)) {
+    if (!(0 < top && top <= MOST_STEPS && 0 < bins && bins <= MOST_BINS && half >= 0)) {
       throw new SettingError("bins", "top and bins must be greater than 0, half not negative");
     }
     if (!(0 < low && low <= high) || this.total > WORDS) {
@@ -57,15 +57,16 @@ export class WaveQuestion {
   /**
    * One word below the total picks the cell.
    *
-   * (Rounding a quotient of whole numbers below 2**53 never lifts it to the next whole one, so the
-   * floors are exact.)
+   * (Products stay within 2**53, and rounding a quotient of such whole numbers never lifts it to the
+   * next whole one, so the floors are exact.)
    *
    * @param {number} value
    * @param {Words} words
    * @returns {number}
    */
   answer(value, words) {
-    const start = this.#bin(Math.min(Math.max(value, 0), this.top));
+    const cut = Math.min(Math.max(value, 0), this.top);
+    const start = Math.floor((cut * this.bins) / (this.top + 1));
     const word = drawn(this.total, words);
     const before = start * this.low;
     const window = (2 * this.half + 1) * this.high;
@@ -108,16 +109,5 @@ export class WaveQuestion {
       throw new SettingError("high", "the weights must add up to at least 2**24");
     }
     return question;
-  }
-
-  /**
-   * ⌊value·bins/(top + 1)⌋
-   *
-   * @param {number} value
-   */
-  #bin(value) {
-    const { bins, top } = this;
-    if (top * bins < 2 ** 53) return Math.floor((value * bins) / (top + 1));
-    return Number((BigInt(value) * BigInt(bins)) / BigInt(top + 1));
   }
 }
