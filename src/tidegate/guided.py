@@ -46,6 +46,15 @@ class Tree:
         """Where a leaf begins, counted from the beginning of the block."""
         return leaf * self.length // self.leaves
 
+    def leaves_by(self, values: int) -> int:
+        """How many leaves are complete after so many values of the block: all with edge ≤ values.
+
+        >>> tree = Tree(10, (4,), 1, (Fraction(1),), (2.0,))
+        >>> [tree.edge(leaf) for leaf in range(5)], [tree.leaves_by(n) for n in (0, 2, 4, 5, 10)]
+        ([0, 2, 5, 7, 10], [0, 1, 1, 2, 4])
+        """
+        return min(self.leaves, ((values + 1) * self.leaves - 1) // self.length)
+
 
 class GuidedRun(PerturberRun, Protocol):
     """A guided perturber at work: it is told before each block which tree to measure it with."""
@@ -109,6 +118,8 @@ class GuidedPerturber(Protocol):
 
 class ForecasterRun(Run, Protocol):
     """A forecaster at work: sees the trees and the released sums of their leaves, nothing else."""
+
+    prediction: float  # of one more value, in lattice units
 
     def choose(self, options: tuple[Tree, ...], first: bool) -> int:
         """Which tree the next block should be measured with; `first`: a horizon begins."""

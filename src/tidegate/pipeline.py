@@ -85,11 +85,8 @@ class Pipeline(Spec):
                 raise SettingError(name, f"must be a stage such as tidegate.{example}")
         if not isinstance(self.unit, Unit):
             raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
-        if self.reselect is not None:
-            if guided and self.reselect.blocking:
-                raise SettingError("reselect", "cannot block values of a guided perturber's blocks")
-            if self.reselect.threshold.bound != self.threshold.bound:
-                raise SettingError("reselect", "must have the same bound as the threshold")
+        if self.reselect is not None and self.reselect.threshold.bound != self.threshold.bound:
+            raise SettingError("reselect", "must have the same bound as the threshold")
         self.perturber.check(self.ceiling)
 
     @property

@@ -9,7 +9,6 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import bits
-from tidegate.durable import DurableRelease
 
 HORIZON = 4096
 
@@ -166,11 +165,3 @@ def test_it_beats_tops_on_a_calm_stream() -> None:
         ]
         means.append(np.mean(runs))
     assert means[1] < means[0] / 2
-
-
-def test_durable_state_and_plans_say_that_they_need_fixed_blocks(tmp_path) -> None:
-    pipeline = tg.adaptive(1, 100, horizon=300, holdout=50)
-    with pytest.raises(tg.SettingError, match="fixed"):
-        DurableRelease.open(tmp_path / "state", pipeline)
-    with pytest.raises(tg.SettingError, match="fixed"):
-        tg.plan.expect(pipeline, [10])
