@@ -65,12 +65,6 @@ class Course:
         caps = [block.tree.cap for block in self._kept]
         return min(caps, default=self.threshold) * self._step
 
-    @property
-    def largest_variance(self) -> float:
-        """Variance of the noisiest single draw, in the unit of the data."""
-        variances = (max(block.tree.variances) for block in self._kept)
-        return max(variances, default=0.0) * self._step**2
-
     # -- keeping ---------------------------------------------------------------------------------
 
     def begin(self, tree: Tree, choice: int, favourite: int) -> None:
@@ -194,7 +188,8 @@ class Course:
         At cell ends the posterior mean given all leaf sums; inside a cell its values count as
         equal, and the error of that as the largest that independent values could have.
         """
-        known = self._look_back(self.end if as_of is None else min(as_of, self.end))
+        until = self.end if as_of is None else min(as_of, self.end)
+        known = self._look_back(until)
         first, first_share, first_spread = self._place(known, starts)
         last, last_share, last_spread = self._place(known, ends)
         estimate = self._prefix(known, last, last_share) - self._prefix(known, first, first_share)
@@ -204,10 +199,12 @@ class Course:
         between = known.variances(near_first, near_last)
         allowance: FloatArray = (ends - starts).astype(np.float64) * self._allowance
         theta = self.threshold * self._step
+        draws = [max(block.tree.variances) for block in self._kept if block.start <= until]
         return Parts(
             (estimate + allowance) * theta,
             between * theta**2,
             (first_spread + last_spread) * theta**2,
+            max(draws, default=0.0) * self._step**2,
             allowance * theta,
         )
 
