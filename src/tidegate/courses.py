@@ -60,10 +60,15 @@ class Course:
         return self._kept[0].start if self._kept else self.end
 
     @property
+    def caps(self) -> list[float]:
+        """At which levels the values of the blocks that are kept were truncated."""
+        caps = {block.tree.cap for block in self._kept} or {self.threshold}
+        return [cap * self._step for cap in sorted(caps)]
+
+    @property
     def threshold_value(self) -> float:
         """The lowest cap of the blocks that are kept, in the unit of the data."""
-        caps = [block.tree.cap for block in self._kept]
-        return min(caps, default=self.threshold) * self._step
+        return self.caps[0]
 
     # -- keeping ---------------------------------------------------------------------------------
 
@@ -190,20 +195,29 @@ class Course:
         """
         until = self.end if as_of is None else min(as_of, self.end)
         known = self._look_back(until)
-        first, first_share, first_spread = self._place(known, starts)
-        last, last_share, last_spread = self._place(known, ends)
+        first, first_share, first_width = self._place(known, starts)
+        last, last_share, last_width = self._place(known, ends)
         estimate = self._prefix(known, last, last_share) - self._prefix(known, first, first_share)
-        # The nearer edge of the cell stands for a position inside it.
+        # The nearer edge of the cell stands for a position inside it; a range inside one cell has
+        # its share of the cell.
         near_first, near_last = first + (first_share >= 0.5), last + (last_share >= 0.5)
-        near_last = np.maximum(near_first, near_last)
-        between = known.variances(near_first, near_last)
+        same, share = first == last, last_share - first_share
+        near_first = np.where(same, first, near_first)
+        near_last = np.where(same, first + (share > 0), np.maximum(near_first, near_last))
+        between = known.variances(near_first, near_last) * np.where(same, np.square(share), 1.0)
+        spread = np.where(
+            same,
+            self._spread(known, first, first_width, share),
+            self._spread(known, first, first_width, first_share)
+            + self._spread(known, last, last_width, last_share),
+        )
         allowance: FloatArray = (ends - starts).astype(np.float64) * self._allowance
         theta = self.threshold * self._step
         draws = [max(block.tree.variances) for block in self._kept if block.start <= until]
         return Parts(
             (estimate + allowance) * theta,
             between * theta**2,
-            (first_spread + last_spread) * theta**2,
+            spread * theta**2,
             max(draws, default=0.0) * self._step**2,
             allowance * theta,
         )
@@ -237,15 +251,21 @@ class Course:
         return known.sums[cell] + share * (known.sums[after] - known.sums[cell])
 
     @staticmethod
-    def _place(known: Retrospect, positions: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        """The cell of each position, how far in it lies, and the variance that this adds."""
+    def _place(known: Retrospect, positions: IntArray) -> tuple[IntArray, FloatArray, IntArray]:
+        """The cell of each position, how far in it lies, and how many values the cell has."""
         cell = np.searchsorted(known.edges, positions, side="right") - 1
         after = np.minimum(cell + 1, known.edges.size - 1)
         width = np.maximum(known.edges[after] - known.edges[cell], 1)
-        share = (positions - known.edges[cell]) / width
-        level = np.clip(known.levels[after], 0.0, 1.0)
-        spread = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
-        return cell, share, spread
+        return cell, (positions - known.edges[cell]) / width, width
+
+    @staticmethod
+    def _spread(
+        known: Retrospect, cell: IntArray, width: IntArray, share: FloatArray
+    ) -> FloatArray:
+        """Variance, in θ², of a part of a cell whose sum is known: as of independent values."""
+        level = np.clip(known.levels[np.minimum(cell + 1, known.edges.size - 1)], 0.0, 1.0)
+        found: FloatArray = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
+        return found
 
 
 def _rows(blocks: Iterable[_Block]) -> IntArray:

@@ -99,6 +99,11 @@ class Segment:
         """The threshold in the unit of the data."""
         return self.threshold * self._step
 
+    @property
+    def caps(self) -> list[float]:
+        """At which levels values were truncated."""
+        return [self.threshold_value]
+
     # -- keeping ---------------------------------------------------------------------------------
 
     def extend(self, sums: IntArray, following: FloatArray, filled: int) -> None:
@@ -326,6 +331,11 @@ class Gap:
     def threshold_value(self) -> float:
         """The threshold in the unit of the data."""
         return self.threshold * self._step
+
+    @property
+    def caps(self) -> list[float]:
+        """At which levels values were truncated."""
+        return [self.threshold_value]
 
     def parts(self, starts: IntArray, ends: IntArray, as_of: int | None = None) -> Parts:
         """Nothing was measured here: the error may be a quarter of the threshold for each value."""

@@ -57,8 +57,8 @@ def plain_record(record: Record) -> list[dict[str, Any]]:
     """The segments of a record as plain data, for files that hold text."""
 
     def plain(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return value.tolist()
+        if isinstance(value, np.ndarray):  # as text: indented JSON has a line for each number
+            return " ".join(map(str, value.tolist()))
         if isinstance(value, Mapping):
             return {name: plain(item) for name, item in value.items()}
         return value
@@ -72,7 +72,10 @@ def record_of(pipeline: Pipeline, segments: Sequence[Any], guarantee: str) -> Re
     for state in segments:
         item = dict(state)
         if "state" in item:
-            arrays = {name: np.array(item["state"][name], np.int64) for name in ("blocks", "sums")}
+            arrays = {
+                name: np.array([int(number) for number in item["state"][name].split()], np.int64)
+                for name in ("blocks", "sums")
+            }
             item["state"] = {**item["state"], **arrays}
         found.append(restored_segment(pipeline, item))
     return Record(found, guarantee)

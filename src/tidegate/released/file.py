@@ -90,6 +90,13 @@ class ReleasedFile:
         return [Phase(**phase) for phase in self.metadata["phases"]]
 
     @property
+    def truncation(self) -> list[float]:
+        """Every level at which values were truncated, lowest first."""
+        if self.pipeline.guided:
+            return sorted({cap for segment in self.record.segments for cap in segment.caps})
+        return sorted({phase.threshold for phase in self.thresholds})
+
+    @property
     def note(self) -> str:
         """What to know about answers from this file, or nothing."""
         if self.pipeline.guided:
@@ -98,7 +105,12 @@ class ReleasedFile:
                 "carries: they differ a little from the sums of its rows, each of which was "
                 "published as of its time."
             )
-        if not self.pipeline.non_negative:
+        return self.debts
+
+    @property
+    def debts(self) -> str:
+        """What to know about a file that was made non-negative, if sums are taken from its rows."""
+        if self.pipeline.guided or not self.pipeline.non_negative:
             return ""
         return (
             "The file was made non-negative: block sums include debts carried over from negative "
@@ -130,7 +142,10 @@ def _carried(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Reco
         )
         raise SourceError(None, problem, name)
     try:
-        return record_of(pipeline, metadata["record"], metadata["guarantee"])
+        record = record_of(pipeline, metadata["record"], metadata["guarantee"])
+        if not record.segments:
+            raise ValueError("a record has segments")
+        return record
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError):
         raise SourceError(None, DAMAGED, name) from None
 
