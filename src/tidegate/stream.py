@@ -124,16 +124,12 @@ class GuidedStream:
         stage, forecaster = pipeline.guided_stages
         ceiling = pipeline.ceiling
         self.threshold = threshold
-        # All caps and scales that any choice can lead to: other settings, other noise.
-        laws = {
-            length: repr(stage.trees(length, threshold, ceiling))
-            for length in {*stage.lengths(0), *stage.lengths(1)}
-        }
+        # All that any choice can lead to: other settings must never meet the same noise.
         self._identity = digest(
             {
                 **pipeline.resolved(),
                 "threshold in units": threshold,
-                "law": repr(sorted(laws.items())),
+                "law": stage.noise_identity(threshold, ceiling),
             }
         )
         keystream = epoch.keystream("perturb", self._identity)
