@@ -91,6 +91,8 @@ class Phases:
 
     def _push_stream(self, units: IntArray, out: FloatArray) -> None:
         trace = self.stream.push(units, out)
+        if self.log is not None and self._pipeline.guided:
+            trace.keep(out)
         self._note(units.size, None, trace)
 
     def _note(self, count: int, blocked: float | None, trace: Trace) -> None:

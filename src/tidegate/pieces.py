@@ -16,15 +16,15 @@ def _no_numbers() -> FloatArray:
 
 @dataclass
 class Trace:
-    """The released numbers behind some published values, in lattice units. Nothing of it is secret.
+    """The released numbers behind some published values, in lattice units. None of it is secret.
 
     Attributes:
         sums: the noisy sums that were completed.
         following: of blocks of one size, the prediction after each.
         begun: of guided blocks, where each of those that began starts, how long it is, by which
             option it is measured, and which model was the best then; one after another.
-        runs: of guided releases, how many values were published with one forecast, each time.
-        levels: for each run, what was published for all values but the last, and for the last.
+        runs: of guided releases, how many equal values in a row were published, each time.
+        levels: and what they were, in the unit of the data.
     """
 
     sums: IntArray = field(default_factory=no_sums)
@@ -38,12 +38,24 @@ class Trace:
         pairs = zip(vars(self).values(), vars(later).values(), strict=True)
         return Trace(*(np.concatenate(pair) for pair in pairs))
 
-    def values(self, step: float) -> FloatArray:
-        """The published values of all runs, as they were."""
-        each, last = self.levels.reshape(-1, 2).T * step
-        out = np.repeat(each, self.runs)
-        out[np.cumsum(self.runs) - 1] = last
-        return out
+    def keep(self, published: FloatArray) -> None:
+        """Keep published values as runs: inside a cell all but the last are alike."""
+        exact = published.view(np.int64)  # bit for bit: −0.0 is not 0.0
+        starts = np.concatenate(([0], 1 + np.flatnonzero(exact[1:] != exact[:-1])))
+        self.runs = np.diff(starts, append=published.size)
+        self.levels = published[starts]
+
+    def published(self) -> FloatArray:
+        """The values that `keep` was given.
+
+        >>> trace = Trace()
+        >>> trace.keep(np.array([1.5, 1.5, 1.5, -4.0, 2.0, 2.0]))
+        >>> trace.runs, trace.levels
+        (array([3, 1, 2]), array([ 1.5, -4. ,  2. ]))
+        >>> trace.published()
+        array([ 1.5,  1.5,  1.5, -4. ,  2. ,  2. ])
+        """
+        return np.repeat(self.levels, self.runs)
 
 
 @dataclass

@@ -158,11 +158,10 @@ class GuidedStream:
         forecaster.begin(options[choice])
 
     def push(self, units: IntArray, out: FloatArray) -> Trace:
-        """Release one piece of the stream into `out`; give what was released of it."""
+        """Release one piece of the stream into `out`; give the sums and the blocks that began."""
         done = 0
         forecaster, segment = self._forecaster, self.segment
-        begun = [*segment.latest] if segment.end == segment.origin else []
-        sums, runs, levels = [no_sums()], [], []
+        sums, begun = [no_sums()], [*segment.latest] if segment.end == segment.origin else []
         while done < units.size:
             count = min(units.size - done, forecaster.room)
             part = out[done : done + count]
@@ -172,18 +171,11 @@ class GuidedStream:
             part[-1] = last * self._step
             segment.extend(noisy.sums, count)
             sums.append(noisy.sums)
-            runs.append(count)
-            levels += [each, last]
             done += count
             if not forecaster.room:
                 self._begin_block()
                 begun += segment.latest
-        return Trace(
-            sums=np.concatenate(sums),
-            begun=np.array(begun, dtype=np.int64),
-            runs=np.array(runs, dtype=np.int64),
-            levels=np.array(levels),
-        )
+        return Trace(sums=np.concatenate(sums), begun=np.array(begun, dtype=np.int64))
 
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""

@@ -61,8 +61,9 @@ SCENARIOS = {
         "csv", True, {"skipped": 0, "unit": "user-horizon:2", "user_column": "user"},
     ),
     "csv, adaptive, key": ("csv", True, {"preset": "adaptive", "fanout": None}),
-    "parquet, adaptive, non-negative": (
-        "parquet", False, {"preset": "adaptive", "fanout": None, "non_negative": True},
+    "parquet, adaptive, blocked": (
+        "parquet", False,
+        {"preset": "adaptive", "fanout": None, "non_negative": True, "rethreshold": "every=6000"},
     ),
 }  # fmt: skip
 

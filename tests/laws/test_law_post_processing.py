@@ -89,13 +89,11 @@ def test_what_a_forecaster_did_can_be_computed_from_what_was_released(name: str)
             assert options[choice] == tree
             run.begin(tree)
             done = leaf = 0
-            while run.room and course.origin + len(rebuilt) < course.end:
-                count = min(run.room, course.end - course.origin - len(rebuilt))
-                done += count
-                noisy = [next(sums)] if leaf < tree.leaves_by(done) else []
-                leaf += len(noisy)
-                each, last = run.push(Noisy(np.array(noisy, dtype=np.int64)), count)
-                rebuilt += [each] * (count - 1) + [last]
+            while done < tree.length and course.origin + len(rebuilt) < course.end:
+                done += 1
+                closes = leaf < tree.leaves_by(done)
+                leaf += closes
+                rebuilt.append(run.push_one(next(sums) if closes else None))
             number += 1
             if number == len(stage.lengths(chunk)):
                 chunk, number = chunk + 1, 0

@@ -103,7 +103,7 @@ def published(pipeline: Pipeline, journal: Iterable[Piece]) -> Iterator[tuple[in
         if row.blocked is not None:
             out[:] = row.blocked * step
         elif pipeline.guided:
-            out[:] = row.trace.values(step)
+            out[:] = row.trace.published()
         else:
             smoother.following = row.trace.following
             publisher.push(Noisy(row.trace.sums), out)

@@ -68,7 +68,7 @@ def _preferred(
     if len(options) == 1:
         return 0
     lengths = tuple(sorted({*stage.lengths(0), *stage.lengths(1)}))
-    shapes = tuple(tree.nodes for tree in stage.trees(stage.horizon, 1, 1))
+    shapes = tuple(dict.fromkeys(tree.nodes for tree in stage.trees(stage.horizon, 1, 1)))
     costs = log_costs(float(stage.epsilon), stage.horizon, lengths, shapes)
     column = costs[options[0].length, first][:, model]
     return min(range(len(options)), key=lambda at: column[shapes.index(options[at].nodes)])
