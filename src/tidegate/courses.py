@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,6 +50,7 @@ class Course:
         self._allowance = allowance  # for truncation, per value, as a share of θ
         self.end = origin  # the position after the last released value
         self.favourite = 0
+        self.measured = 0  # leaf sums that are kept
         self._kept: deque[_Block] = deque()
         self._known: tuple[tuple[int, int], Retrospect] | None = None  # the last look back
 
@@ -58,16 +60,15 @@ class Course:
         return self._kept[0].start if self._kept else self.end
 
     @property
-    def threshold_value(self) -> float:
-        """The lowest cap of the blocks that are kept, in the unit of the data."""
-        caps = [block.tree.cap for block in self._kept]
-        return min(caps, default=self.threshold) * self._step
+    def caps(self) -> list[float]:
+        """At which levels the values of the blocks that are kept were truncated."""
+        caps = {block.tree.cap for block in self._kept} or {self.threshold}
+        return [cap * self._step for cap in sorted(caps)]
 
     @property
-    def largest_variance(self) -> float:
-        """Variance of the noisiest single draw, in the unit of the data."""
-        variances = (max(block.tree.variances) for block in self._kept)
-        return max(variances, default=0.0) * self._step**2
+    def threshold_value(self) -> float:
+        """The lowest cap of the blocks that are kept, in the unit of the data."""
+        return self.caps[0]
 
     # -- keeping ---------------------------------------------------------------------------------
 
@@ -76,18 +77,51 @@ class Course:
         self.favourite = favourite
         self._kept.append(_Block(self.end, tree, choice, favourite))
         while len(self._kept) > 1 and self._kept[1].start <= self.end - self._history:
-            self._kept.popleft()
+            self.forget_oldest()
+
+    def forget_oldest(self) -> int:
+        """Drop the oldest block, unless it is open; gives how many sums that were."""
+        if len(self._kept) < 2:
+            return 0
+        count = len(self._kept.popleft().sums)
+        self.measured -= count
+        return count
 
     def extend(self, sums: IntArray, count: int) -> None:
         """`count` more values were released, and completed these leaves."""
         self._kept[-1].sums.extend(sums.tolist())
+        self.measured += sums.size
         self.end += count
+
+    def follow(self, begun: IntArray, sums: IntArray, end: int) -> None:
+        """Do again what led up to `end`: these blocks were begun, and these leaves completed."""
+        for start, length, choice, favourite in begun.reshape(-1, 4).tolist():
+            sums = self._complete(sums, start)
+            tree = self._stage.trees(length, self.threshold, self._ceiling)[choice]
+            self.begin(tree, choice, favourite)
+        self._complete(sums, end)
+
+    def _complete(self, sums: IntArray, end: int) -> IntArray:
+        """Go on to `end` with those of the sums that belong to the open block; gives the others."""
+        if not self._kept:
+            return sums
+        block = self._kept[-1]
+        own = block.tree.leaves_by(end - block.start) - len(block.sums)
+        self.extend(sums[:own], end - self.end)
+        return sums[own:]
 
     def append_one(self, noisy: int | None) -> None:
         """One more value was released."""
         self.end += 1
         if noisy is not None:
             self._kept[-1].sums.append(noisy)
+            self.measured += 1
+
+    @property
+    def latest(self) -> tuple[int, int, int, int]:
+        """Start, length, choice and favourite of the block that was begun last."""
+        block = self._kept[-1]
+        return block.start, block.tree.length, block.choice, block.favourite
 
     @property
     def trees(self) -> list[Tree]:
@@ -107,11 +141,7 @@ class Course:
 
         (In one row, as state is kept.)
         """
-        rows = [
-            (block.start, block.tree.length, block.choice, block.favourite, len(block.sums))
-            for block in self._kept
-        ]
-        return np.array(rows, dtype=np.int64).reshape(-1)
+        return _rows(self._kept)
 
     @blocks.setter
     def blocks(self, flat: IntArray) -> None:
@@ -125,19 +155,15 @@ class Course:
     @property
     def sums(self) -> IntArray:
         """All leaf sums, one after another."""
-        found = [noisy for block in self._kept for noisy in block.sums]
-        return np.array(found, dtype=np.int64)
+        return _sums(self._kept)
 
     @sums.setter
     def sums(self, flat: IntArray) -> None:
-        left = flat.tolist()
+        found, at = flat.tolist(), 0
         for block, count in zip(self._kept, self._counts, strict=True):
-            block.sums, left = left[:count], left[count:]
-
-    def forget(self) -> None:
-        """Keep the open block only."""
-        while len(self._kept) > 1:
-            self._kept.popleft()
+            block.sums = found[at : at + count]
+            at += count
+        self.measured = flat.size
 
     def joined(self, later: Course) -> Course:
         """This course and a later state of it, as one that answers for both."""
@@ -156,6 +182,7 @@ class Course:
         both.end, both.favourite = later.end, later.favourite
         both._kept.extend(block for block in self._kept if block.start < later.start)
         both._kept.extend(later._kept)
+        both.measured = sum(len(block.sums) for block in both._kept)
         return both
 
     # -- answering -------------------------------------------------------------------------------
@@ -166,20 +193,32 @@ class Course:
         At cell ends the posterior mean given all leaf sums; inside a cell its values count as
         equal, and the error of that as the largest that independent values could have.
         """
-        known = self._look_back(self.end if as_of is None else min(as_of, self.end))
-        first, first_share, first_spread = self._place(known, starts)
-        last, last_share, last_spread = self._place(known, ends)
+        until = self.end if as_of is None else min(as_of, self.end)
+        known = self._look_back(until)
+        first, first_share, first_width = self._place(known, starts)
+        last, last_share, last_width = self._place(known, ends)
         estimate = self._prefix(known, last, last_share) - self._prefix(known, first, first_share)
-        # The nearer edge of the cell stands for a position inside it.
+        # The nearer edge of the cell stands for a position inside it; a range inside one cell has
+        # its share of the cell.
         near_first, near_last = first + (first_share >= 0.5), last + (last_share >= 0.5)
-        near_last = np.maximum(near_first, near_last)
-        between = known.variances(near_first, near_last)
+        same, share = first == last, last_share - first_share
+        near_first = np.where(same, first, near_first)
+        near_last = np.where(same, first + (share > 0), np.maximum(near_first, near_last))
+        between = known.variances(near_first, near_last) * np.where(same, np.square(share), 1.0)
+        spread = np.where(
+            same,
+            self._spread(known, first, first_width, share),
+            self._spread(known, first, first_width, first_share)
+            + self._spread(known, last, last_width, last_share),
+        )
         allowance: FloatArray = (ends - starts).astype(np.float64) * self._allowance
         theta = self.threshold * self._step
+        draws = [max(block.tree.variances) for block in self._kept if block.start <= until]
         return Parts(
             (estimate + allowance) * theta,
             between * theta**2,
-            (first_spread + last_spread) * theta**2,
+            spread * theta**2,
+            max(draws, default=0.0) * self._step**2,
             allowance * theta,
         )
 
@@ -203,8 +242,7 @@ class Course:
 
     @staticmethod
     def _released_until(block: _Block, until: int) -> IntArray:
-        ends = (block.start + block.tree.edge(leaf + 1) for leaf in range(len(block.sums)))
-        done = sum(1 for end in ends if end <= until)
+        done = block.tree.leaves_by(until - block.start)
         return np.array(block.sums[:done], dtype=np.int64)
 
     @staticmethod
@@ -213,21 +251,39 @@ class Course:
         return known.sums[cell] + share * (known.sums[after] - known.sums[cell])
 
     @staticmethod
-    def _place(known: Retrospect, positions: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        """The cell of each position, how far in it lies, and the variance that this adds."""
+    def _place(known: Retrospect, positions: IntArray) -> tuple[IntArray, FloatArray, IntArray]:
+        """The cell of each position, how far in it lies, and how many values the cell has."""
         cell = np.searchsorted(known.edges, positions, side="right") - 1
         after = np.minimum(cell + 1, known.edges.size - 1)
         width = np.maximum(known.edges[after] - known.edges[cell], 1)
-        share = (positions - known.edges[cell]) / width
-        level = np.clip(known.levels[after], 0.0, 1.0)
-        spread = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
-        return cell, share, spread
+        return cell, (positions - known.edges[cell]) / width, width
+
+    @staticmethod
+    def _spread(
+        known: Retrospect, cell: IntArray, width: IntArray, share: FloatArray
+    ) -> FloatArray:
+        """Variance, in θ², of a part of a cell whose sum is known: as of independent values."""
+        level = np.clip(known.levels[np.minimum(cell + 1, known.edges.size - 1)], 0.0, 1.0)
+        found: FloatArray = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
+        return found
+
+
+def _rows(blocks: Iterable[_Block]) -> IntArray:
+    rows = [
+        (block.start, block.tree.length, block.choice, block.favourite, len(block.sums))
+        for block in blocks
+    ]
+    return np.array(rows, dtype=np.int64).reshape(-1)
+
+
+def _sums(blocks: Iterable[_Block]) -> IntArray:
+    return np.array([noisy for block in blocks for noisy in block.sums], dtype=np.int64)
 
 
 def course_state(course: Course, brief: bool) -> dict[str, Any]:
-    """What a course must keep; `brief` leaves out the past."""
+    """What a course must keep; `brief` leaves out all but the open block."""
     if not brief:
         return {name: getattr(course, name) for name in course.STATE}
-    short = course.joined(course)
-    short.forget()
-    return {name: getattr(short, name) for name in course.STATE}
+    last = [course._kept[-1]] if course._kept else []
+    shared = {"end": course.end, "favourite": course.favourite}
+    return {**shared, "blocks": _rows(last), "sums": _sums(last)}

@@ -29,6 +29,8 @@ class Tree:
         cap: values are truncated here, in lattice units.
         scales: discrete Laplace scale of a node per level, in units; Σ cap/scale ≤ ε.
         variances: the variances that follow from the scales, in units².
+        used: leaves that the block has, the first ones; None: all. (A horizon may end before its
+            last tree does.)
     """
 
     length: int
@@ -36,22 +38,36 @@ class Tree:
     cap: int
     scales: tuple[Fraction, ...]
     variances: tuple[float, ...]
+    used: int | None = None
 
     @property
     def leaves(self) -> int:
         """How many sums are released."""
-        return self.nodes[-1]
+        return self.nodes[-1] if self.used is None else self.used
 
     def edge(self, leaf: int) -> int:
         """Where a leaf begins, counted from the beginning of the block."""
         return leaf * self.length // self.leaves
 
+    def leaves_by(self, values: int) -> int:
+        """How many leaves are complete after so many values of the block: all with edge ≤ values.
+
+        >>> tree = Tree(10, (4,), 1, (Fraction(1),), (2.0,))
+        >>> [tree.edge(leaf) for leaf in range(5)], [tree.leaves_by(n) for n in (0, 2, 4, 5, 10)]
+        ([0, 2, 5, 7, 10], [0, 1, 1, 2, 4])
+        """
+        return min(self.leaves, ((values + 1) * self.leaves - 1) // self.length)
+
 
 class GuidedRun(PerturberRun, Protocol):
     """A guided perturber at work: it is told before each block which tree to measure it with."""
 
-    number: int  # blocks completed in this horizon
     choice: int  # which option measures the open block
+
+    @property
+    def number(self) -> int:
+        """Blocks completed in this horizon."""
+        ...
 
     @property
     def options(self) -> tuple[Tree, ...]:
@@ -64,7 +80,10 @@ class GuidedRun(PerturberRun, Protocol):
 
 
 class GuidedPerturber(Protocol):
-    """Stage 2 in another form: blocks of any length, each with a tree that a forecaster chose."""
+    """Stage 2 in another form: blocks of any length, each with a tree that a forecaster chose.
+
+    (Or with the only tree that there is: a fixed hierarchy fulfils this contract too.)
+    """
 
     @property
     def epsilon(self) -> Fraction:
@@ -78,7 +97,7 @@ class GuidedPerturber(Protocol):
 
     @property
     def block(self) -> int:
-        """1: a stream may end, or be cut, after any value."""
+        """Phases and blocked windows are whole numbers of so many values."""
         ...
 
     @property
@@ -92,6 +111,10 @@ class GuidedPerturber(Protocol):
 
     def trees(self, length: int, threshold: int, ceiling: int) -> tuple[Tree, ...]:
         """The options for a block of this length, if θ is `threshold` and the bound `ceiling`."""
+        ...
+
+    def noise_identity(self, threshold: int, ceiling: int) -> str:
+        """All that decides about noise, for every choice that can come: other noise, other text."""
         ...
 
     def check(self, ceiling: int) -> None:
@@ -109,6 +132,8 @@ class GuidedPerturber(Protocol):
 
 class ForecasterRun(Run, Protocol):
     """A forecaster at work: sees the trees and the released sums of their leaves, nothing else."""
+
+    prediction: float  # of one more value, in lattice units
 
     def choose(self, options: tuple[Tree, ...], first: bool) -> int:
         """Which tree the next block should be measured with; `first`: a horizon begins."""
@@ -150,6 +175,10 @@ class Forecaster(Protocol):
     @property
     def allowance(self) -> float:
         """What is added to every value for what truncation takes away, as a share of θ."""
+        ...
+
+    def check(self, perturber: GuidedPerturber) -> None:
+        """Refuse a perturber whose trees cannot be followed."""
         ...
 
     def start_forecast(self, *, threshold: int, perturber: GuidedPerturber) -> ForecasterRun:

@@ -14,13 +14,14 @@ import numpy as np
 from tidegate.courses import Course, course_state
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.pieces import Piece, Trace
 from tidegate.publish import Remainder
 from tidegate.randomness import Epoch
+from tidegate.recording import begun_segment
 from tidegate.sealing import restore, state_of
 from tidegate.segments import Gap, Segment
 from tidegate.settings import digest
-from tidegate.stages import no_sums
-from tidegate.stream import BlockStream, Stream, resumed_stream, start_stream
+from tidegate.stream import Stream, resumed_stream, start_stream
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
@@ -35,19 +36,6 @@ class Phase:
     start: int
     threshold: float
     epoch: str
-
-
-@dataclass
-class Piece:
-    """What was released of one phase at once, in lattice units: enough to publish it again."""
-
-    start: int
-    end: int
-    phase_start: int
-    first: float  # the phase's first prediction
-    sums: IntArray
-    following: FloatArray
-    blocked: float | None  # what was published instead of values that were withheld
 
 
 class Phases:
@@ -102,17 +90,16 @@ class Phases:
         return out.item()
 
     def _push_stream(self, units: IntArray, out: FloatArray) -> None:
-        sums, following = self.stream.push(units, out)
-        self._note(units.size, sums, following, None)
+        trace = self.stream.push(units, out)
+        if self.log is not None and self._pipeline.guided:
+            trace.keep(out)
+        self._note(units.size, None, trace)
 
-    def _note(
-        self, count: int, sums: IntArray, following: FloatArray, blocked: float | None
-    ) -> None:
+    def _note(self, count: int, blocked: float | None, trace: Trace) -> None:
         if self.log is not None:
             end = self.position
             phase, first = self.phases[-1].start, self.stream.first
-            piece = Piece(end - count, end, phase, first, sums, following, blocked)
-            self.log.append(piece)
+            self.log.append(Piece(end - count, end, phase, first, blocked, trace))
 
     # -- windows and switches --------------------------------------------------------------------
 
@@ -135,12 +122,12 @@ class Phases:
         length = (switch or 0) - (self.position - self._origin)
         self._window, self._collected = np.zeros(length, dtype=np.int64), 0
         stream = self.stream
-        if self._reselect.blocking and isinstance(stream, BlockStream):  # no other can be blocked
+        if self._reselect.blocking:
             self.segments.append(
                 Gap(
                     origin=self.position,
                     end=self.position,
-                    prediction=stream.segment.level,
+                    prediction=stream.level,
                     threshold=stream.threshold,
                     step=self._pipeline.lattice.step,
                     epoch=f"{stream.segment.epoch} blocked",
@@ -153,7 +140,7 @@ class Phases:
         if isinstance(gap, Gap):
             out[:] = gap.prediction * self._pipeline.lattice.step
             gap.end += units.size
-            self._note(units.size, no_sums(), np.empty(0), gap.prediction)
+            self._note(units.size, gap.prediction, Trace())
         else:
             self._push_stream(units, out)
         self._window[self._collected : self._collected + units.size] = units
@@ -250,26 +237,6 @@ def restored_segment(pipeline: Pipeline, state: dict[str, Any]) -> Segment | Cou
     if "end" in state:
         end, prediction = state["end"], state["prediction"]
         return Gap(**shared, end=end, prediction=prediction, step=pipeline.lattice.step)
-    if pipeline.guided:
-        perturber, forecaster = pipeline.guided_stages
-        course = Course(
-            **shared,
-            stage=perturber,
-            ceiling=pipeline.ceiling,
-            step=pipeline.lattice.step,
-            history=pipeline.kept_history,
-            allowance=forecaster.allowance,
-        )
-        restore(course, state["state"])
-        return course
-    fixed, _ = pipeline.fixed_stages
-    segment = Segment(
-        **shared,
-        law=fixed.noise_law(state["threshold"]),
-        block=fixed.block,
-        step=pipeline.lattice.step,
-        history=pipeline.kept_history,
-        first=0.0,
-    )
+    segment = begun_segment(pipeline, **shared)
     restore(segment, state["state"])
     return segment

@@ -42,8 +42,8 @@ class Pipeline(Spec):
     Args:
         threshold: how the truncation level is chosen (`tidegate.threshold`).
         perturber: how noise is added (`tidegate.perturb`).
-        smoother: how values inside a block are predicted (`tidegate.smooth`); for a guided
-            perturber, how blocks are to be measured too (`tidegate.forecast`).
+        smoother: how values inside a block are predicted (`tidegate.smooth`), or running sums are
+            and, for a guided perturber, how blocks are to be measured (`tidegate.forecast`).
         resolution: values are rounded to multiples of this. Public, never read off the data.
         non_negative: publish no negative values (see `tidegate.publish.Remainder`).
         unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
@@ -70,9 +70,13 @@ class Pipeline(Spec):
     history: OptionalWhole = OptionalWhole(minimum=1)
 
     def __post_init__(self) -> None:
-        guided = self.guided and not isinstance(self.perturber, type)
         contracts: list[tuple[str, type, str]] = [("threshold", Threshold, "threshold.Fixed(21)")]
-        if guided:
+        if self.guided:
+            contracts += [
+                ("perturber", GuidedPerturber, "perturb.AdaptiveTrees(epsilon=0.1, horizon=1000)"),
+                ("smoother", Forecaster, "forecast.Mixture()"),
+            ]
+        elif hasattr(self.perturber, "start_guided") and not hasattr(self.perturber, "start"):
             contracts += [("smoother", Forecaster, "forecast.Mixture(), for a guided perturber")]
         else:
             contracts += [
@@ -85,17 +89,17 @@ class Pipeline(Spec):
                 raise SettingError(name, f"must be a stage such as tidegate.{example}")
         if not isinstance(self.unit, Unit):
             raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
-        if self.reselect is not None:
-            if guided and self.reselect.blocking:
-                raise SettingError("reselect", "cannot block values of a guided perturber's blocks")
-            if self.reselect.threshold.bound != self.threshold.bound:
-                raise SettingError("reselect", "must have the same bound as the threshold")
+        if self.reselect is not None and self.reselect.threshold.bound != self.threshold.bound:
+            raise SettingError("reselect", "must have the same bound as the threshold")
         self.perturber.check(self.ceiling)
+        if self.guided:
+            perturber, forecaster = self.guided_stages
+            forecaster.check(perturber)
 
     @property
     def guided(self) -> bool:
-        """Whether a forecaster chooses how blocks are measured."""
-        return hasattr(self.perturber, "start_guided")
+        """Whether a forecaster publishes, and chooses how blocks are measured."""
+        return hasattr(self.smoother, "start_forecast")
 
     @property
     def guided_stages(self) -> tuple[GuidedPerturber, Forecaster]:
@@ -104,11 +108,9 @@ class Pipeline(Spec):
 
     @property
     def fixed_stages(self) -> tuple[Perturber, Smoother]:
-        """The stages 2 and 3 of a pipeline whose blocks have one size; others are refused."""
+        """The stages 2 and 3 of a pipeline without a forecaster; others are refused."""
         if self.guided:
-            raise SettingError(
-                "perturber", "has blocks of many sizes, chosen as it goes; this needs a fixed one"
-            )
+            raise SettingError("smoother", "is a forecaster; this needs blocks of one size only")
         return cast(Perturber, self.perturber), cast(Smoother, self.smoother)
 
     @property

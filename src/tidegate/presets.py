@@ -22,8 +22,8 @@ from tidegate.errors import SettingError
 from tidegate.forecast.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.perturb.forest import level_count
 from tidegate.pipeline import Pipeline
-from tidegate.reselection import Reselection
-from tidegate.settings import Number, exact, positive, whole
+from tidegate.reselection import chosen_again, share_of
+from tidegate.settings import Number, positive, whole
 from tidegate.stages import Smoother
 from tidegate.units import Unit
 
@@ -42,6 +42,9 @@ def adaptive(
     non_negative: bool = False,
     history: int | None = None,
     unit: Unit | None = None,
+    start_early: int | None = None,
+    rethreshold_every: int | None = None,
+    rethreshold_share: Number | None = None,
 ) -> Pipeline:
     """The adaptive release: as private and as prompt as ToPS, and mostly far more accurate.
 
@@ -60,25 +63,42 @@ def adaptive(
         non_negative: publish no negative values.
         history: how many released values queries can look back on; None: 16 horizons.
         unit: what `epsilon` protects; None: one event.
+        start_early: as in `tops`: begin after this many held-out values, and choose again.
+        rethreshold_every: as in `tops`: choose the threshold again after so many released values.
+            Each new threshold learns the stream anew: once in several horizons is often enough.
+        rethreshold_share: as in `tops`. A threshold that is chosen with a small share is lower: it
+            leaves about 7/(its budget) values of the window above it.
 
     >>> print(adaptive(epsilon=0.1, bound=1657).guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
+    >>> print(adaptive(epsilon=0.1, bound=1657, rethreshold_every=2**22).guarantee)
+    ε = 0.1 per event (exact arithmetic, central model)
     """
-    unit = units.Event() if unit is None else unit
-    if not isinstance(unit, Unit):
-        raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
-    per_event = positive("epsilon", epsilon) / unit.size
-    first = threshold.ScaleFree(epsilon=per_event, bound=bound, holdout=holdout)
+    unit, per_event, share = _budget(
+        epsilon, unit, rethreshold_share, start_early, rethreshold_every
+    )
+
+    def selector(budget: Fraction, values: int) -> threshold.ScaleFree:
+        return threshold.ScaleFree(epsilon=budget, bound=bound, holdout=values)
+
+    first, reselect = chosen_again(
+        selector, per_event, share, holdout, start_early, rethreshold_every
+    )
+    lasting = first if reselect is None else reselect.threshold
+    information = min(
+        float(choice.guarantee.epsilon * choice.holdout) for choice in (first, lasting)
+    )
     return Pipeline(
         threshold=first,
-        perturber=perturb.AdaptiveTrees(epsilon=per_event, horizon=horizon, nodes=nodes),
-        smoother=forecast.Mixture(
-            truncated=min(MOST_TRUNCATED, TRUNCATED / float(per_event * first.holdout))
+        perturber=perturb.AdaptiveTrees(
+            epsilon=per_event * (1 - share), horizon=horizon, nodes=nodes
         ),
+        smoother=forecast.Mixture(truncated=min(MOST_TRUNCATED, TRUNCATED / information)),
         resolution=resolution,
         non_negative=non_negative,
         history=history,
         unit=unit,
+        reselect=reselect,
     )
 
 
@@ -126,11 +146,9 @@ def tops(
     >>> print(tops(epsilon=0.1, bound=1657, start_early=1000, rethreshold_share=0.2).guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
     """
-    unit = units.Event() if unit is None else unit
-    if not isinstance(unit, Unit):
-        raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
-    per_event = positive("epsilon", epsilon) / unit.size
-    share = _rethreshold_share(rethreshold_share, start_early, rethreshold_every)
+    unit, per_event, share = _budget(
+        epsilon, unit, rethreshold_share, start_early, rethreshold_every
+    )
     stream_epsilon = per_event * (1 - share)
 
     def selector(budget: Fraction, values: int) -> threshold.NoisyMax:
@@ -143,16 +161,11 @@ def tops(
             fanout=fanout,
         )
 
-    reselect = None
-    if start_early is not None or rethreshold_every is not None:
-        reselect = Reselection(
-            threshold=selector(per_event * share if share else per_event, holdout),
-            first=holdout if start_early is not None else None,
-            every=rethreshold_every,
-            blocking=not share,
-        )
+    first, reselect = chosen_again(
+        selector, per_event, share, holdout, start_early, rethreshold_every
+    )
     return Pipeline(
-        threshold=selector(per_event, holdout if start_early is None else start_early),
+        threshold=first,
         perturber=perturb.Hierarchy(
             epsilon=stream_epsilon, horizon=horizon, fanout=fanout, skipped=skipped
         ),
@@ -165,18 +178,19 @@ def tops(
     )
 
 
-def _rethreshold_share(
-    share: Number | None, start_early: int | None, every: int | None
-) -> Fraction:
-    """The part of the stream's budget that choosing again gets; 0: it blocks values instead."""
-    if share is None:
-        return Fraction(0) if start_early is None else Fraction(1, 10)
-    if start_early is None and every is None:
-        raise SettingError("rethreshold_share", "needs rethreshold_every or start_early")
-    part = exact("rethreshold_share", share)
-    if not 0 < part < 1:
-        raise SettingError("rethreshold_share", f"must lie between 0 and 1, not {share}")
-    return part
+def _budget(
+    epsilon: Number,
+    unit: Unit | None,
+    share: Number | None,
+    start_early: int | None,
+    every: int | None,
+) -> tuple[Unit, Fraction, Fraction]:
+    """The unit, the budget of one event, and the part of it that choosing again gets."""
+    unit = units.Event() if unit is None else unit
+    if not isinstance(unit, Unit):
+        raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
+    per_event = positive("epsilon", epsilon) / unit.size
+    return unit, per_event, share_of(share, start_early, every)
 
 
 def pak(

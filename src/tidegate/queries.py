@@ -66,17 +66,19 @@ class Record:
     ) -> Answers:
         """The sums over many ranges [start, end) at once.
 
-        Guided releases (`tidegate.adaptive`) learn about the past from what comes later: answers
-        are posterior means given everything released so far, and `as_of=t` gives the answer from
-        what was released up to position t. Where blocks have one size, answers do not change later.
+        What is released later says more about the past, and costs no privacy: answers use
+        everything released so far, and `as_of=t` gives the answer from what was released up to
+        position t. Guided releases (`tidegate.adaptive`) answer with posterior means. Where blocks
+        have one size, sums of whole blocks do not change any more; inside a block that a range
+        cuts, the released values were predictions, and are replaced by a line through the block
+        sums once these are known (`tidegate.inside`).
 
-        The noise part is exact: the covariance of the published noise, for each range. Inside a
-        block that a range cuts, the published values are predictions; their error after k of B
-        values is put at (k/B)²·D² + k(1 − k/B)·max(p(θ − p), θ²/16): D² is the mean squared miss of
-        the last 16 block sums (which includes noise, on the safe side), and the second term the
-        largest variance that independent values in [0, θ] with mean p can have. The quantile lies
-        between the normal one (many nodes) and the Laplace one (a single node), by the share that
-        one node can have of the variance.
+        The noise part is exact: the covariance of the published noise, for each range. Inside the
+        block that is still open, the error after k of B values is put at (k/B)²·D² + k(1 −
+        k/B)·max(p(θ − p), θ²/16): D² is the mean squared miss of the last 16 block sums (which
+        includes noise, on the safe side), and the second term the largest variance that independent
+        values in [0, θ] with mean p can have. The quantile lies between the normal one (many nodes)
+        and the Laplace one (a single node), by the share that one node can have of the variance.
         """
         confidence = checked_confidence(confidence)
         begin, end = self._checked(starts, ends)
@@ -93,15 +95,12 @@ class Record:
             if inside.any():
                 low = np.maximum(begin[inside], segment.start)
                 high = np.minimum(end[inside], segment.end)
-                if isinstance(segment, Course):
-                    parts = segment.parts(low, high, as_of)
-                else:
-                    parts = segment.parts(low, high)
+                parts = segment.parts(low, high, as_of)
                 allowance[inside] += parts.allowance
                 estimate[inside] += parts.estimate
                 noise[inside] += parts.noise_variance
                 prediction[inside] += parts.prediction_variance
-                largest[inside] = np.maximum(largest[inside], segment.largest_variance)
+                largest[inside] = np.maximum(largest[inside], parts.largest_variance)
                 threshold = min(threshold, segment.threshold_value)
         half = quantile(noise, largest, confidence) * np.sqrt(noise + prediction)
         return Answers(

@@ -20,7 +20,8 @@ from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee, cost, sequential
 from tidegate.holdout import HoldOut
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.phases import Phase, Phases, Piece
+from tidegate.phases import Phase, Phases
+from tidegate.pieces import Piece
 from tidegate.queries import Record
 from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.sealing import restore, state_of

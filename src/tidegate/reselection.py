@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, parallel, sequential
-from tidegate.settings import Flag, OptionalWhole, Spec
+from tidegate.settings import Flag, Number, OptionalWhole, Spec, exact
 from tidegate.stages import Threshold, fulfils
+
+__all__ = ["Reselection"]  # what settings can name
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -68,8 +72,37 @@ class Reselection(Spec):
         return switch - (_whole_blocks(window, block) if self.blocking else window)
 
 
-__all__ = ["Reselection"]
-
-
 def _whole_blocks(values: int, block: int) -> int:
     return -(-values // block) * block
+
+
+def chosen_again(
+    selector: Callable[[Fraction, int], Threshold],
+    per_event: Fraction,
+    share: Fraction,
+    holdout: int,
+    start_early: int | None,
+    every: int | None,
+) -> tuple[Threshold, Reselection | None]:
+    """The first threshold, and when to choose it again."""
+    first = selector(per_event, holdout if start_early is None else start_early)
+    if start_early is None and every is None:
+        return first, None
+    return first, Reselection(
+        threshold=selector(per_event * share if share else per_event, holdout),
+        first=holdout if start_early is not None else None,
+        every=every,
+        blocking=not share,
+    )
+
+
+def share_of(share: Number | None, start_early: int | None, every: int | None) -> Fraction:
+    """The part of the stream's budget that choosing again gets; 0: it blocks values instead."""
+    if share is None:
+        return Fraction(0) if start_early is None else Fraction(1, 10)
+    if start_early is None and every is None:
+        raise SettingError("rethreshold_share", "needs rethreshold_every or start_early")
+    part = exact("rethreshold_share", share)
+    if not 0 < part < 1:
+        raise SettingError("rethreshold_share", f"must lie between 0 and 1, not {share}")
+    return part

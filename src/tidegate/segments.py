@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import QueryError
+from tidegate.inside import Shape, contrast_variance, shapes
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import NoiseLaw
 
@@ -20,13 +21,24 @@ _FIRST_CAPACITY = 1024
 class Parts:
     """What a segment contributes to range sums, in the unit of the data.
 
-    `allowance` is the part of the estimate that stands for what truncation took away.
+    `largest_variance` is that of the noisiest single draw; `allowance` is the part of the estimate
+    that stands for what truncation took away.
     """
 
     estimate: FloatArray
     noise_variance: FloatArray
     prediction_variance: FloatArray
+    largest_variance: float
     allowance: FloatArray | float = 0.0
+
+
+class _Ends(NamedTuple):
+    """The part of a block before a position, in lattice units."""
+
+    share: FloatArray  # of the block's noise
+    partial: FloatArray
+    variance: FloatArray  # beyond that noise
+    shape: Shape | None
 
 
 class Segment:
@@ -86,6 +98,11 @@ class Segment:
     def threshold_value(self) -> float:
         """The threshold in the unit of the data."""
         return self.threshold * self._step
+
+    @property
+    def caps(self) -> list[float]:
+        """At which levels values were truncated."""
+        return [self.threshold_value]
 
     # -- keeping ---------------------------------------------------------------------------------
 
@@ -186,11 +203,6 @@ class Segment:
     # -- answering -------------------------------------------------------------------------------
 
     @property
-    def largest_variance(self) -> float:
-        """Variance of the noisiest single draw, in the unit of the data."""
-        return self._law.largest_variance * self._step**2
-
-    @property
     def level(self) -> float:
         """What one more value is expected to be, in lattice units: the mean of the last blocks."""
         self._flush()
@@ -200,32 +212,98 @@ class Segment:
         before, now = self._sums[self._slots(np.array([since, self._closed]))].tolist()
         return float(now - before) / ((self._closed - since) * self._block)
 
-    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
-        """The sums over [start, end), which must lie within [self.start, self.end]."""
+    def parts(self, starts: IntArray, ends: IntArray, as_of: int | None = None) -> Parts:
+        """The sums over [start, end), which must lie within [self.start, self.end].
+
+        `as_of`: from what was released up to that position, which is not before any end.
+        """
         self._flush()
+        now = self.end if as_of is None else min(as_of, self.end)
+        closed = (now - self.origin) // self._block
         first, first_offset = np.divmod(starts - self.origin, self._block)
         last, last_offset = np.divmod(ends - self.origin, self._block)
-        sums = self._sums[self._slots(last)] - self._sums[self._slots(first)]
-        estimates = sums.astype(np.float64)
-        prediction_variance = np.zeros(starts.size)
-        if self._block > 1:
-            estimates += last_offset * self._predictions[self._slots(last)]
-            estimates -= first_offset * self._predictions[self._slots(first)]
-            prediction_variance = np.where(
-                first == last,
-                self._prediction_variance(last, last_offset - first_offset),
-                self._prediction_variance(first, first_offset)
-                + self._prediction_variance(last, last_offset),
-            )
+        whole: FloatArray = (self._running(last) - self._running(first)).astype(np.float64)
+        if self._block == 1:
+            noise = self._law.range_variance(first, last)
+            return self._parts(whole, noise, np.zeros(starts.size))
+        before = self._ends(first, first_offset, closed)
+        after = self._ends(last, last_offset, closed)
+        inside = self._inside(last, last_offset - first_offset, after, closed)
+        apart = before.variance + after.variance
+        noise = contrast_variance(
+            self._law,
+            [
+                (first, before.share - 1),
+                (np.minimum(first + 1, closed), -before.share),
+                (last, 1 - after.share),
+                (np.minimum(last + 1, closed), after.share),
+            ],
+        )
+        estimate = whole + after.partial - before.partial
+        return self._parts(estimate, noise, np.where(first == last, inside, apart))
+
+    def _parts(self, estimate: FloatArray, noise: FloatArray, prediction: FloatArray) -> Parts:
+        squared = self._step**2
         return Parts(
-            estimates * self._step,
-            self._law.range_variance(first, last) * self._step**2,
-            prediction_variance * self._step**2,
+            estimate * self._step,
+            noise * squared,
+            prediction * squared,
+            self._law.largest_variance * squared,
         )
 
-    def _prediction_variance(self, blocks: IntArray, offsets: IntArray) -> FloatArray:
-        """Variance of (k·prediction − sum of the first k values of the block), in units²."""
-        to = np.minimum(blocks + 1, self._closed)
+    def _running(self, blocks: IntArray) -> IntArray:
+        return self._sums[self._slots(blocks)]
+
+    def _ends(self, blocks: IntArray, offsets: IntArray, closed: int) -> _Ends:
+        """What lies between the beginning of each block and a position in it."""
+        done, share = (blocks < closed) & (offsets > 0), offsets / self._block
+        partial = offsets * self._predictions[self._slots(blocks)]
+        if not done.any():
+            variance = self._prediction_variance(blocks, offsets, closed)
+            return _Ends(np.zeros(blocks.size), partial, variance, None)
+        shape = shapes(
+            np.where(done, blocks, self._oldest),
+            self._running,
+            self._law,
+            oldest=self._oldest,
+            closed=closed,
+            unknown=(self._block * self.threshold / 2) ** 2,
+        )
+        bend = share * (1 - share)
+        return _Ends(
+            np.where(done, share, 0.0),
+            np.where(done, share * shape.sums - shape.slopes * bend / 2, partial),
+            np.where(
+                done,
+                self._known_variance(shape, offsets),
+                self._prediction_variance(blocks, np.where(done, 0, offsets), closed),
+            ),
+            shape,
+        )
+
+    def _inside(self, blocks: IntArray, counts: IntArray, end: _Ends, closed: int) -> FloatArray:
+        """Variance of what a range inside one block is put at, beyond the block's noise."""
+        counts = np.maximum(counts, 0)  # of ranges over several blocks, which are not meant
+        predicted = self._prediction_variance(blocks, counts, closed)
+        if end.shape is None:
+            return predicted
+        return np.where(blocks < closed, self._known_variance(end.shape, counts), predicted)
+
+    def _known_variance(self, shape: Shape, offsets: IntArray) -> FloatArray:
+        """Variance of the shape and the scatter of k values of a block whose sum is known."""
+        share = offsets / self._block
+        bend = share * (1 - share)
+        level = np.clip(shape.sums / self._block, 0, self.threshold)
+        spread = np.maximum(level * (self.threshold - level), self.threshold**2 / 16)
+        return (
+            self._block * bend * spread
+            + np.square(bend) * (shape.steepness + shape.slope_noise / 4)
+            + bend * shape.bumpiness
+        )
+
+    def _prediction_variance(self, blocks: IntArray, offsets: IntArray, closed: int) -> FloatArray:
+        """Variance of (k·prediction − sum of the first k values of the open block), in units²."""
+        to = np.minimum(blocks + 1, closed)
         since = np.maximum(to - self.RESIDUALS, self._oldest)
         misses = self._squares[self._slots(to)] - self._squares[self._slots(since)]
         unknown = (self._block * self.threshold / 2) ** 2  # block 0 is predicted from nothing
@@ -247,7 +325,6 @@ class Gap:
         self.prediction = prediction
         self.threshold = threshold
         self.epoch = epoch
-        self.largest_variance = 0.0
         self._step = step
 
     @property
@@ -255,11 +332,17 @@ class Gap:
         """The threshold in the unit of the data."""
         return self.threshold * self._step
 
-    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
+    @property
+    def caps(self) -> list[float]:
+        """At which levels values were truncated."""
+        return [self.threshold_value]
+
+    def parts(self, starts: IntArray, ends: IntArray, as_of: int | None = None) -> Parts:
         """Nothing was measured here: the error may be a quarter of the threshold for each value."""
         lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
         nothing = np.zeros(starts.size)
-        return Parts(lengths * self.prediction, nothing, np.square(lengths * self.threshold / 4.0))
+        error = np.square(lengths * self.threshold / 4.0)
+        return Parts(lengths * self.prediction, nothing, error, largest_variance=0.0)
 
     def joined(self, later: Gap) -> Gap:
         """A later state of the same gap is the whole of it."""

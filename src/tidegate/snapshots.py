@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tidegate.errors import SnapshotError
-from tidegate.phases import segment_state
+from tidegate.phases import restored_segment, segment_state
 from tidegate.queries import Record
 from tidegate.randomness import Epoch
 from tidegate.sealing import seal, unseal
@@ -49,3 +51,31 @@ def stored_record(pipeline: Pipeline, epoch: str, position: int, record: Record)
         "segments": [segment_state(segment) for segment in record.segments],
     }
     return seal({"content": "record", "epoch": epoch, "position": position}, body, key=None)
+
+
+def plain_record(record: Record) -> list[dict[str, Any]]:
+    """The segments of a record as plain data, for files that hold text."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray):  # as text: indented JSON has a line for each number
+            return " ".join(map(str, value.tolist()))
+        if isinstance(value, Mapping):
+            return {name: plain(item) for name, item in value.items()}
+        return value
+
+    return [plain(segment_state(segment)) for segment in record.segments]
+
+
+def record_of(pipeline: Pipeline, segments: Sequence[Any], guarantee: str) -> Record:
+    """The record of a guided release that `plain_record` was given."""
+    found = []
+    for state in segments:
+        item = dict(state)
+        if "state" in item:
+            arrays = {
+                name: np.array([int(number) for number in item["state"][name].split()], np.int64)
+                for name in ("blocks", "sums")
+            }
+            item["state"] = {**item["state"], **arrays}
+        found.append(restored_segment(pipeline, item))
+    return Record(found, guarantee)

@@ -163,8 +163,8 @@ class Smoother(Protocol):
 def fulfils(stage: object, contract: type) -> bool:
     """Whether a stage has everything that its contract names (and is of no other kind)."""
     names = {name for name in vars(contract) if not name.startswith("_")}
-    # What only a threshold, only a perturber, only a forecaster has.
-    marks = {"choose", "noise_law", "start_guided", "start_forecast"}
+    # What only a threshold, only a forecaster, only a perturber has.
+    marks = {"choose", "start_forecast"} | ({"noise_law"} if "guarantee" not in names else set())
     return all(hasattr(stage, name) for name in names) and not any(
         hasattr(stage, mark) for mark in marks - names
     )

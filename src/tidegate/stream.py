@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tidegate.courses import Course
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.pieces import Trace
 from tidegate.publish import Publisher
 from tidegate.randomness import Epoch
+from tidegate.recording import begun_segment
 from tidegate.sealing import restore, state_of
 from tidegate.segments import Segment
 from tidegate.settings import digest
@@ -35,7 +37,7 @@ class BlockStream:
         segment: Segment | None = None,
     ) -> None:
         stage, smoother = pipeline.fixed_stages
-        block, step = stage.block, pipeline.lattice.step
+        block = stage.block
         law = stage.noise_law(threshold)
         self.threshold = threshold
         # Every scale, and which words go where: other settings must never meet the same noise.
@@ -46,16 +48,13 @@ class BlockStream:
         self._smoother: SmootherRun = smoother.start(
             threshold=threshold, block=block, blocks=-(-stage.horizon // block)
         )
-        self._publisher = Publisher(self._smoother, block, step)
-        self.segment = segment or Segment(
-            law=law,
-            block=block,
-            threshold=threshold,
-            step=step,
-            history=pipeline.kept_history,
-            origin=origin,
-            epoch=epoch.id.hex(),
-            first=self._smoother.first,
+        self._publisher = Publisher(self._smoother, block, pipeline.lattice.step)
+        first = self._smoother.first
+        self.segment = segment or cast(
+            Segment,
+            begun_segment(
+                pipeline, threshold=threshold, origin=origin, epoch=epoch.id.hex(), first=first
+            ),
         )
 
     @property
@@ -63,12 +62,17 @@ class BlockStream:
         """The prediction for the first block."""
         return self._smoother.first
 
-    def push(self, units: IntArray, out: FloatArray) -> tuple[IntArray, FloatArray]:
+    @property
+    def level(self) -> float:
+        """What one more value is expected to be, in lattice units."""
+        return self.segment.level
+
+    def push(self, units: IntArray, out: FloatArray) -> Trace:
         """Release one piece of the stream into `out`; give its block sums and predictions."""
         noisy = self._perturber.push(units)
         following = self._publisher.push(noisy, out)
         self.segment.extend(noisy.sums, following, self._publisher.filled)
-        return noisy.sums, following
+        return Trace(noisy.sums, following)
 
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""
@@ -120,34 +124,29 @@ class GuidedStream:
         stage, forecaster = pipeline.guided_stages
         ceiling = pipeline.ceiling
         self.threshold = threshold
-        # All caps and scales that any choice can lead to: other settings, other noise.
-        laws = {
-            length: repr(stage.trees(length, threshold, ceiling))
-            for length in {*stage.lengths(0), *stage.lengths(1)}
-        }
+        # All that any choice can lead to: other settings must never meet the same noise.
         self._identity = digest(
             {
                 **pipeline.resolved(),
                 "threshold in units": threshold,
-                "law": repr(sorted(laws.items())),
+                "law": stage.noise_identity(threshold, ceiling),
             }
         )
         keystream = epoch.keystream("perturb", self._identity)
         self._perturber = stage.start_guided(threshold, ceiling, keystream)
         self._forecaster = forecaster.start_forecast(threshold=threshold, perturber=stage)
         self._step = pipeline.lattice.step
-        self.segment = segment or Course(
-            stage=stage,
-            ceiling=ceiling,
-            threshold=threshold,
-            step=self._step,
-            history=pipeline.kept_history,
-            origin=origin,
-            epoch=epoch.id.hex(),
-            allowance=forecaster.allowance,
+        self.segment = segment or cast(
+            Course,
+            begun_segment(pipeline, threshold=threshold, origin=origin, epoch=epoch.id.hex()),
         )
         if segment is None:
             self._begin_block()
+
+    @property
+    def level(self) -> float:
+        """What one more value is expected to be, in lattice units."""
+        return self._forecaster.prediction
 
     def _begin_block(self) -> None:
         """Let the forecaster choose, before the first value of the block is seen."""
@@ -158,10 +157,11 @@ class GuidedStream:
         self.segment.begin(options[choice], choice, forecaster.favourite)
         forecaster.begin(options[choice])
 
-    def push(self, units: IntArray, out: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Release one piece of the stream into `out`."""
+    def push(self, units: IntArray, out: FloatArray) -> Trace:
+        """Release one piece of the stream into `out`; give the sums and the blocks that began."""
         done = 0
-        forecaster = self._forecaster
+        forecaster, segment = self._forecaster, self.segment
+        sums, begun = [no_sums()], [*segment.latest] if segment.end == segment.origin else []
         while done < units.size:
             count = min(units.size - done, forecaster.room)
             part = out[done : done + count]
@@ -169,11 +169,13 @@ class GuidedStream:
             each, last = forecaster.push(noisy, count)
             part[:-1] = each * self._step
             part[-1] = last * self._step
-            self.segment.extend(noisy.sums, count)
+            segment.extend(noisy.sums, count)
+            sums.append(noisy.sums)
             done += count
             if not forecaster.room:
                 self._begin_block()
-        return no_sums(), np.empty(0)
+                begun += segment.latest
+        return Trace(sums=np.concatenate(sums), begun=np.array(begun, dtype=np.int64))
 
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""

@@ -203,22 +203,14 @@ def test_no_two_trees_share_noise() -> None:
     assert len(draws) == len(trees)
 
 
-def test_a_guided_perturber_needs_a_forecaster_and_no_blocking() -> None:
+def test_a_guided_perturber_needs_a_forecaster() -> None:
     with pytest.raises(tg.SettingError, match=r"forecast\.Mixture"):
         tg.Pipeline(threshold=tg.threshold.Fixed(9), perturber=stage())
-    with pytest.raises(tg.SettingError, match="smoother"):
+    with pytest.raises(tg.SettingError, match="perturber"):
         tg.Pipeline(
             threshold=tg.threshold.Fixed(9),
-            perturber=tg.perturb.Flat(epsilon=1),
+            perturber=tg.threshold.Fixed(9),
             smoother=tg.forecast.Mixture(),
-        )
-    again = tg.threshold.ScaleFree(epsilon=1, bound=9, holdout=5)
-    with pytest.raises(tg.SettingError, match="block"):
-        tg.Pipeline(
-            threshold=tg.threshold.Fixed(9),
-            perturber=stage(),
-            smoother=tg.forecast.Mixture(),
-            reselect=tg.Reselection(threshold=again, every=10, blocking=True),
         )
     with pytest.raises(tg.SettingError, match="nodes"):
         stage(nodes=[3, 5])

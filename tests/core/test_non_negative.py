@@ -63,7 +63,7 @@ def test_the_running_sum_is_the_highest_running_sum_so_far(skipped: int) -> None
     out = release.push(values)
     assert np.all(out >= 0)
     raw = np.diff(
-        release.queries(np.zeros(3001, dtype=np.int64), np.arange(3001)).estimate
+        [release.query(0, end, as_of=end).estimate for end in range(3001)]
     )  # the sum of released values, before they were made non-negative
     highest = np.maximum(np.maximum.accumulate(np.cumsum(raw)), 0)
     if skipped == 0:

@@ -152,3 +152,37 @@ def test_bad_arguments_are_named(arguments: dict[str, Any], setting: str) -> Non
 def test_expect_names_bad_arguments(arguments: dict[str, Any], setting: str) -> None:
     with pytest.raises(tg.SettingError, match=setting):
         expect(pipeline("H16c"), **{"lengths": [5], **arguments})
+
+
+@pytest.mark.parametrize("roughness", ["0.01", "0.3", "3"])
+def test_a_plan_for_a_guided_release_is_honest(roughness: str) -> None:
+    """Streams that wander as assumed have the errors that were planned, and intervals as wide."""
+    horizon, theta = 4096, 200
+    pipeline = tg.Pipeline(
+        threshold=tg.threshold.Fixed(theta),
+        perturber=tg.perturb.AdaptiveTrees(epsilon="1/2", horizon=horizon),
+        smoother=tg.forecast.Mixture(),
+    )
+    lengths = [200, 2000]
+    planned = expect(pipeline, lengths, threshold=theta, roughness=roughness)
+    errors: dict[int, list[float]] = {length: [] for length in lengths}
+    said: dict[int, list[float]] = {length: [] for length in lengths}
+    for seed in range(14):
+        random = np.random.default_rng(seed)
+        steps = random.normal(0, float(roughness) * theta / horizon**0.5, horizon)
+        level = np.abs(theta / 8 + np.cumsum(steps)) % theta  # stays within [0, θ]
+        values = np.clip(random.normal(level, theta / 10), 0, theta * 0.9)
+        release = pipeline.start(tg.seeded(seed))
+        release.push(values)
+        truth = np.concatenate(([0.0], np.cumsum(np.rint(values))))
+        for length in lengths:
+            starts = np.arange(0, horizon - length, 37)
+            found = release.queries(starts, starts + length)
+            miss = found.estimate - truth[starts + length] + truth[starts]
+            errors[length].append(float(np.mean(miss**2)))
+            said[length].append(float(np.mean(found.standard_error**2)))
+    for item in planned:
+        empirical = math.sqrt(np.mean(errors[item.length]))
+        shown = math.sqrt(np.mean(said[item.length]))
+        assert item.standard_error == pytest.approx(empirical, rel=0.3)
+        assert item.standard_error == pytest.approx(shown, rel=0.2)

@@ -38,14 +38,23 @@ def released(
     return release, release.push(np.random.default_rng(1).integers(0, 12, size=count))
 
 
+def online(release: tg.Release, positions: np.ndarray) -> np.ndarray:
+    """The sums of all that is still known before these positions, as answered there and then."""
+    start = release.record.start
+    found = [release.query(start, end, as_of=end).estimate for end in positions.tolist()]
+    return np.array(found)
+
+
 @pytest.mark.parametrize("smoother", [tg.smooth.Recent(), tg.smooth.Mean(), tg.smooth.Unsmoothed()])
 @pytest.mark.parametrize("resolution", ["1", "1/8", "1/10"])
 @pytest.mark.parametrize("name", PERTURBERS)
 def test_the_estimate_is_the_sum_of_the_released_values(
     name: str, resolution: str, smoother: Any
 ) -> None:
+    """Of whole blocks always; of parts of a block as of then, when they were predictions."""
     release, out = released(name, resolution=resolution, smoother=smoother)
-    ends = np.random.default_rng(3).integers(0, out.size + 1, size=(2, 300))
+    block = PERTURBERS[name].block
+    ends = np.random.default_rng(3).integers(0, out.size // block + 1, size=(2, 300)) * block
     starts, ends = ends.min(axis=0), ends.max(axis=0)
     running = np.concatenate(([0.0], np.cumsum(out)))
     found = release.queries(starts, ends)
@@ -53,6 +62,8 @@ def test_the_estimate_is_the_sum_of_the_released_values(
     assert np.all(found.low <= found.estimate)
     assert np.all(found.estimate <= found.high)
     assert found.threshold == 9
+    ends = np.arange(0, out.size + 1, 19)
+    np.testing.assert_allclose(online(release, ends), running[ends], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", PERTURBERS)
@@ -118,12 +129,12 @@ def test_the_noise_error_is_exact_and_the_interval_follows(name: str) -> None:
 
 def test_a_cut_block_adds_prediction_error() -> None:
     release, _ = released("H4c blocks")
-    whole, cut = release.query(160, 320), release.query(160, 325)
+    whole, cut = release.query(160, 320), release.query(160, 325, as_of=325)
     assert whole.prediction_error == 0
     assert cut.prediction_error > 0
     assert cut.noise_error == whole.noise_error
     assert cut.standard_error == pytest.approx(np.hypot(cut.noise_error, cut.prediction_error))
-    inside = release.query(161, 163)
+    inside = release.query(161, 163, as_of=165)
     assert inside.noise_error == 0
     assert inside.prediction_error > 0
 
@@ -225,9 +236,12 @@ def test_old_ranges_are_forgotten_and_recent_ones_stay_right(name: str, single: 
     ends = np.random.default_rng(3).integers(start, 2346, size=(2, 200))
     starts, ends = ends.min(axis=0), ends.max(axis=0)
     running = np.concatenate(([0.0], np.cumsum(out)))
+    then = online(release, ends[:40])
+    np.testing.assert_allclose(then, running[ends[:40]] - running[start], atol=1e-6)
+    assert start % stage.block == 0
+    starts, ends = (edge // stage.block * stage.block for edge in (starts, ends))
     found = release.queries(starts, ends)
     np.testing.assert_allclose(found.estimate, running[ends] - running[starts], atol=1e-6)
-    assert start % stage.block == 0
     law = stage.noise_law(9)
     expected = law.range_variance(starts // stage.block, ends // stage.block)
     np.testing.assert_allclose(found.noise_error, np.sqrt(expected), rtol=1e-9)
@@ -258,6 +272,8 @@ def test_the_ring_of_any_size_answers_right(name: str, history: int, pushes: lis
     assert end == out.size == release.position
     assert end - start >= min(history, end)
     running = np.concatenate(([0.0], np.cumsum(out)))
-    where = np.arange(start, end + 1)
+    where = np.arange(start, end + 1, PERTURBERS[name].block)
     found = release.queries(where, np.full(where.size, end))
     np.testing.assert_allclose(found.estimate, running[end] - running[where], atol=1e-6)
+    some = np.arange(start, end + 1, 37)
+    np.testing.assert_allclose(online(release, some), running[some] - running[start], atol=1e-6)

@@ -60,6 +60,11 @@ SCENARIOS = {
     "csv, block 1, users": (
         "csv", True, {"skipped": 0, "unit": "user-horizon:2", "user_column": "user"},
     ),
+    "csv, adaptive, key": ("csv", True, {"preset": "adaptive", "fanout": None}),
+    "parquet, adaptive, blocked": (
+        "parquet", False,
+        {"preset": "adaptive", "fanout": None, "non_negative": True, "rethreshold": "every=6000"},
+    ),
 }  # fmt: skip
 
 
@@ -250,7 +255,11 @@ def scenario(folder, name, kills, rng, faults):
     extension, key, extra = SCENARIOS[name]
     folder.mkdir(parents=True)
     source = str(folder.parent / "in.csv")
-    names = {option.replace("_", "-"): value for option, value in {**BASE, **extra}.items()}
+    names = {
+        option.replace("_", "-"): value
+        for option, value in {**BASE, **extra}.items()
+        if value is not None
+    }
     work, reference, pristine = folder / "work", folder / "reference", folder / "pristine"
     work.mkdir()
     (work / "key").write_bytes(KEY)

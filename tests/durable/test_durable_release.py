@@ -235,12 +235,19 @@ def test_users_may_have_any_name(tmp_path, name):
     assert (first.size, second.size) == (60, 80)
 
 
-@pytest.mark.parametrize("every", [None, 90])
-def test_how_often_it_was_stopped_does_not_show(tmp_path, every):
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        PIPELINE,
+        tg.tops(
+            epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1, rethreshold_every=90
+        ),
+        tg.adaptive(epsilon=1, bound=100, holdout=20, horizon=150),
+    ],
+    ids=["tops", "again", "adaptive"],
+)
+def test_how_often_it_was_stopped_does_not_show(tmp_path, pipeline):
     """The same epoch, in one go and value by value with a restart after each: the same bits."""
-    pipeline = tg.tops(
-        epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1, rethreshold_every=every
-    )
     DurableRelease.open(tmp_path / "a", pipeline, source="s").close()
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     with DurableRelease.open(tmp_path / "a", pipeline) as run:
@@ -263,12 +270,20 @@ def test_facts_are_public_and_enough(tmp_path):
     assert secret not in str(facts)
 
 
-def test_what_a_commit_writes_does_not_grow_with_the_stream():
+@pytest.mark.parametrize(
+    "stages",
+    [
+        {"perturber": tg.perturb.Hierarchy(epsilon=1, horizon=2**20, fanout=16, skipped=0)},
+        {
+            "perturber": tg.perturb.AdaptiveTrees(epsilon=1, horizon=2**18, nodes=[1, 16, 128]),
+            "smoother": tg.forecast.Mixture(),
+        },
+    ],
+    ids=["hierarchy", "adaptive"],
+)
+def test_what_a_commit_writes_does_not_grow_with_the_stream(stages):
     """After millions of values one more must still be answered at once: brief state is brief."""
-    pipeline = tg.Pipeline(
-        threshold=tg.threshold.Fixed(50),
-        perturber=tg.perturb.Hierarchy(epsilon=1, horizon=2**20, fanout=16, skipped=0),
-    )
+    pipeline = tg.Pipeline(threshold=tg.threshold.Fixed(50), **stages)
     release = pipeline.start()
     release.push(np.zeros(3_000_000))
     assert len(release.snapshot(brief=True)) < 100_000

@@ -1,7 +1,9 @@
 """The journal gives back, bit for bit, what was published, and shows every change to it."""
 
+import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +12,14 @@ from hypothesis import strategies as st
 
 import tidegate as tg
 from tidegate.durable import DurableRelease, StateError
+
+
+def _again(share, blocking):
+    """Adaptive, with a threshold that is chosen again."""
+    plain = tg.adaptive(epsilon=1, bound=100, holdout=20, horizon=150)
+    again = tg.threshold.ScaleFree(epsilon=share, bound=100, holdout=30)
+    return replace(plain, reselect=tg.Reselection(threshold=again, every=70, blocking=blocking))
+
 
 PIPELINES = {
     "block 1": tg.tops(epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=0),
@@ -31,6 +41,12 @@ PIPELINES = {
     "no hold-out": tg.Pipeline(
         threshold=tg.threshold.Fixed(50), perturber=tg.perturb.Hierarchy(epsilon=1, horizon=64)
     ),
+    "adaptive": tg.adaptive(epsilon=1, bound=100, holdout=20, horizon=150),
+    "adaptive, non-negative": tg.adaptive(
+        epsilon="1/10", bound=100, holdout=20, horizon=64, non_negative=True, resolution="1/10"
+    ),
+    "adaptive, shared": _again(share="1/4", blocking=False),
+    "adaptive, blocked": _again(share=1, blocking=True),
 }  # fmt: skip
 
 
@@ -61,6 +77,36 @@ def test_a_replay_is_what_was_published(tmp_path_factory, name, cuts, from_where
         first + values.size == after
         for (first, values), after in zip(pieces, positions[1:], strict=False)
     )
+
+
+COLUMNS = ("estimate", "noise_error", "prediction_error", "low", "high")
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_record_of_the_journal_is_that_of_the_release(tmp_path, name):
+    """After restarts the running release has forgotten its past; the journal has not."""
+    values = np.random.default_rng(6).integers(0, 100, 400)
+    whole = DurableRelease.open(tmp_path / "whole", PIPELINES[name])
+    whole.close()
+    shutil.copytree(tmp_path / "whole", tmp_path / "parts")
+    start = 0
+    for end in (5, 20, 21, 60, 133, 134, 134, 250, 400):
+        with DurableRelease.open(tmp_path / "parts", PIPELINES[name]) as run:
+            run.push(values[start:end])
+            assert (run.record is None) == (run.position == 0)
+        start = end
+    ends = np.sort(np.random.default_rng(7).integers(0, 381, size=(2, 60)), axis=0)
+    with (
+        DurableRelease.open(tmp_path / "whole", PIPELINES[name]) as one,
+        DurableRelease.open(tmp_path / "parts", PIPELINES[name]) as two,
+    ):
+        one.push(values)
+        expected = one.release.queries(*ends)
+        for record in (one.record, two.record):
+            found = record.queries(*ends)
+            for column in COLUMNS:
+                np.testing.assert_array_equal(getattr(found, column), getattr(expected, column))
+        assert one.facts() == two.facts() | {"phases": one.facts()["phases"]}
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import tidegate as tg
+from tidegate.courses import Course
 
 # Small numbers, so that a short stream crosses blocks, trees and horizons.
 SETTINGS: dict[str, Any] = {
@@ -109,9 +110,14 @@ def stages(family: str) -> dict[str, Any]:
             for chosen in ({}, *VARIANTS.get(name, [])):
                 label = ",".join(f"{key}={value}" for key, value in chosen.items())
                 stage = make(name, **chosen)
-                if hasattr(stage, "start_guided") == (family == "guided"):
+                if family not in ("perturb", "guided") or family == _form(stage):
                     made[f"{name}({label})".replace(" ", "")] = stage
     return made
+
+
+def _form(perturber: Any) -> str:
+    """Fixed hierarchies can be followed by a forecaster, but are no family of their own."""
+    return "perturb" if hasattr(perturber, "noise_law") else "guided"
 
 
 @cache
@@ -133,6 +139,13 @@ def pipelines() -> dict[str, tg.Pipeline]:
         found[name] = tg.Pipeline(
             threshold=fixed, perturber=make("perturb.AdaptiveTrees"), smoother=stage
         )
+    for name, stage in followed().items():
+        found[f"forecast.Mixture()+{name}"] = tg.Pipeline(
+            threshold=fixed, perturber=stage, smoother=tg.forecast.Mixture()
+        )
+    found["threshold.ScaleFree+tops"] = tg.Pipeline(
+        threshold=make("threshold.ScaleFree"), perturber=tree, smoother=tg.smooth.Recent()
+    )
     found["non_negative"] = tg.Pipeline(threshold=fixed, perturber=tree, non_negative=True)
     found["non_negative,block=1"] = tg.Pipeline(
         threshold=fixed, perturber=make("perturb.Hierarchy", skipped=0), non_negative=True
@@ -167,6 +180,13 @@ def pipelines() -> dict[str, tg.Pipeline]:
         smoother=tg.forecast.Mixture(),
         reselect=tg.Reselection(threshold=again, first=30, every=70),
     )
+    found["reselect,adaptive,blocking"] = tg.Pipeline(
+        threshold=make("threshold.ScaleFree"),
+        perturber=make("perturb.AdaptiveTrees"),
+        smoother=tg.forecast.Mixture(truncated="1/200"),
+        reselect=tg.Reselection(threshold=again, every=70, blocking=True),
+        non_negative=True,
+    )
     found["reselect,blocking"] = tg.Pipeline(
         threshold=make("threshold.NoisyMax"),
         perturber=tree,
@@ -181,18 +201,25 @@ def pipelines() -> dict[str, tg.Pipeline]:
     return found
 
 
-def is_guided(pipeline: tg.Pipeline) -> bool:
-    """Whether blocks are measured by trees that a forecaster chose (laws: tests/adaptive)."""
-    return hasattr(pipeline.perturber, "start_guided")
+def followed() -> dict[str, Any]:
+    """Fixed perturbers of every geometry, whose trees a forecaster follows."""
+    names = (
+        "perturb.Flat(block=5)",
+        "perturb.Flat(block=7,horizon=5)",
+        "perturb.Hierarchy(skipped=2,fanout=3)",
+        "perturb.Hierarchy(skipped=1,fanout=2,shares=[3,1,'1/2'])",
+    )
+    return {name: stages("perturb")[name] for name in names}
 
 
 def plain_pipelines() -> dict[str, tg.Pipeline]:
-    """Those with one threshold and one size of blocks for ever."""
-    return {
-        name: one
-        for name, one in pipelines().items()
-        if one.reselect is None and not is_guided(one)
-    }
+    """Those with one threshold for ever."""
+    return {name: one for name, one in pipelines().items() if one.reselect is None}
+
+
+def courses(release: tg.Release) -> list[Course]:
+    """The records of a guided release, phase by phase, without blocked stretches."""
+    return [segment for segment in release.record.segments if isinstance(segment, Course)]
 
 
 def length(pipeline: tg.Pipeline) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.laws.catalogue import bits, exported, length, pipelines, stages, stream
+from tests.laws.catalogue import bits, courses, exported, length, pipelines, stages, stream
 from tidegate.settings import Spec
 from tidegate.stages import Noisy
 
@@ -67,6 +68,61 @@ def test_the_output_can_be_computed_from_what_the_smoother_saw(name: str) -> Non
         last = offset == 3
         rebuilt.append(noisy[block] - 3 * predictions[block] if last else predictions[block])
     np.testing.assert_allclose(out, rebuilt, rtol=1e-12, atol=1e-9)
+
+
+GUIDED = [name for name, one in pipelines().items() if one.guided]
+
+
+@pytest.mark.parametrize("name", GUIDED)
+def test_what_a_forecaster_did_can_be_computed_from_what_was_released(name: str) -> None:
+    """Trees and output again, from the released sums and public numbers alone."""
+    pipeline = replace(pipelines()[name], history=10**6)
+    release = pipeline.start(tg.seeded(3))
+    out = release.push(stream(length(pipeline)))
+    stage, forecaster = pipeline.guided_stages
+    for course in courses(release):
+        run = forecaster.start_forecast(threshold=course.threshold, perturber=stage)
+        sums, rebuilt, chunk, number = iter(course.released.tolist()), [], 0, 0
+        for tree in course.trees:
+            options = stage.trees(stage.lengths(chunk)[number], course.threshold, pipeline.ceiling)
+            choice = run.choose(options, first=number == 0)
+            assert options[choice] == tree
+            run.begin(tree)
+            done = leaf = 0
+            while done < tree.length and course.origin + len(rebuilt) < course.end:
+                done += 1
+                closes = leaf < tree.leaves_by(done)
+                leaf += closes
+                rebuilt.append(run.push_one(next(sums) if closes else None))
+            number += 1
+            if number == len(stage.lengths(chunk)):
+                chunk, number = chunk + 1, 0
+        if not pipeline.non_negative:  # debts are carried from phase to phase
+            published = out[course.origin : course.end]
+            assert bits(np.array(rebuilt) * pipeline.lattice.step) == bits(published)
+
+
+@pytest.mark.parametrize("name", pipelines())
+def test_what_was_answered_then_is_the_answer_as_of_then(name: str) -> None:
+    """Later releases say more about the past, but do not change what could be said before."""
+    pipeline = pipelines()[name]
+    if pipeline.guided:  # there, what was forgotten since would have said something too
+        pipeline = replace(pipeline, history=10**6)
+    values = stream(length(pipeline))
+    release = pipeline.start(tg.seeded(3))
+    then = {}
+    for part in np.array_split(values, 7):
+        release.push(part)
+        if release.position:
+            starts = np.linspace(release.record.start, release.position, 5).astype(np.int64)
+            ends = np.minimum(starts + 23, release.position)
+            found = release.queries(starts, ends)
+            then[release.position] = starts, ends, found
+    for position, (starts, ends, before) in then.items():
+        known = starts >= release.record.start  # the record may have forgotten some
+        now = release.queries(starts[known], ends[known], as_of=position)
+        for column in ("estimate", "noise_error", "prediction_error", "low", "high"):
+            assert bits(getattr(now, column)) == bits(getattr(before, column)[known])
 
 
 @pytest.mark.parametrize("name", stages("smooth"))

@@ -17,6 +17,9 @@ PIPELINE = tg.tops(
     epsilon=1, bound=40, horizon=HORIZON, holdout=HOLDOUT, fanout=4, skipped=1,
     unit=tg.units.UserHorizon(most=MOST),
 )  # fmt: skip
+ADAPTIVE = tg.adaptive(
+    epsilon=1, bound=40, horizon=HORIZON, holdout=HOLDOUT, unit=tg.units.UserHorizon(most=MOST)
+)
 VALUES = stream(170, seed=3)
 USERS = [f"user {number}" for number in np.random.default_rng(1).integers(0, 12, size=170)]
 
@@ -33,18 +36,22 @@ def capped(values: np.ndarray, users: list[str]) -> np.ndarray:
     return out
 
 
-def test_surplus_values_count_as_zero() -> None:
-    one, two = PIPELINE.start(tg.seeded(2)), PIPELINE.start(tg.seeded(2))
+@pytest.mark.parametrize("pipeline", [PIPELINE, ADAPTIVE], ids=["tops", "adaptive"])
+def test_surplus_values_count_as_zero(pipeline: tg.Pipeline) -> None:
+    one, two = pipeline.start(tg.seeded(2)), pipeline.start(tg.seeded(2))
     plain = capped(VALUES, USERS)
     assert np.count_nonzero(plain != VALUES) > 20
     strangers = [f"stranger {index}" for index in range(170)]  # nobody is capped
     assert bits(one.push(VALUES, USERS)) == bits(two.push(plain, strangers))
 
 
+@pytest.mark.parametrize("pipeline", [PIPELINE, ADAPTIVE], ids=["tops", "adaptive"])
 @settings(max_examples=25)
-@given(st.lists(st.tuples(st.integers(0, 60), st.sampled_from("asr")), max_size=10))
-def test_any_split_and_any_resume_give_the_same_bits(pieces: list[tuple[int, str]]) -> None:
-    whole, release = PIPELINE.start(tg.seeded(2)), PIPELINE.start(tg.seeded(2))
+@given(pieces=st.lists(st.tuples(st.integers(0, 60), st.sampled_from("asr")), max_size=10))
+def test_any_split_and_any_resume_give_the_same_bits(
+    pipeline: tg.Pipeline, pieces: list[tuple[int, str]]
+) -> None:
+    whole, release = pipeline.start(tg.seeded(2)), pipeline.start(tg.seeded(2))
     expected = whole.push(VALUES, USERS)
     out: list[float] = []
     at = 0
@@ -57,7 +64,7 @@ def test_any_split_and_any_resume_give_the_same_bits(pieces: list[tuple[int, str
         else:
             out.extend(release.push(values, users))
         if how == "r":
-            release = PIPELINE.resume(release.snapshot())
+            release = pipeline.resume(release.snapshot())
     assert bits(out) == bits(expected)
     assert facts(release) == facts(whole)
 

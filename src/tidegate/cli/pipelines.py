@@ -15,6 +15,7 @@ from tidegate.units import Event, Unit, UserHorizon, Window
 
 PRESETS: dict[str, Callable[..., tg.Pipeline]] = {
     "tops": tg.tops,
+    "adaptive": tg.adaptive,
     "pak": tg.pak,
     "pak-with-tops-threshold": tg.pak_with_tops_threshold,
     "pak-with-tops-stream": tg.pak_with_tops_stream,

@@ -41,6 +41,10 @@ def query(
     confidence: Annotated[
         float, typer.Option(help="Probability that the interval holds the truncated sum.")
     ] = 0.95,
+    as_of: Annotated[
+        int | None,
+        typer.Option(metavar="POSITION", help="Answer from what was released before POSITION."),
+    ] = None,
     format: Annotated[  # noqa: A002  # the option's name
         str | None,
         typer.Option(help="Of RELEASED: csv, jsonl or parquet; default: by extension."),
@@ -52,9 +56,10 @@ def query(
     """Sum the released values from START up to END, with an interval.
 
     Positions count released values from 0; END is not part of the range. The answer is the sum of
-    values truncated at the threshold: what truncation took away is not in the interval. The first
-    query of a file reads it once and keeps an index beside it; later ones take a moment. No
-    privacy is spent, however many ranges are asked.
+    values truncated at the threshold: what truncation took away is not in the interval. Answers
+    use all that is in the file; --as-of END gives the one that was possible when END values were
+    released. The first query of a file reads it once and keeps an index beside it; later ones take
+    a moment. No privacy is spent, however many ranges are asked.
 
     Examples:
 
@@ -62,6 +67,7 @@ def query(
       tidegate query private.csv 0 86400
       tidegate query private.parquet 3600 7200 --confidence 0.99 --json
       tidegate query private.csv --ranges days.csv
+      tidegate query private.csv 0 86400 --as-of 86400
       printf 'start,end\\n0,60\\n60,120\\n' | tidegate query private.csv --ranges -
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
@@ -69,8 +75,9 @@ def query(
         from tidegate.released import ReleasedFile  # on demand: `--help` needs no files
 
         file = ReleasedFile.open(released, format)
-        answers = file.record.queries(starts, ends, confidence)
-    typer.echo(_as_json(file, answers) if as_json else _as_text(file, answers))
+        answers = file.record.queries(starts, ends, confidence, as_of=as_of)
+    note = file.note if as_of is None else file.debts
+    typer.echo(_as_json(file, answers, note) if as_json else _as_text(file, answers, note))
 
 
 def asked(start: int | None, end: int | None, ranges: str | None) -> tuple[list[int], list[int]]:
@@ -122,7 +129,7 @@ def _position(text: str) -> int:
     return position
 
 
-def _as_json(file: ReleasedFile, answers: Answers) -> str:
+def _as_json(file: ReleasedFile, answers: Answers, note: str) -> str:
     columns = {name: getattr(answers, name).tolist() for name in ("start", "end", *_COLUMNS)}
     return json.dumps(
         {
@@ -130,7 +137,7 @@ def _as_json(file: ReleasedFile, answers: Answers) -> str:
             "guarantee": file.guarantee,
             "confidence": answers.confidence,
             "threshold": answers.threshold,
-            "note": file.note,
+            "note": note,
             "answers": [
                 dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
             ],
@@ -140,7 +147,7 @@ def _as_json(file: ReleasedFile, answers: Answers) -> str:
     )
 
 
-def _as_text(file: ReleasedFile, answers: Answers) -> str:
+def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
     head = (
         "range",
         "sum",
@@ -160,9 +167,9 @@ def _as_text(file: ReleasedFile, answers: Answers) -> str:
         )
         for answer in map(answers.__getitem__, range(len(answers)))
     ]
-    levels = sorted({phase.threshold for phase in file.thresholds})
+    levels = file.truncation
     level = f"{levels[0]:g}"
     if len(levels) > 1:
         level = f"the threshold of their time, {levels[0]:g} to {levels[-1]:g}"
     lines = [table(head, rows), "", f"Sums of values truncated at {level}. {file.guarantee}."]
-    return "\n".join([*lines, file.note] if file.note else lines)
+    return "\n".join([*lines, note] if note else lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from tidegate.io import (
 from tidegate.lattice import FloatArray
 from tidegate.phases import Phase
 from tidegate.pipeline import Pipeline
+from tidegate.recording import Recorder
 from tidegate.release import Release
 
 
@@ -55,11 +57,23 @@ def release_once(
     """Release the whole input without durable state."""
     release = pipeline.start()
     phases: dict[int, Phase] = {}  # all of them: the release forgets old ones
-    with _Writer(output, lambda: describe(pipeline, release, [*phases.values()])) as writer:
+    recorder = Recorder(pipeline)  # the same for the record of a guided release
+
+    def facts() -> dict[str, Any]:
+        record = recorder.record(str(release.guarantee))
+        return describe(pipeline, release, [*phases.values()], record)
+
+    if pipeline.guided:
+        release.journalled()
+    with _Writer(output, facts, lambda: len(phases)) as writer:
         for batch in source.batches():
             first = release.position
             values = release.push(batch.values, batch.users)
             phases.update({phase.start: phase for phase in release.phases})
+            if pipeline.guided:
+                known = {at: (phase.threshold, phase.epoch) for at, phase in phases.items()}
+                for piece in release.journalled():
+                    recorder.push(piece, known)
             writer.write(first, values)
             progress(len(batch))
     return release
@@ -88,7 +102,7 @@ def release_durably(
     if not output.standard:
         written = _rows_written(output, run)
     append_at = 0 if output.standard else written
-    with _Writer(output, run.facts, append_at=append_at) as writer:
+    with _Writer(output, run.facts, lambda: len(run.phases), append_at) as writer:
         for first, values in run.replay(written):
             writer.write(first, values)
         for batch in _unread(run, source.batches(), progress) if resent else source.batches():
@@ -113,7 +127,7 @@ def _rows_written(output: Output, run: DurableRelease) -> int:
     if not Path(path).exists():
         return 0
     facts = read_metadata(path, output.format) or {}
-    ours = [phase["epoch"] for phase in run.facts()["phases"][:1]]
+    ours = [phase.epoch for phase in run.phases[:1]]
     theirs = [phase["epoch"] for phase in facts.get("phases", ())[:1]]
     if output.continuable:
         found = recover(path, output.format)
@@ -201,14 +215,24 @@ class _Writer:
     On an error it still completes the file: what was released was paid for, and stays readable.
     """
 
+    # The record of a guided release is part of the facts, and grows with it: it is written when the
+    # file has grown by so much since the last time, which costs little however long it gets.
+    _GROWTH = 1.1
+
     def __init__(
-        self, output: Output, facts: Callable[[], dict[str, Any]], append_at: int = 0
+        self,
+        output: Output,
+        facts: Callable[[], dict[str, Any]],
+        phases: Callable[[], int],
+        append_at: int = 0,
     ) -> None:
         self._output = output
         self._facts = facts
+        self._phases = phases
         self._append_at = append_at
         self._sink: Sink | None = None
-        self._phases = 0
+        self._known = 0  # phases in the facts that were stored
+        self._due: float = math.inf  # the position at which they are stored again
 
     def __enter__(self) -> _Writer:
         return self
@@ -218,9 +242,11 @@ class _Writer:
         if not values.size:
             return
         sink = self._opened()
-        facts = self._facts()
-        if len(facts["phases"]) != self._phases:  # before its rows: a reader may be close behind
-            self._phases = len(facts["phases"])
+        # Before its rows: a reader may be close behind.
+        if self._phases() != self._known or first + values.size >= self._due:
+            facts = self._facts()
+            self._known = len(facts["phases"])
+            self._due = self._GROWTH * facts["released"] if "record" in facts else math.inf
             sink.set_metadata(facts)
         sink.write(first, np.asarray(values))
         sink.flush()

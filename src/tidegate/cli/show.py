@@ -107,6 +107,10 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
     half = (total.high - total.low) / 2 / size
     mean = f"{total.estimate / size:.6g} ± {half:.3g}"
     thresholds = [f"{phase.threshold:g} from {phase.start:,} on" for phase in file.thresholds]
+    blocks = f"blocks of {pipeline.perturber.block:,}"
+    if pipeline.guided:
+        lowest, *_, highest = [*file.truncation, file.truncation[-1]]
+        blocks = f"blocks measured as needed, truncated at {lowest:g} to {highest:g}"
     if len(thresholds) == 1:
         thresholds = [f"{file.thresholds[0].threshold:g}"]
     elif len(thresholds) > _LISTED:
@@ -125,7 +129,7 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
             "settings",
             f"bound {float(pipeline.threshold.bound):g}, "
             f"resolution {float(pipeline.resolution):g}, "
-            f"hold-out {pipeline.threshold.holdout:,}, blocks of {pipeline.perturber.block:,}",
+            f"hold-out {pipeline.threshold.holdout:,}, {blocks}",
         ),
         ("", f"{kind} ({chosen}), smoother {type(pipeline.smoother).__name__}"),
         ("version", f"released with Tidegate {file.metadata.get('tidegate', 'unknown')}"),

@@ -8,13 +8,21 @@ from typing import Any
 from tidegate._version import __version__
 from tidegate.phases import Phase
 from tidegate.pipeline import Pipeline
+from tidegate.queries import Record
 from tidegate.release import Release
+from tidegate.snapshots import plain_record
 
 
-def describe(pipeline: Pipeline, release: Release, phases: Sequence[Phase]) -> dict[str, Any]:
-    """Public facts about a release, as plain data."""
+def describe(
+    pipeline: Pipeline, release: Release, phases: Sequence[Phase], record: Record | None = None
+) -> dict[str, Any]:
+    """Public facts about a release, as plain data.
+
+    Of a guided release they hold the record too, since published values alone do not tell it;
+    `record` is needed if the release has forgotten, or does not know, some of its past.
+    """
     promise = release.guarantee
-    return {
+    facts = {
         "tidegate": __version__,
         "guarantee": str(promise),
         "epsilon": str(promise.epsilon),
@@ -27,3 +35,6 @@ def describe(pipeline: Pipeline, release: Release, phases: Sequence[Phase]) -> d
         "released": release.position,
         "phases": [vars(phase) for phase in phases],
     }
+    if pipeline.guided and phases:
+        facts["record"] = plain_record(release.record if record is None else record)
+    return facts

@@ -1,4 +1,4 @@
-"""The journal: released block sums and predictions, from which published values are made again.
+"""The journal: released sums and predictions, from which published values are made again.
 
 A row holds what one commit added. Everything in it was released, so that emitting it again costs
 nothing; raw values and noise play no part. Rows are chained by a keyed digest: a row that was
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tidegate.durable.store import StateError
 from tidegate.errors import SnapshotError
-from tidegate.lattice import FloatArray, IntArray
-from tidegate.phases import Piece
+from tidegate.lattice import FloatArray
+from tidegate.pieces import Piece, Trace
 from tidegate.pipeline import Pipeline
 from tidegate.publish import Publisher, Remainder
 from tidegate.sealing import seal, unseal
@@ -26,22 +26,12 @@ from tidegate.stages import Noisy
 HEAD_BYTES = 32
 
 
-@dataclass
-class Row:
-    """What one commit added: values [start, end) of one phase."""
-
-    start: int
-    end: int
-    phase_start: int  # where the phase began: tells a new phase from a continued one
-    first: float  # the phase's first prediction, in units
-    sums: IntArray
-    following: FloatArray
-    blocked: float | None  # the prediction that was published instead, if values were withheld
-
-    def encode(self, head: bytes, key: bytes) -> tuple[bytes, bytes]:
-        """The row as bytes, and the new head of the chain."""
-        body = seal({"content": "journal"}, vars(self), None)
-        return body, chained(head, body, key)
+def encoded(piece: Piece, head: bytes, key: bytes) -> tuple[bytes, bytes]:
+    """A piece as the bytes of a row, and the new head of the chain."""
+    content = {**vars(piece), **vars(piece.trace)}
+    del content["trace"]
+    body = seal({"content": "journal"}, content, None)
+    return body, chained(head, body, key)
 
 
 def chained(head: bytes, body: bytes, key: bytes) -> bytes:
@@ -49,38 +39,39 @@ def chained(head: bytes, body: bytes, key: bytes) -> bytes:
     return hashlib.blake2b(head + body, key=key, digest_size=HEAD_BYTES).digest()
 
 
-def verified(bodies: Iterable[bytes], key: bytes, expected: bytes) -> None:
-    """Refuse a journal whose chain does not end in the head that the state remembers."""
-    head = bytes(HEAD_BYTES)
+def verified(
+    bodies: Iterable[bytes], key: bytes, expected: bytes, head: bytes = bytes(HEAD_BYTES)
+) -> None:
+    """Refuse rows, from `head` on, whose chain does not end in the head that is expected."""
     for body in bodies:
         head = chained(head, body, key)
     if head != expected:
         raise StateError(f"the journal {_TAMPERED}")
 
 
-def rows(bodies: Iterable[bytes]) -> Iterator[Row]:
-    """All rows of a verified journal."""
+def pieces(bodies: Iterable[bytes]) -> Iterator[Piece]:
+    """What the rows of a verified journal hold."""
     for body in bodies:
         try:
             _, content = unseal(body, None)
         except SnapshotError:
             raise StateError(f"the journal {_TAMPERED}") from None
-        yield Row(**content)
+        known = {item.name for item in fields(Trace)}
+        trace = Trace(**{name: content.pop(name) for name in known & content.keys()})
+        yield Piece(**content, trace=trace)
 
 
-def merged(pieces: list[Piece], block: int) -> list[Row]:
-    """Neighbouring pieces of one phase as one row; blocks of one have no predictions."""
-    result: list[Row] = []
-    for piece in pieces:
+def merged(released: list[Piece], block: int) -> list[Piece]:
+    """Neighbouring pieces of one phase as one; blocks of one have no predictions."""
+    result: list[Piece] = []
+    for piece in released:
         if block == 1:
-            piece.following = np.empty(0)
+            piece.trace.following = np.empty(0)
         last = result[-1] if result else None
         if last and (last.phase_start, last.blocked) == (piece.phase_start, piece.blocked):
-            last.end = piece.end
-            last.sums = np.concatenate((last.sums, piece.sums))
-            last.following = np.concatenate((last.following, piece.following))
+            last.end, last.trace = piece.end, last.trace.joined(piece.trace)
         else:
-            result.append(Row(**vars(piece)))
+            result.append(piece)
     return result
 
 
@@ -98,7 +89,7 @@ class _Given:
         return self.following
 
 
-def published(pipeline: Pipeline, journal: Iterable[Row]) -> Iterator[tuple[int, FloatArray]]:
+def published(pipeline: Pipeline, journal: Iterable[Piece]) -> Iterator[tuple[int, FloatArray]]:
     """The values as they were published, with the position of the first of each piece."""
     block, step = pipeline.perturber.block, pipeline.lattice.step
     remainder = Remainder() if pipeline.non_negative else None
@@ -111,9 +102,11 @@ def published(pipeline: Pipeline, journal: Iterable[Row]) -> Iterator[tuple[int,
         out = np.zeros(row.end - row.start)
         if row.blocked is not None:
             out[:] = row.blocked * step
+        elif pipeline.guided:
+            out[:] = row.trace.published()
         else:
-            smoother.following = row.following
-            publisher.push(Noisy(row.sums), out)
+            smoother.following = row.trace.following
+            publisher.push(Noisy(row.trace.sums), out)
         if remainder is not None:
             remainder.settle(out)
         yield row.start, out

@@ -13,15 +13,25 @@ from tidegate._version import __version__
 from tidegate.durable.charges import Cost, costs
 from tidegate.durable.facts import describe
 from tidegate.durable.inputs import InputDigests, Recogniser
-from tidegate.durable.journal import HEAD_BYTES, merged, published, rows, verified
+from tidegate.durable.journal import (
+    HEAD_BYTES,
+    encoded,
+    merged,
+    pieces,
+    published,
+    verified,
+)
 from tidegate.durable.opening import opened, source_of
 from tidegate.durable.store import StateError, Store, UserRows
 from tidegate.durable.users import UserLog
 from tidegate.errors import InputError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
-from tidegate.phases import Phase, Piece
+from tidegate.phases import Phase
+from tidegate.pieces import Piece
 from tidegate.pipeline import Pipeline
+from tidegate.queries import Record
+from tidegate.recording import Recorder
 from tidegate.release import Release
 from tidegate.sealing import restore, seal, state_of
 
@@ -56,6 +66,8 @@ class DurableRelease:
         self._unsaved = 0
         self._torn = False
         self._phases: list[Phase] = []
+        self._recorder = Recorder(release.pipeline)
+        self._recorded, self._recorded_head = 0, self._head  # how much of the journal it knows
         self.source = ""
         self._costs: Iterator[Cost] = iter(())
         self._next_cost: Cost | None = None
@@ -85,7 +97,6 @@ class DurableRelease:
             new_epoch: give up the state that is there (or was lost), and release the input anew
                 from its beginning with new noise. The ledger adds it to what was spent before.
         """
-        pipeline.fixed_stages  # noqa: B018  # the journal knows blocks of one size only
         store = Store(Path(folder))
         store.lock()
         try:
@@ -245,9 +256,9 @@ class DurableRelease:
         units = self.pipeline.lattice.units(numbers)
         self._fresh_digests += self._digests.push(units, users)
         self._unsaved += numbers.size
-        pieces = self.release.journalled()
-        if pieces or self._unsaved >= _HELD_UNSAVED or not self.release.holding:
-            self._commit(pieces)
+        released = self.release.journalled()
+        if released or self._unsaved >= _HELD_UNSAVED or not self.release.holding:
+            self._commit(released)
         self._torn = False
         return first, out
 
@@ -270,11 +281,11 @@ class DurableRelease:
             self._next_cost = next(self._costs, None)
         return count
 
-    def _commit(self, pieces: list[Piece]) -> None:
+    def _commit(self, released: list[Piece]) -> None:
         """Everything that a push changed, in one transaction."""
         key, head, journal = self.release.derived_key("journal"), self._head, []
-        for row in merged(pieces, self.pipeline.perturber.block):
-            body, head = row.encode(head, key)
+        for piece in merged(released, self.pipeline.perturber.block):
+            body, head = encoded(piece, head, key)
             journal.append(body)
         known = self._phases[-1].start if self._phases else -1
         fresh = [phase for phase in self.release.phases if phase.start > known]
@@ -309,10 +320,30 @@ class DurableRelease:
         """Published values from position `start` on, as they were published: from the journal."""
         key = self.release.derived_key("journal")
         verified(self._store.journal(), key, self._head)  # before any of it goes out again
-        for first, values in published(self.pipeline, rows(self._store.journal())):
+        for first, values in published(self.pipeline, pieces(self._store.journal())):
             if first + values.size > start:
                 skip = max(0, start - first)
                 yield first + skip, values[skip:]
+
+    @property
+    def phases(self) -> list[Phase]:
+        """Every threshold so far, and from which position on it holds."""
+        return list(self._phases)
+
+    @property
+    def record(self) -> Record | None:
+        """All that was released, from the journal, to be asked; None: nothing was.
+
+        (The running release knows only what came since it was opened.)
+        """
+        key, head, count = self.release.derived_key("journal"), self._recorded_head, self._recorded
+        verified(self._store.journal(count), key, self._head, head)
+        thresholds = {phase.start: (phase.threshold, phase.epoch) for phase in self._phases}
+        for piece in pieces(self._store.journal(count)):
+            self._recorder.push(piece, thresholds)
+            self._recorded += 1
+        self._recorded_head = self._head
+        return self._recorder.record(str(self.release.guarantee))
 
     def recogniser(self) -> Recogniser:
         """Tells whether an input that is read again is the one that was read before."""
@@ -336,4 +367,5 @@ class DurableRelease:
 
     def facts(self) -> dict[str, Any]:
         """The public metadata of what is released: enough to understand and query it."""
-        return describe(self.pipeline, self.release, self._phases)
+        record = self.record if self.pipeline.guided else None
+        return describe(self.pipeline, self.release, self._phases, record)

@@ -195,10 +195,11 @@ class Store:
         row = self._read("SELECT body FROM state WHERE one = 1").fetchone()
         return None if row is None else bytes(row[0])
 
-    def journal(self) -> Iterator[bytes]:
-        """All journal rows, in order."""
+    def journal(self, start: int = 0) -> Iterator[bytes]:
+        """The journal's rows in order, from row `start` on, counted from 0."""
+        query = "SELECT body FROM journal WHERE number > ? ORDER BY number"  # SQLite counts from 1
         try:
-            for (body,) in self._read("SELECT body FROM journal ORDER BY number"):
+            for (body,) in self._read(query, (start,)):
                 yield bytes(body)
         except sqlite3.Error as error:
             raise self._explained(error) from None

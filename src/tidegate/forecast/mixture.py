@@ -13,6 +13,7 @@ from tidegate.forecast.beliefs import SIZE, SUM, Beliefs, Cell, mixed
 from tidegate.forecast.cells import Cells
 from tidegate.forecast.costs import log_costs
 from tidegate.forecast.models import SECOND_CHANCE, models
+from tidegate.forecast.noise_path import MOST_LEVELS
 from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import FloatArray
 from tidegate.settings import Number, Setting, Spec, exact
@@ -54,6 +55,16 @@ class Mixture(Spec):
     def allowance(self) -> float:
         """What is added to every value for truncation, as a share of θ."""
         return self.truncated
+
+    def check(self, perturber: GuidedPerturber) -> None:
+        """Refuse trees of more than three levels: `noise_path` follows no more."""
+        for tree in perturber.trees(perturber.lengths(0)[0], 1, 1):
+            if len(tree.nodes) > MOST_LEVELS:
+                raise SettingError(
+                    "levels",
+                    f"must be at most {MOST_LEVELS} for a forecaster to follow the trees, not "
+                    f"{len(tree.nodes)}: give levels={MOST_LEVELS}, or skip more",
+                )
 
     def start_forecast(self, *, threshold: int, perturber: GuidedPerturber) -> MixtureRun:
         """Begin with equal weights."""

@@ -15,7 +15,7 @@ import numpy as np
 from tidegate.lattice import FloatArray
 
 # Level random walks: variance over one horizon, from "constant" to "anything goes" in decades.
-_WALKS = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
+WALKS = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 # Mean-reverting: variance of the swing, and its relaxation as a fraction of the horizon.
 _SWING_VARIANCE = 0.01
 _RELAXATIONS = (1 / 512, 1 / 128)
@@ -60,7 +60,7 @@ class Models:
 def models(horizon: int, rougher: float = 1.0) -> Models:
     """The ten models for a horizon."""
     swings = len(_RELAXATIONS)
-    walk = np.array([*_WALKS, *[_SWING_WALK] * swings]) * rougher / horizon
-    variance = np.array([0.0] * len(_WALKS) + [_SWING_VARIANCE] * swings)
-    relaxation = np.array([1.0] * len(_WALKS) + [horizon * part for part in _RELAXATIONS])
+    walk = np.array([*WALKS, *[_SWING_WALK] * swings]) * rougher / horizon
+    variance = np.array([0.0] * len(WALKS) + [_SWING_VARIANCE] * swings)
+    relaxation = np.array([1.0] * len(WALKS) + [horizon * part for part in _RELAXATIONS])
     return Models(walk, variance, relaxation)

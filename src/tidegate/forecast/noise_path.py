@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MOST_LEVELS = 3  # two open nodes above the leaf
+
 
 @dataclass(frozen=True)
 class Leaf:

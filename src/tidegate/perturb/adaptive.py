@@ -115,6 +115,11 @@ class AdaptiveTrees(Spec):
         cap = min(ceiling, max(1, round(threshold * cap_factor(shape))))
         return Tree(length, shape, cap, *_law(cap, self.epsilon, len(shape)))
 
+    def noise_identity(self, threshold: int, ceiling: int) -> str:
+        """All caps and scales that any choice can lead to."""
+        lengths = sorted({*self.lengths(0), *self.lengths(1)})
+        return repr([(length, self.trees(length, threshold, ceiling)) for length in lengths])
+
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
         for shape in RANGE_ERROR:

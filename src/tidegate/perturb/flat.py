@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from tidegate.guarantee import Guarantee
 from tidegate.perturb.budget import check_headroom, level_scales
+from tidegate.perturb.followed import Followed
 from tidegate.perturb.forest import Forest
 from tidegate.perturb.run import ForestRun
 from tidegate.randomness import Keystream
@@ -16,7 +17,7 @@ _ALL = (Fraction(1),)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Flat(Spec):
+class Flat(Followed, Spec):
     """Discrete Laplace noise of scale θ/ε on each block's sum; range errors grow as √length.
 
     Guarantee: pure ε-DP for one replaced value, which moves the sum of one block by at most θ.

@@ -13,6 +13,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.perturb.budget import check_headroom, level_scales
+from tidegate.perturb.followed import Followed
 from tidegate.perturb.forest import Forest, level_count
 from tidegate.perturb.run import ForestRun
 from tidegate.randomness import Keystream
@@ -33,7 +34,7 @@ class _Shares(Setting[tuple[Fraction, ...] | None, Sequence[Number] | None]):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Hierarchy(Spec):
+class Hierarchy(Followed, Spec):
     """Discrete Laplace noise on every node of a `fanout`-ary forest, made consistent.
 
     Guarantee: pure ε-DP for one replaced value. Each value lies in one node per level; levels share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,6 +12,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.pipeline import Pipeline
+from tidegate.plan.adaptive import guided_parts, played
 from tidegate.queries import checked_confidence, quantile
 from tidegate.settings import Number, exact, positive, whole
 from tidegate.stages import Perturber
@@ -26,14 +28,17 @@ class Expectation:
     Attributes:
         length: number of values in the range.
         threshold: the θ that was assumed.
-        noise_error: root mean square of the noise part: exact.
+        noise_error: root mean square of the noise part: exact (of a guided release: of what the
+            forecaster does not know, under the stated assumption).
         prediction_error: root mean square of the in-block part under the stated assumption.
+        largest_variance: of the noisiest single draw; says how heavy the tails are.
     """
 
     length: int
     threshold: float
     noise_error: float
     prediction_error: float
+    largest_variance: float = 0.0
 
     @property
     def standard_error(self) -> float:
@@ -54,26 +59,53 @@ def expect(
         pipeline: for example `tops(epsilon=0.1, bound=1657)`.
         lengths: range lengths, in values.
         threshold: the θ to assume; None: the bound, the worst case. Take it from public knowledge.
-        roughness: how far a block's mean lies from its prediction, as a share of θ.
+        roughness: how far a block's mean lies from its prediction, as a share of θ. Of a guided
+            pipeline: how far the stream's level wanders over a horizon (`tidegate.plan.adaptive`).
 
-    >>> from tidegate import tops
+    >>> from tidegate import adaptive, tops
     >>> (day,) = expect(tops(epsilon=0.1, bound=1657), [86_400], threshold=50)
     >>> 3_000 < day.noise_error < 9_000
     True
+    >>> guided = adaptive(epsilon=0.1, bound=1657)
+    >>> (calm,) = expect(guided, [86_400], threshold=50, roughness=0.01)
+    >>> calm.standard_error < day.standard_error / 2
+    True
     """
     lattice = pipeline.lattice
+    lengths = [whole("length", length, minimum=1) for length in lengths]
     assumed = lattice.bound if threshold is None else positive("threshold", threshold)
     units = min(max(round(assumed / lattice.resolution), 1), lattice.top)
+    if pipeline.guided:
+        return _expect_guided(pipeline, lengths, units, _checked(roughness))
+    stage, _ = pipeline.fixed_stages
+    largest = stage.noise_law(units).largest_variance
     return [
         Expectation(
             length,
             units * lattice.step,
             noise_error=float(np.sqrt(noise)) * lattice.step,
             prediction_error=float(np.sqrt(prediction)) * lattice.step,
+            largest_variance=largest * lattice.step**2,
         )
-        for length, noise, prediction in variances(
-            pipeline.fixed_stages[0], lengths, units, roughness
+        for length, noise, prediction in variances(stage, lengths, units, roughness)
+    ]
+
+
+def _expect_guided(
+    pipeline: Pipeline, lengths: list[int], units: int, roughness: float
+) -> list[Expectation]:
+    stage, _ = pipeline.guided_stages
+    step = pipeline.lattice.step
+    course = played(stage, units, pipeline.ceiling, roughness)
+    return [
+        Expectation(
+            length,
+            units * step,
+            noise_error=math.sqrt(parts.noise_variance.item()) * step,
+            prediction_error=math.sqrt(parts.prediction_variance.item()) * step,
+            largest_variance=parts.largest_variance * step**2,
         )
+        for length, parts in zip(lengths, guided_parts(course, stage.horizon, lengths), strict=True)
     ]
 
 
@@ -86,14 +118,16 @@ def half_width(pipeline: Pipeline, expectation: Expectation, confidence: float =
     >>> 1.9 < half_width(pipeline, day) / day.standard_error < 2.2
     True
     """
-    step = pipeline.lattice.step
-    law = pipeline.fixed_stages[0].noise_law(round(expectation.threshold / step))
+    allowance = 0.0  # for truncation: intervals of guided releases reach down by it
+    if pipeline.guided:
+        share = pipeline.guided_stages[1].allowance
+        allowance = share * expectation.threshold * expectation.length
     times = quantile(
         np.array([expectation.noise_error**2]),
-        np.array([law.largest_variance * step**2]),
+        np.array([expectation.largest_variance]),
         checked_confidence(confidence),
     )
-    return float(times[0]) * expectation.standard_error
+    return float(times[0]) * expectation.standard_error + allowance / 2
 
 
 def variances(
@@ -102,9 +136,7 @@ def variances(
     """Mean variances of noise and prediction per length, in units², over evenly spaced starts."""
     law = perturber.noise_law(threshold)
     block, horizon = perturber.block, perturber.horizon
-    off = float(exact("roughness", roughness)) * threshold
-    if off < 0:
-        raise SettingError("roughness", f"must not be negative, not {roughness}")
+    off = _checked(roughness) * threshold
     for given in lengths:
         length = whole("length", given, minimum=1)
         last = max(horizon - length, 0) if length <= horizon else horizon - 1
@@ -116,3 +148,10 @@ def variances(
         )
         prediction = off**2 * float(cut.mean()) if block > 1 else 0.0
         yield length, float(law.range_variance(first, final).mean()), prediction
+
+
+def _checked(roughness: Number) -> float:
+    share = float(exact("roughness", roughness))
+    if share < 0:
+        raise SettingError("roughness", f"must not be negative, not {roughness}")
+    return share

@@ -93,6 +93,7 @@ def compare_trees(
         roughness: as above.
     """
     width = positive("target", target)
+    usual = build(Fraction(1), None)
 
     def needed(skipped: int | None) -> Fraction | None:
         return needed_epsilon(
@@ -102,10 +103,10 @@ def compare_trees(
             confidence=confidence,
             threshold=threshold,
             roughness=roughness,
-            falling=skipped is not None,  # the usual rule chooses the tree by ε
+            # The usual rule chooses one tree by ε; guided trees follow ε step by step.
+            falling=skipped is not None or usual.guided,
         )
 
-    usual = build(Fraction(1), None)
     # Settings that are wrong with any ε are refused here.
     expect(usual, [length], threshold=threshold, roughness=roughness)
     epsilon = needed(None)

@@ -18,6 +18,7 @@ from tidegate.pipeline import Pipeline
 from tidegate.queries import Record
 from tidegate.released.index import Index, built
 from tidegate.released.scan import DAMAGED, checked, scan, stretches
+from tidegate.snapshots import record_of
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class ReleasedFile:
         else:
             metadata = _metadata(path, format)
         pipeline, phases = _understood(metadata, name)
+        if pipeline.guided:
+            return cls(Path(path), metadata, pipeline, _carried(metadata, pipeline, name))
         if index is None or index.metadata != metadata:
             parts = stretches(pipeline, phases, name)
 
@@ -87,9 +90,27 @@ class ReleasedFile:
         return [Phase(**phase) for phase in self.metadata["phases"]]
 
     @property
+    def truncation(self) -> list[float]:
+        """Every level at which values were truncated, lowest first."""
+        if self.pipeline.guided:
+            return sorted({cap for segment in self.record.segments for cap in segment.caps})
+        return sorted({phase.threshold for phase in self.thresholds})
+
+    @property
     def note(self) -> str:
         """What to know about answers from this file, or nothing."""
-        if not self.pipeline.non_negative:
+        if self.pipeline.guided:
+            return (
+                "Answers use all that was released up to now, from the record that the file "
+                "carries: they differ a little from the sums of its rows, each of which was "
+                "published as of its time."
+            )
+        return self.debts
+
+    @property
+    def debts(self) -> str:
+        """What to know about a file that was made non-negative, if sums are taken from its rows."""
+        if self.pipeline.guided or not self.pipeline.non_negative:
             return ""
         return (
             "The file was made non-negative: block sums include debts carried over from negative "
@@ -110,6 +131,23 @@ def _metadata(path: str | Path, format: str | None) -> dict[str, Any]:  # noqa: 
             os.fspath(path),
         )
     return metadata
+
+
+def _carried(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Record:
+    """The record that the facts about a guided release hold."""
+    if "record" not in metadata:
+        problem = (
+            "carries no record of what was measured: let `tidegate release` write its metadata "
+            "anew (with --state, by the same command), or sum its rows, without intervals"
+        )
+        raise SourceError(None, problem, name)
+    try:
+        record = record_of(pipeline, metadata["record"], metadata["guarantee"])
+        if not record.segments:
+            raise ValueError("a record has segments")
+        return record
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError):
+        raise SourceError(None, DAMAGED, name) from None
 
 
 def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[Phase]]:

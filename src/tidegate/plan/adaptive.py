@@ -1,0 +1,96 @@
+"""The errors to expect of a guided release, whose trees are chosen as it goes.
+
+They depend on how the stream behaves, which nobody knows before. So one thing is assumed and said:
+the level of the stream wanders by `roughness`·θ (one standard deviation) over a horizon, and the
+forecaster knows as much. A release under that assumption is played through without any data: each
+block gets the tree that the cost tables prefer, and the answers' errors are those that `query`
+would show at the end of the horizon. Answers about the newest values, given at once, have more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from tidegate.courses import Course
+from tidegate.forecast.costs import log_costs
+from tidegate.forecast.models import LEVEL_MEAN, WALKS
+from tidegate.guided import GuidedPerturber, Tree
+from tidegate.lattice import IntArray
+from tidegate.segments import Parts
+from tidegate.settings import whole
+
+_STARTS = 256
+
+
+def kind_of(roughness: float) -> int:
+    """The model whose level wanders about as much: 0 is the constant one.
+
+    >>> [kind_of(roughness) for roughness in (0, 0.01, 1 / 3, 1, 50)]
+    [0, 1, 4, 5, 7]
+    """
+    if roughness <= 0:
+        return 0
+    distances = [abs(math.log(walk / roughness**2)) for walk in WALKS[1:]]
+    return 1 + distances.index(min(distances))
+
+
+def played(stage: GuidedPerturber, threshold: int, ceiling: int, roughness: float) -> Course:
+    """The record of one horizon of a stream that behaves as assumed, in lattice units."""
+    model = kind_of(roughness)
+    course = Course(
+        stage=stage,
+        ceiling=ceiling,
+        threshold=threshold,
+        step=1.0,
+        history=stage.horizon + 1,
+        origin=0,
+        epoch="",
+        allowance=0.0,
+    )
+    for number, length in enumerate(stage.lengths(0)):
+        options = stage.trees(length, threshold, ceiling)
+        choice = _preferred(stage, options, model, first=number == 0)
+        tree = options[choice]
+        course.begin(tree, choice, model)
+        edges = np.array([tree.edge(leaf) for leaf in range(tree.leaves + 1)])
+        # As expected: misses beyond that would widen everything.
+        sums: IntArray = np.rint(np.diff(edges) * LEVEL_MEAN * threshold).astype(np.int64)
+        course.extend(sums, length)
+    return course
+
+
+def _preferred(
+    stage: GuidedPerturber, options: tuple[Tree, ...], model: int, *, first: bool
+) -> int:
+    if len(options) == 1:
+        return 0
+    lengths = tuple(sorted({*stage.lengths(0), *stage.lengths(1)}))
+    shapes = tuple(dict.fromkeys(tree.nodes for tree in stage.trees(stage.horizon, 1, 1)))
+    costs = log_costs(float(stage.epsilon), stage.horizon, lengths, shapes)
+    column = costs[options[0].length, first][:, model]
+    return min(range(len(options)), key=lambda at: column[shapes.index(options[at].nodes)])
+
+
+def guided_parts(course: Course, horizon: int, lengths: Iterable[int]) -> Iterable[Parts]:
+    """Mean variances per length, over evenly spaced starts, in units².
+
+    Horizons follow each other nearly without correlation: what a longer range has beyond whole
+    ones is added as if it lay in one of its own.
+    """
+    for given in lengths:
+        length = whole("length", given, minimum=1)
+        times, rest = divmod(length, horizon)
+        noise = prediction = largest = 0.0
+        for weight, part in ((times, horizon), (1, rest)):
+            if weight and part:
+                starts: IntArray = np.unique(
+                    np.linspace(0, horizon - part, _STARTS).astype(np.int64)
+                )
+                found = course.parts(starts, starts + part)
+                noise += weight * float(found.noise_variance.mean())
+                prediction += weight * float(found.prediction_variance.mean())
+                largest = found.largest_variance
+        yield Parts(np.zeros(1), np.array([noise]), np.array([prediction]), largest)
