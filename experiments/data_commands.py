@@ -1,0 +1,1 @@
+def add_data_parser(commands): pass

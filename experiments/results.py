@@ -1,0 +1,124 @@
+"""Results on disk: one JSON file a finished cell, one tidy CSV over all of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.cells import Cell
+from experiments.errors import ExperimentError
+
+COLUMNS = (
+    *("figure", "dataset", "method", "epsilon", "metric", "mean", "std", "median", "runs"),
+    *("setting", "at", "seed", "ranges", "version", "checksum", "source"),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the CSV: a metric of a cell, over its runs. `label` names the stream in full."""
+
+    figure: str
+    dataset: str
+    method: str
+    epsilon: float
+    metric: str
+    mean: float
+    std: float
+    median: float
+    runs: int
+    setting: str
+    at: str
+    seed: int
+    ranges: int
+    version: str
+    checksum: str
+    source: str
+    label: str = field(default="", compare=False)
+
+
+class Store:
+    """The folder of finished cells. A file is whole or absent: it is renamed into its place."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._cells = folder / "cells"
+
+    def path(self, cell: Cell) -> Path:
+        return self._cells / f"{cell.key}.json"
+
+    def has(self, cell: Cell) -> bool:
+        return self.path(cell).is_file()
+
+    def save(self, cell: Cell, result: dict[str, Any]) -> None:
+        try:
+            self._cells.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self._cells, suffix=".part")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump({"job": cell.job, **result}, file)
+            Path(name).replace(self.path(cell))
+        except OSError as error:
+            raise ExperimentError(f"cannot write to {self._cells}: {error.strerror}") from None
+
+    def load(self, cell: Cell) -> dict[str, Any]:
+        path = self.path(cell)
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ExperimentError(f"{path} cannot be read ({error}): delete it and run again") from None
+
+
+def rows(cells: Iterable[Cell], store: Store) -> Iterator[Row]:
+    """The lines of all finished cells, in the order of the figures."""
+    for cell in cells:
+        if not store.has(cell):
+            continue
+        result = store.load(cell)
+        protocol = cell.job["protocol"]
+        for key, runs in result["series"].items():
+            metric, _, place = key.partition("@")
+            yield Row(
+                figure=cell.figure,
+                dataset=cell.dataset,
+                method=cell.method,
+                epsilon=cell.epsilon,
+                metric=metric,
+                mean=float(np.mean(runs)),
+                std=float(np.std(runs, ddof=1)) if len(runs) > 1 else 0.0,
+                median=float(np.median(runs)),
+                runs=len(runs),
+                setting=cell.setting,
+                at=place,
+                seed=protocol["seed"],
+                ranges=protocol["ranges"],
+                version=cell.job["version"],
+                checksum=cell.job["checksum"],
+                source="; ".join([result["source"], *result["notes"]]),
+                label=result["label"],
+            )
+
+
+def write_csv(path: Path, lines: Iterable[Row]) -> int:
+    """All lines into one tidy table; how many."""
+    count = 0
+    temporary = path.with_suffix(".part")
+    with temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for line in lines:
+            writer.writerow([_text(getattr(line, column)) for column in COLUMNS])
+            count += 1
+    temporary.replace(path)
+    return count
+
+
+def _text(value: object) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

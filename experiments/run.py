@@ -1,0 +1,129 @@
+"""Run cells on all cores, with a progress bar; finished ones are kept and never run again."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import platform
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+import tidegate as tg
+from experiments.cells import Cell, Wanted, cells, version
+from experiments.errors import ExperimentError
+from experiments.figures import Figure
+from experiments.jobs import work
+from experiments.results import Store
+
+
+def cores() -> int:
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run(
+    figures: list[Figure], wanted: Wanted, store: Store, *, workers: int, console: Console
+) -> list[Cell]:
+    """Run what is missing; the cells of all figures, each in its file when this returns."""
+    every = [cell for figure in figures for cell in cells(figure, wanted)]
+    if not every:
+        raise ExperimentError("nothing to run: no cell fits what was asked for")
+    missing = list({cell.key: cell for cell in every if not store.has(cell)}.values())
+    # One stream after the other: a worker keeps the last two that it loaded.
+    missing.sort(key=lambda cell: cell.dataset)
+    kept = len({cell.key for cell in every}) - len(missing)
+    console.print(f"{len(missing)} cells to run, {kept} kept from earlier; {workers} workers.")
+    start = time.perf_counter()
+    with _bar(console) as bar:
+        task = bar.add_task("", total=len(missing))
+        for cell in _done(missing, store, workers):
+            bar.update(task, advance=1, description=f"{cell.figure}, {cell.dataset}, {cell.method}")
+        bar.update(task, description="done")
+    _manifest(store.folder, figures, wanted, len(missing), time.perf_counter() - start, workers)
+    return every
+
+
+def _done(missing: list[Cell], store: Store, workers: int) -> Iterator[Cell]:
+    """Cells as they get finished and saved."""
+    if workers == 1 or len(missing) == 1:
+        for cell in missing:
+            with _named(cell):
+                store.save(cell, work(cell.job))
+            yield cell
+        return
+    context = multiprocessing.get_context("spawn")  # threads of the parent are no concern then
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        running: dict[Future, Cell] = {pool.submit(work, cell.job): cell for cell in missing}
+        try:
+            for future in as_completed(running):
+                cell = running.pop(future)
+                with _named(cell):
+                    store.save(cell, future.result())
+                yield cell
+        except BrokenProcessPool:
+            raise ExperimentError("a worker was killed; run again to go on from here") from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _named(cell: Cell) -> Iterator[None]:
+    """Say which cell it was that could not be run."""
+    try:
+        yield
+    except (tg.TidegateError, ExperimentError) as error:
+        place = f"{cell.figure}, {cell.dataset}, {cell.method}, ε = {cell.epsilon:g}"
+        raise ExperimentError(f"{place}: {error}") from None
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+    )
+
+
+def _manifest(
+    folder: Path, figures: list[Figure], wanted: Wanted, ran: int, seconds: float, workers: int
+) -> None:
+    """When, where and with what: the facts of the last run, and of those before it."""
+    path = folder / "runs.json"
+    facts = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "figures": [figure.name for figure in figures],
+        "quick": wanted.quick,
+        "cells run": ran,
+        "seconds": round(seconds, 1),
+        "workers": workers,
+        "version": version(),
+        "tidegate": tg.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    }
+    earlier = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    path.write_text(json.dumps([*earlier, facts], indent=1) + "\n", encoding="utf-8")
