@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from experiments.twins import twin
 
 REAL, TWIN, SUPPLIED = "real", "synthetic twin", "supplied, differs from the paper's table"
 # How far a file may be from the paper's table: its mean is printed with one decimal.
-_MEAN_TOLERANCE = 0.06
+MEAN_TOLERANCE = 0.06
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Stream:
     values: NDArray[np.int64]
     own: int  # values before any were repeated
     times: int = 1
+    order: str | None = None  # what is known of it, such as "shuffled"
 
     @property
     def label(self) -> str:
@@ -48,6 +49,7 @@ class Stream:
     @property
     def note(self) -> str:
         used = f"{self.origin}, {min(self.own, self.values.size):,} values"
+        used += f", {self.order}" if self.order else ""
         if self.values.size > self.own:
             used += f", extended to {self.values.size:,} by mirrored copies (records recur)"
         return used
@@ -97,8 +99,14 @@ def whole(name: str) -> Stream:
     elif entry.table is not None:
         values, origin = twin(entry), TWIN
     else:
-        raise ExperimentError(f"{entry.title} is not at hand: no {entry.files[0]}.parquet in {folder()}")
-    return Stream(name, entry.title, origin, entry.bound, digest(values), values, values.size)
+        raise ExperimentError(
+            f"{entry.title} is not at hand: no {entry.files[0]}.parquet in {folder()}"
+        )
+    checksum = digest(values)
+    order = entry.order if checksum == entry.sha256 else None
+    return Stream(
+        name, entry.title, origin, entry.bound, checksum, values, values.size, order=order
+    )
 
 
 def stream(name: str, needed: int, *, pad: str = "never", times: int = 1) -> Stream:
@@ -114,7 +122,7 @@ def stream(name: str, needed: int, *, pad: str = "never", times: int = 1) -> Str
     # Larger values count as the bound for every method, so they do in the truth.
     bound = base.bound * times
     values = np.minimum(values * times, bound)
-    return Stream(name, base.title, base.origin, bound, base.checksum, values, base.own, times)
+    return replace(base, bound=bound, values=values, times=times)
 
 
 def read(path: Path) -> tuple[NDArray[np.int64], bool]:
@@ -150,17 +158,16 @@ def statistics(values: NDArray[np.int64]) -> Table:
 
 def check(entry: Dataset, values: NDArray[np.int64]) -> list[str]:
     """In what a file differs from what is known of its stream; empty: in nothing."""
+    if entry.table is None:  # of these one file is known, of the paper's any order is right
+        return ["its values have another checksum"] if digest(values) != entry.sha256 else []
+    got = statistics(values)
     differences = []
-    if entry.sha256 is not None and digest(values) != entry.sha256:
-        differences.append("its values have another checksum")
-    if entry.table is not None:
-        got = statistics(values)
-        for column in ("n", "p85", "p95", "p995", "p100"):
-            wanted, found = getattr(entry.table, column), getattr(got, column)
-            if wanted != found:
-                differences.append(f"{column} is {found:,}, not {wanted:,}")
-        if abs(got.mean - entry.table.mean) > _MEAN_TOLERANCE:
-            differences.append(f"the mean is {got.mean:.2f}, not {entry.table.mean}")
+    for column in ("n", "p85", "p95", "p995", "p100"):
+        wanted, found = getattr(entry.table, column), getattr(got, column)
+        if wanted != found:
+            differences.append(f"{column} is {found:,}, not {wanted:,}")
+    if abs(got.mean - entry.table.mean) > MEAN_TOLERANCE:
+        differences.append(f"the mean is {got.mean:.2f}, not {entry.table.mean}")
     return differences
 
 

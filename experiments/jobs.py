@@ -1,12 +1,14 @@
 """One cell at work, in a worker process: plain data in, plain numbers out.
 
-Run k of a cell draws its ranges from (seed, k) and its noise from a seed of the two: methods meet
-the same ranges, and never the same noise, because Tidegate derives noise from the settings too.
+Run k of a cell draws its ranges from (seed, k) and its noise from a seed of (seed, k, stream):
+methods meet the same ranges, and never the same noise, because Tidegate derives noise from the
+settings too.
 """
 
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +53,9 @@ def _curves(
 def _course(
     job: dict[str, Any], protocol: Protocol, stream: datasets.Stream
 ) -> tuple[Series, list[str]]:
-    """Means over equal intervals, and how far they are from the true ones, relative to the mean."""
+    """Means over equal intervals; how far from the true ones: as a part of the stream's mean, and
+    squared, as a part of the true course's variance.
+    """
     series: Series = {}
     for run in range(protocol.runs):
         if job["method"].get("truth"):
@@ -63,8 +67,9 @@ def _course(
         true = _interval_means(outcome.truth, protocol.intervals)
         for place, mean in enumerate(means):
             series.setdefault(f"mean@{place}", []).append(float(mean))
-        error = float(np.sqrt(np.mean(np.square(means - true))) / true.mean())
-        series.setdefault("relative error", []).append(error)
+        error = float(np.mean(np.square(means - true)))
+        series.setdefault("relative error", []).append(error**0.5 / float(true.mean()))
+        series.setdefault("unexplained", []).append(error / float(true.var()))
         series.setdefault("threshold", []).append(outcome.threshold)
     return series, []
 
@@ -148,7 +153,7 @@ def _released(
     budgets: Budgets,
     run: int,
 ) -> Outcome:
-    seed = protocol.seed * _SEEDS + run
+    seed = (protocol.seed * _SEEDS + run) << 32 | crc32(job["dataset"].encode())
     return release(job["method"], stream.values, stream.bound, protocol, budgets, seed)
 
 

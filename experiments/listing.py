@@ -11,7 +11,9 @@ from experiments.registry import dataset
 
 def figure_table() -> Table:
     """Every figure: its name, what it shows, its streams."""
-    table = Table("figure", "in the paper", "what", "streams", box=None, padding=(0, 2, 0, 0))
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("figure", "in the paper", "what", "streams"):
+        table.add_column(name, overflow="fold")
     for figure in figures().values():
         names = list(dict.fromkeys(name for one in figure.settings for name in one.datasets))
         table.add_row(

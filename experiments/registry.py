@@ -40,6 +40,7 @@ class Dataset:
     times: int = 1  # the stream is times · original + plus
     plus: int = 0
     sha256: str | None = None
+    order: str | None = None
     table: Table | None = None
     least: int = 0  # the smallest value of the twin
     course: str = "independent"  # how the twin moves in time

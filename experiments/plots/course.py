@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
+from matplotlib.ticker import SymmetricalLogLocator
 
 from experiments.figures import Figure
-from experiments.plots.style import legend_below, lines
+from experiments.plots.style import lines
 from experiments.results import Row
 
 _FAR = 4.0  # how many times beyond the truth's range an axis may go before it turns logarithmic
@@ -31,8 +33,6 @@ def draw(
             axes.set_title(f"{label}\n{lead.name}, ε = {epsilon:g}")
             axes.set_xlabel("interval")
         line[0].set_ylabel("mean value")
-    for axes in panels[0]:
-        axes.set_label("")
     _one_legend(picture, panels)
     return picture
 
@@ -50,7 +50,9 @@ def _panel(axes: Axes, figure: Figure, rows: list[Row], names: list[str], epsilo
             axes.plot(published, label=name, **options)
             top = max(top, np.abs(published).max())
     if top > _FAR * true.max():
-        axes.set_yscale("symlog", linthresh=float(true.max()))
+        linear = 10.0 ** math.ceil(math.log10(true.max()))
+        axes.set_yscale("symlog", linthresh=linear)
+        axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=linear))
     else:
         axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
 

@@ -73,13 +73,13 @@ def new_figure(width: float, height: float) -> Picture:
     return picture
 
 
-def legend_below(picture: Picture, axes: Axes, most: int = 4) -> None:
+def legend_below(picture: Picture, axes: Axes, most: int = 5) -> None:
     """One legend for all panels, outside of them."""
     handles, names = axes.get_legend_handles_labels()
     unique = dict(zip(names, handles, strict=True))
-    picture.legend(
-        unique.values(), unique.keys(), loc="outside lower center", ncols=min(most, len(unique))
-    )
+    most = min(most, len(unique))
+    even = -(-len(unique) // -(-len(unique) // most))  # rows of nearly the same length
+    picture.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=even)
 
 
 def save(picture: Picture, stem: Path) -> list[Path]:
