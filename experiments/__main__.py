@@ -1,4 +1,4 @@
-"""`python -m experiments list|run|report|data|compare`."""
+"""`python -m experiments list|run|report|page|data|compare`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from experiments.data_commands import add_data_parser
 from experiments.errors import ExperimentError, RefusedError
 
 RESULTS = Path(__file__).parent / "results"
@@ -30,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _list(options: argparse.Namespace, console: Console) -> None:
+def _list(_options: argparse.Namespace, console: Console) -> None:
     from experiments.listing import figure_table
 
     console.print(figure_table())
@@ -59,6 +60,42 @@ def _report(options: argparse.Namespace, console: Console) -> None:
     console.print(f"{path}: one page, nothing outside it is needed.")
 
 
+def _page(options: argparse.Namespace, console: Console) -> None:
+    from experiments.cells import Wanted
+    from experiments.page import PAGE, check, page
+    from experiments.results import Store
+
+    if options.check:
+        faults = check(PAGE.read_text(encoding="utf-8") if PAGE.is_file() else "")
+        if faults:
+            raise ExperimentError(f"{PAGE.name}: {'; '.join(faults)}. Run `make experiments`")
+        console.print(f"{PAGE.name} has a section for every figure and a verdict on every claim.")
+        return
+    PAGE.write_text(page(Wanted(), Store(options.results)), encoding="utf-8")
+    console.print(str(PAGE))
+
+
+def _compare(options: argparse.Namespace, console: Console) -> None:
+    from experiments.compare import Question, compare
+    from experiments.sample import load
+
+    question = Question(
+        epsilon=options.epsilon,
+        bound=options.bound,
+        resolution=options.resolution,
+        holdout=options.holdout,
+        runs=options.runs,
+        ranges=options.ranges,
+        seed=options.seed,
+    )
+    if not options.public_data:
+        raise RefusedError(
+            "comparing methods looks at the true values, and its results are not private. If this "
+            "sample is public or made up, say so with --public-data"
+        )
+    compare(load(options.file, options.column), question, options.output, console)
+
+
 def _wanted(options: argparse.Namespace):
     from experiments.cells import Wanted
     from experiments.registry import dataset
@@ -75,6 +112,13 @@ def _count(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError("must be a number above 0")
     return number
 
 
@@ -99,10 +143,49 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--seed", type=int, help="base seed")
         command.add_argument("--datasets", nargs="+", metavar="NAME", help="these streams only")
         command.add_argument("--results", type=Path, default=RESULTS, help="folder of results")
-    from experiments.data_commands import add_data_parser
-
+    page = commands.add_parser("page", help="docs/reproduction.md from the results of a full run")
+    page.set_defaults(action=_page)
+    page.add_argument(
+        "--check", action="store_true", help="only hold its structure against figures"
+    )
+    page.add_argument("--results", type=Path, default=RESULTS, help="folder of results")
     add_data_parser(commands)
+    _add_compare_parser(commands)
     return parser
+
+
+def _add_compare_parser(commands: argparse._SubParsersAction) -> None:
+    compare = commands.add_parser(
+        "compare", help="rank all central methods on a sample that is not sensitive"
+    )
+    compare.set_defaults(action=_compare)
+    compare.add_argument(
+        "file", metavar="FILE", help="Parquet, CSV, one number a line; or twin:pos"
+    )
+    compare.add_argument(
+        "--public-data",
+        action="store_true",
+        help="the sample is public or made up: nothing is private",
+    )
+    compare.add_argument(
+        "--epsilon", type=_positive, required=True, help="the budget to compare at"
+    )
+    compare.add_argument(
+        "--bound", type=_positive, required=True, help="public upper bound of a value"
+    )
+    compare.add_argument("--column", help="of the file; default: value, or the only one")
+    compare.add_argument(
+        "--resolution", type=_positive, default=1.0, help="values are rounded to it"
+    )
+    compare.add_argument(
+        "--holdout", type=_count, help="default: 65,536, or an eighth of the sample"
+    )
+    compare.add_argument("--runs", type=_count, default=12, help="runs of every method")
+    compare.add_argument("--ranges", type=_count, default=200, help="ranges of every run")
+    compare.add_argument("--seed", type=int, default=1, help="base seed")
+    compare.add_argument(
+        "--output", type=Path, default=Path("compare-output"), help="folder for table and picture"
+    )
 
 
 if __name__ == "__main__":

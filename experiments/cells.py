@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,9 @@ class Wanted:
 
     def protocol(self, protocol: Protocol) -> Protocol:
         runs = min(protocol.runs, _QUICK_RUNS) if self.quick else protocol.runs
-        return replace(protocol, runs=self.runs or runs, seed=protocol.seed if self.seed is None else self.seed)
+        return replace(
+            protocol, runs=self.runs or runs, seed=protocol.seed if self.seed is None else self.seed
+        )
 
     def steps(self, epsilons: list[float]) -> list[float]:
         """All epsilons; if quick the first, one in the middle, and the last."""
@@ -102,13 +104,13 @@ def _cell(
     return Cell(figure.name, setting.name, name, method.name, epsilon, job)
 
 
-@lru_cache(maxsize=None)
+@cache
 def checksum(name: str) -> str:
     """Of the stream as it is now."""
     return datasets.whole(name).checksum
 
 
-@lru_cache(maxsize=1)
+@cache
 def version() -> str:
     """Tidegate's version and a digest of the code that decides a result."""
     here, package = Path(__file__).parent, Path(tg.__file__).parent

@@ -38,7 +38,9 @@ def convert(entry: Dataset, path: Path) -> Converted:
     if not path.is_file():
         raise ExperimentError(f"there is no file {path}")
     if entry.format is None:
-        raise ExperimentError(f"{entry.title} has no published format: give Parquet with a column `value`")
+        raise ExperimentError(
+            f"{entry.title} has no published format: give Parquet with a column `value`"
+        )
     try:
         raw = _FORMATS[entry.format](path, entry)
     except (OSError, UnicodeDecodeError, EOFError, lzma.LZMAError) as error:
@@ -48,7 +50,7 @@ def convert(entry: Dataset, path: Path) -> Converted:
     return Converted(raw.values + entry.plus, raw.blanks)
 
 
-def fimi(path: Path, entry: Dataset) -> Converted:
+def fimi(path: Path, _entry: Dataset) -> Converted:
     """One transaction a line, items separated by blanks: the value is the number of items."""
     with _opened(path) as file:
         counts = [len(line.split()) for line in file]

@@ -46,7 +46,7 @@ def add_data_parser(commands: argparse._SubParsersAction) -> None:
         )
 
 
-def _list(options: argparse.Namespace, console: Console) -> None:
+def _list(_options: argparse.Namespace, console: Console) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("name", "at hand", "what", "home"):
         table.add_column(column, overflow="fold")
@@ -71,7 +71,9 @@ def _describe(options: argparse.Namespace, console: Console) -> None:
         table.add_row(path.name, *_cells(datasets.statistics(values)))
     console.print(table)
     if path is None:
-        console.print(f"No file in {datasets.folder()}: figures use {'the twin' if entry.table else 'others'}.")
+        console.print(
+            f"No file in {datasets.folder()}; it has {'a' if entry.table else 'no'} twin."
+        )
     else:
         differences = datasets.check(entry, values)
         console.print(f"Values: sha256 {datasets.digest(values)}")
@@ -88,7 +90,8 @@ def _fetch(options: argparse.Namespace, console: Console) -> None:
     entry = dataset(options.name)
     if entry.fetch is None:
         raise ExperimentError(
-            f"{entry.title} cannot be fetched: {entry.home}. If you have it, use `data add {entry.name} FILE`"
+            f"{entry.title} cannot be fetched: {entry.home}. "
+            f"If you have it, use `data add {entry.name} FILE`"
         )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / Path(urlparse(entry.fetch).path).name
@@ -150,9 +153,16 @@ def _keep(
         temporary.replace(path)
     except OSError as error:
         raise ExperimentError(f"cannot write {path}: {error.strerror or error}") from None
-    console.print(f"{path}: {values.size:,} values, {blanks:,} of them missing or negative, taken as 0.")
-    console.print("It differs: " + "; ".join(differences) if differences else "As the paper's table.")
+    console.print(
+        f"{path}: {values.size:,} values, {blanks:,} of them missing or negative, taken as 0."
+    )
+    console.print(
+        "It differs: " + "; ".join(differences) if differences else "As the paper's table."
+    )
 
 
 def _cells(found: object) -> list[str]:
-    return [f"{getattr(found, column):,.1f}" if column == "mean" else f"{getattr(found, column):,}" for column in _COLUMNS]
+    return [
+        f"{getattr(found, column):,.1f}" if column == "mean" else f"{getattr(found, column):,}"
+        for column in _COLUMNS
+    ]

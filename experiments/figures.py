@@ -148,7 +148,7 @@ def _settings(text: dict[str, Any]) -> list[Setting]:
         changed = {key: value for key, value in entry.items() if key in _PROTOCOL}
         unknown = set(entry) - set(changed) - {"name", "datasets", "epsilons"}
         if unknown:
-            raise ExperimentError(f"unknown key {sorted(unknown)[0]!r} in a setting")
+            raise ExperimentError(f"unknown key {min(unknown)!r} in a setting")
         settings.append(
             Setting(
                 name=entry["name"],

@@ -91,7 +91,9 @@ def _score(
     noise = unit * stage.penalty() * thetas
     count = unit * (held.size - np.searchsorted(np.sort(held), thetas, side="right"))
     # Σ over values above θ of (value − θ), for all θ at once: counts above, summed from the top.
-    above = values.size - np.searchsorted(np.sort(values), np.arange(stream.bound + 1), side="right")
+    above = values.size - np.searchsorted(
+        np.sort(values), np.arange(stream.bound + 1), side="right"
+    )
     excess = above[::-1].cumsum()[::-1][1:] / values.size
     bias = protocol.horizon / 3 * excess
     variance = (stage.penalty() * unit * thetas) ** 2
@@ -138,7 +140,7 @@ def _measured(
 
 
 def _table(
-    job: dict[str, Any], protocol: Protocol, stream: datasets.Stream
+    job: dict[str, Any], _protocol: Protocol, _stream: datasets.Stream
 ) -> tuple[Series, list[str]]:
     """The columns of the paper's table, of the whole stream."""
     values = datasets.whole(job["dataset"]).values

@@ -50,7 +50,9 @@ class Budgets:
         if protocol.varies == "both":
             return cls(epsilon, epsilon)
         if protocol.fixed_epsilon is None or protocol.varies not in ("threshold", "stream"):
-            raise ExperimentError('varies must be "both", or "threshold" or "stream" beside fixed_epsilon')
+            raise ExperimentError(
+                'varies must be "both", or "threshold" or "stream" beside fixed_epsilon'
+            )
         fixed = protocol.fixed_epsilon
         return cls(epsilon, fixed) if protocol.varies == "threshold" else cls(fixed, epsilon)
 
@@ -62,7 +64,11 @@ def release(
     held, stream = parts(values, protocol)
     truth = stream if protocol.stream == "next" else held
     if spec.get("zero"):
-        threshold = _true_percentile(spec["threshold"], held, stream, protocol) if "threshold" in spec else 0
+        threshold = (
+            _true_percentile(spec["threshold"], held, stream, protocol)
+            if "threshold" in spec
+            else 0
+        )
         return Outcome(np.zeros(truth.size), _truth(truth, threshold, protocol), float(threshold))
     if "local" in spec:
         return _local(spec["local"], values, bound, protocol, budgets, seed)
@@ -88,7 +94,7 @@ def parts(values: Ints, protocol: Protocol) -> tuple[Ints, Ints]:
     """The hold-out, and the stream after it."""
     if values.size <= protocol.holdout and protocol.stream == "next":
         raise ExperimentError(
-            f"{values.size:,} values are too few for a hold-out of {protocol.holdout:,} and a stream"
+            f"{values.size:,} values are too few for a hold-out of {protocol.holdout:,}"
         )
     held, stream = values[: protocol.holdout], values[protocol.holdout :]
     return held, stream[: protocol.horizon]
@@ -119,7 +125,9 @@ def build(
         )
     chosen = spec.get("threshold", {})
     if chosen.get("kind") in ("percentile", "bound"):
-        level = bound if chosen["kind"] == "bound" else _true_percentile(chosen, held, stream, protocol)
+        level = (
+            bound if chosen["kind"] == "bound" else _true_percentile(chosen, held, stream, protocol)
+        )
         threshold = tg.threshold.Fixed(level)
     else:
         threshold = _stage(
@@ -147,7 +155,9 @@ def _stage(family: Any, entry: dict[str, Any], common: dict[str, Any]) -> Any:
     settings = dict(entry)
     kind = settings.pop("kind", None)
     if kind is None or kind not in family.__all__:
-        raise ExperimentError(f"{family.__name__} has no {kind!r}: choose from {', '.join(family.__all__)}")
+        raise ExperimentError(
+            f"{family.__name__} has no {kind!r}: choose from {', '.join(family.__all__)}"
+        )
     stage = getattr(family, kind)
     known = {part.name for part in fields(stage)}
     return stage(**{key: value for key, value in common.items() if key in known} | settings)
@@ -164,9 +174,7 @@ def _coarsened(make: Any, allowed: bool) -> tg.Pipeline:
     raise AssertionError("the last resolution returns or raises")
 
 
-def _true_percentile(
-    entry: dict[str, Any], held: Ints, stream: Ints, protocol: Protocol
-) -> int:
+def _true_percentile(entry: dict[str, Any], held: Ints, stream: Ints, protocol: Protocol) -> int:
     """Not private: read off the data, as the paper does where only the stream is compared."""
     values = held if protocol.percentiles == "holdout" else np.concatenate((held, stream))
     return max(1, int(np.quantile(values, entry["of"] / 100, method="inverted_cdf")))

@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing outside it: each figure, what the paper says, what we measured."""
+"""One HTML page that needs nothing else: each figure, what the paper says, what we measured."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from html import escape
 from pathlib import Path
 
 from experiments.cells import Wanted
-from experiments.claim_lookup import Lookup
 from experiments.claims import FAILS, HOLDS, PART, UNKNOWN, Verdict, verdicts
+from experiments.claims.lookup import Lookup
 from experiments.errors import ExperimentError
 from experiments.figures import Figure
 from experiments.plots import draw
@@ -22,24 +22,24 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem
        color: #1a1a1a; background: #fff }
 h1, h2 { line-height: 1.2 } h2 { margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1rem }
 img { width: 100%; height: auto } table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #ddd }
-.holds { color: #00664a } .part { color: #8a5a00 } .fails { color: #a83e00 } .unknown { color: #666 }
+th, td { text-align: left; vertical-align: top; padding: .35rem .6rem;
+         border-bottom: 1px solid #ddd }
+.holds { color: #00664a } .part { color: #8a5a00 } .fails { color: #a83e00 }
+.unknown { color: #666 }
 .verdict { font-weight: 600; white-space: nowrap } .by { color: #555; font-size: .85em }
 small, .streams { color: #444; font-size: .85em } code { background: #f3f3f3; padding: 0 .2em }
 details table { font-size: .85em } .wide { overflow-x: auto }
 """
 
 
-def write_report(
-    figures: list[Figure], wanted: Wanted, store: Store, output: Path | None
-) -> Path:
+def write_report(figures: list[Figure], wanted: Wanted, store: Store, output: Path | None) -> Path:
     """Write the page; figures without results are left out, and said to be."""
     found = gathered(figures, wanted, store)
     drawn = [figure for figure in figures if found[figure.name]]
     if not drawn:
         raise ExperimentError(
-            f"there are no results in {store.folder} for this: run `python -m experiments run` first, "
-            "with the same options"
+            f"there are no results in {store.folder} for this: run `python -m experiments run` "
+            "with the same options first"
         )
     missing = [figure.name for figure in figures if not found[figure.name]]
     path = output or store.folder / f"report{'-quick' if wanted.quick else ''}.html"
@@ -69,16 +69,20 @@ def _head(
         "Verdicts are computed from medians over runs."
     ]
     if wanted.quick:
-        facts.append("<strong>A quick run: few repetitions and few ε. It shows that things work.</strong>")
+        facts.append(
+            "<strong>A quick run: few repetitions and few ε. It shows that things work.</strong>"
+        )
     if missing:
         facts.append(f"Not run: {escape(', '.join(missing))}.")
     sources = {row.label: f"{row.source}; sha256 {row.checksum[:16]}…" for row in lines}
-    streams = "".join(f"<tr><td>{escape(label)}<td>{escape(text)}" for label, text in sources.items())
+    streams = "".join(
+        f"<tr><td>{escape(label)}<td>{escape(text)}" for label, text in sources.items()
+    )
     return (
         "".join(f"<p>{fact}</p>" for fact in facts)
-        + "<p>A <em>synthetic twin</em> is made from the quantiles that the paper prints and is nobody's "
-        "data; where a stream is <em>mirrored</em> its records recur, as in the authors' experiments, and "
-        "no privacy claim describes it.</p>"
+        + "<p>A <em>synthetic twin</em> is made from the quantiles that the paper prints and is "
+        "nobody's data; where a stream is <em>mirrored</em> its records recur, as in the authors' "
+        "experiments, and no privacy claim describes it.</p>"
         + _contents(drawn, found)
         + f"<details><summary>Streams</summary><table class=streams>{streams}</table></details>"
     )
@@ -98,7 +102,9 @@ def _contents(drawn: list[Figure], found: dict[str, list[Row]]) -> str:
 
 def _section(figure: Figure, rows: list[Row]) -> str:
     judged = verdicts(figure, Lookup(rows))
-    where = f"<code>{escape(figure.label)}</code> of the paper" if figure.label else "not in the paper"
+    where = (
+        f"<code>{escape(figure.label)}</code> of the paper" if figure.label else "not in the paper"
+    )
     claims = "".join(map(_claim, judged))
     return (
         f'<h2 id="{figure.name}">{escape(figure.title)}</h2>'
@@ -115,8 +121,8 @@ def _bars(figure: Figure) -> str:
     if figure.kind not in ("curves", "score"):
         return ""
     return (
-        "Lines are means over runs; bars reach one standard deviation up, and down to as many times "
-        "less (on a log axis mean − deviation may not exist)."
+        "Lines are means over runs; bars reach one standard deviation up, and down to as many "
+        "times less (on a log axis mean − deviation may not exist)."
     )
 
 

@@ -73,7 +73,9 @@ class Store:
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ExperimentError(f"{path} cannot be read ({error}): delete it and run again") from None
+            raise ExperimentError(
+                f"{path} cannot be read ({error}): delete it and run again"
+            ) from None
 
 
 def rows(cells: Iterable[Cell], store: Store) -> Iterator[Row]:

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.cells import Wanted, cells
-from experiments.claim_lookup import Lookup
 from experiments.claims import FAILS, HOLDS, PART, verdicts
+from experiments.claims.lookup import Lookup
 from experiments.figures import Figure
 from experiments.plots import draw
 from experiments.results import Row, Store, rows, write_csv
@@ -33,5 +33,10 @@ def summarise(figures: list[Figure], wanted: Wanted, store: Store, console: Cons
         console.print(f"{paths[0]} (and .svg)")
         for verdict in verdicts(figure, Lookup(found[figure.name])):
             style = _STYLES.get(verdict.verdict, "")
-            table.add_row(figure.name, verdict.says, f"[{style}]{verdict.verdict}[/]" if style else verdict.verdict, verdict.count)
+            table.add_row(
+                figure.name,
+                verdict.says,
+                f"[{style}]{verdict.verdict}[/]" if style else verdict.verdict,
+                verdict.count,
+            )
     console.print(table)

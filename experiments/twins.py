@@ -62,9 +62,7 @@ def _ordered(table: Table, least: int) -> NDArray[np.int64]:
     return np.sort(ordered)
 
 
-def _daily(
-    count: int, period: int, random: np.random.Generator
-) -> NDArray[np.float64]:
+def _daily(count: int, period: int, random: np.random.Generator) -> NDArray[np.float64]:
     """A latent course whose ranks become values: a cycle, a slow drift, and independent noise."""
     seconds = np.arange(count)
     cycle = np.sqrt(2) * np.sin(2 * np.pi * seconds / period)

@@ -17,11 +17,11 @@ from experiments.results import Row
 _FAR = 4.0  # how many times beyond the truth's range an axis may go before it turns logarithmic
 
 
-def draw(
-    figure: Figure, rows: list[Row], new_figure: Callable[[float, float], Picture]
-) -> Picture:
+def draw(figure: Figure, rows: list[Row], new_figure: Callable[[float, float], Picture]) -> Picture:
     labels = list(dict.fromkeys(row.label for row in rows))
-    leads = [method for method in figure.methods if not method.like and not method.spec.get("truth")]
+    leads = [
+        method for method in figure.methods if not method.like and not method.spec.get("truth")
+    ]
     columns = [(method, epsilon) for method in leads for epsilon in method.epsilons or []]
     picture = new_figure(3.0 * len(columns), 2.3 * len(labels) + 0.5)
     panels = picture.subplots(len(labels), len(columns), squeeze=False)

@@ -28,9 +28,7 @@ _X = {
 Panel = tuple[str, str, str]  # metric, setting, label of the stream
 
 
-def draw(
-    figure: Figure, rows: list[Row], new_figure: Callable[[float, float], Picture]
-) -> Picture:
+def draw(figure: Figure, rows: list[Row], new_figure: Callable[[float, float], Picture]) -> Picture:
     panels = _panels(figure, rows)
     grid = _grid(panels)
     height = 2.3 * len(grid) + 0.35 + 0.2 * (1 + (len(figure.methods) - 1) // _WIDE)
@@ -80,7 +78,9 @@ def _grid(panels: dict[Panel, list[Row]]) -> list[list[Panel]]:
 
 def _panel(axes: Axes, figure: Figure, rows: list[Row], styles: dict[str, Line]) -> None:
     for method in figure.methods:
-        mine = sorted((row for row in rows if row.method == method.name), key=lambda row: row.epsilon)
+        mine = sorted(
+            (row for row in rows if row.method == method.name), key=lambda row: row.epsilon
+        )
         if not mine:
             continue
         x = np.array([row.epsilon for row in mine])

@@ -16,9 +16,7 @@ from experiments.results import Row
 _MARKED = ("score", "error", "measured")
 
 
-def draw(
-    figure: Figure, rows: list[Row], new_figure: Callable[[float, float], Picture]
-) -> Picture:
+def draw(figure: Figure, rows: list[Row], new_figure: Callable[[float, float], Picture]) -> Picture:
     labels = list(dict.fromkeys(row.label for row in rows))
     picture = new_figure(4.6 * len(labels), 4.0)
     panels = picture.subplots(1, len(labels), squeeze=False)[0]

@@ -21,7 +21,7 @@ _COLUMNS = {
 
 
 def draw(
-    figure: Figure, rows: list[Row], new_figure: Callable[[float, float], Picture]
+    _figure: Figure, rows: list[Row], new_figure: Callable[[float, float], Picture]
 ) -> Picture:
     labels = {row.dataset: row.label for row in rows}
     picture = new_figure(7.5, 0.42 * len(labels) + 1.3)
@@ -30,9 +30,7 @@ def draw(
         entry = dataset(name)
         printed = dataset(entry.stands_for).table if entry.stands_for else entry.table
         for column, (title, colour, marker) in _COLUMNS.items():
-            value = next(
-                row.mean for row in rows if row.dataset == name and row.metric == column
-            )
+            value = next(row.mean for row in rows if row.dataset == name and row.metric == column)
             axes.plot(value, place, marker, color=colour, markersize=5, label=title, linestyle="")
             if printed is not None:
                 axes.plot(
@@ -42,6 +40,8 @@ def draw(
     axes.set_yticks(range(len(labels)), list(labels.values()))
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.set_xlabel("value (hollow: as the paper prints it, of the stream that this one stands for)")
+    axes.set_xlabel(
+        "value (hollow: as the paper prints it, of the stream that this one stands for)"
+    )
     legend_below(picture, axes, most=6)
     return picture

@@ -22,7 +22,7 @@ class Found:
 
 
 class Lookup:
-    """The rows of one figure. Places along a course or a score are left out: they are drawn only."""
+    """The rows of one figure, without places along a course or a score, which are drawn only."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = list(rows)
