@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import accuracy, command_line, memory, speed
+from benchmarks import accuracy, command_line, memory, scoring, speed
 from benchmarks.table import MISSED, Row, machine, show
 
 _PARTS = {
@@ -17,6 +17,7 @@ _PARTS = {
     "accuracy": accuracy,
     "memory": memory,
     "command-line": command_line,
+    "scoring": scoring,
 }
 _HELP = """\
 parts (all by default):
@@ -24,6 +25,7 @@ parts (all by default):
   accuracy  the authors' results on POS, reproduced; TIDEGATE_DATA names the folder with the data
   memory    peak memory of a long stream against a short one
   command-line  start-up, throughput and latency of `tidegate release`, with and without state
+  scoring   200 ranges over 2^20 values, as the experiments score
 """
 
 

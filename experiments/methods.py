@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -192,17 +191,14 @@ def _local(
     budgets: Budgets,
     seed: int,
 ) -> Outcome:
-    if "topl" not in tg.__all__:
-        raise ExperimentError("this version of tidegate has no local model")
     held, stream = parts(values, protocol)
-    common = {
-        "epsilon": budgets.stream,
-        "threshold_epsilon": budgets.threshold,
-        "bound": bound,
-        "horizon": protocol.horizon,
-        "holdout": protocol.holdout,
-    }
-    known = signature(tg.topl).parameters
-    pipeline = tg.topl(**{key: value for key, value in common.items() if key in known}, **settings)
-    run = pipeline.simulate(values[: held.size + stream.size], tg.seeded(seed))
-    return Outcome(run.released, stream, float(run.threshold))
+    topl = tg.topl(
+        epsilon=budgets.stream,
+        threshold_epsilon=budgets.threshold,
+        bound=bound,
+        horizon=protocol.horizon,
+        holdout=protocol.holdout,
+        **settings,
+    )
+    run = topl.simulate(values[: held.size + stream.size], tg.seeded(seed))
+    return Outcome(run.released, stream, float(run.threshold or 0))

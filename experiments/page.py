@@ -1,7 +1,8 @@
 """`docs/reproduction.md`, written from results; `--check` holds its structure against the figures.
 
-Numbers come from a long run, which tests do not repeat; so the check is of structure: every figure has its section with its command, every claim
-its row with a verdict, and nothing is left of figures and claims that are gone.
+Numbers come from a long run, which tests do not repeat; so the check is of structure: every figure
+has its section with its command, every claim its row with a verdict, and
+nothing is left of figures and claims that are gone.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ def _facts(found: dict[str, list[Row]], store: Store) -> str:
     lines = [
         "## How it was run\n",
         f"Tidegate {last['version']} on {last['machine']}, Python {last['python']}, "
-        f"numpy {last['numpy']}; seed {', '.join(str(seed) for seed in sorted({row.seed for row in rows}))}, "
-        f"{', '.join(str(count) for count in sorted({row.ranges for row in rows}))} ranges. "
+        f"numpy {last['numpy']}; seed {_listed({row.seed for row in rows})}, "
+        f"{_listed({row.ranges for row in rows})} ranges. "
         f"{minutes:.0f} minutes with {last['workers']} workers.\n",
         "| stream | what it is | sha256 of its values |\n|---|---|---|",
         *(f"| {label} | {source} | `{checksum}…` |" for label, source, checksum in sources),
@@ -146,6 +147,10 @@ def _row(verdict: Verdict) -> str:
         _cell("; ".join(fails)) if not verdict.somewhere else "",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _listed(numbers: set[int]) -> str:
+    return ", ".join(str(number) for number in sorted(numbers))
 
 
 def _cell(text: str) -> str:
