@@ -22,6 +22,11 @@ from experiments.registry import dataset
 
 # What a result depends on; drawing, reporting and the like may change freely.
 _DECISIVE = ("datasets", "jobs", "methods", "scoring", "twins")
+# The same of the package: these only bring values in and out, or list names.
+_ASIDE = (
+    *("__init__", "__main__", "_version", "cli", "demo", "durable", "io", "ledger"),
+    *("released", "service", "spark"),
+)
 _QUICK_RUNS = 3
 
 
@@ -99,7 +104,7 @@ def _cell(
         "method": method.spec,
         "epsilon": epsilon,
         "protocol": asdict(wanted.protocol(setting.protocol)),
-        "version": version(),
+        "version": version("local" if "local" in method.spec else "central"),
     }
     return Cell(figure.name, setting.name, name, method.name, epsilon, job)
 
@@ -111,12 +116,17 @@ def checksum(name: str) -> str:
 
 
 @cache
-def version() -> str:
-    """Tidegate's version and a digest of the code that decides a result."""
+def version(model: str) -> str:
+    """Tidegate's version and a digest of the code that decides a result of this model."""
     here, package = Path(__file__).parent, Path(tg.__file__).parent
-    paths = sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).as_posix())
-    paths += [here / f"{name}.py" for name in _DECISIVE]
+    paths = [here / f"{name}.py" for name in _DECISIVE]
+    paths += sorted(path for path in package.rglob("*.py") if _decides(path, package, model))
     digest = hashlib.sha256()
     for path in paths:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return f"{tg.__version__}+{digest.hexdigest()[:12]}"
+
+
+def _decides(path: Path, package: Path, model: str) -> bool:
+    top = path.relative_to(package).parts[0].removesuffix(".py")
+    return top not in _ASIDE and (top != "local" or model == "local")

@@ -7,6 +7,7 @@ settings too.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from zlib import crc32
 
@@ -27,11 +28,18 @@ _MEASURED_PLACES = 24
 
 def work(job: dict[str, Any]) -> dict[str, Any]:
     """All runs of a cell."""
+    start = time.process_time()
     protocol = Protocol(**job["protocol"])
     needed = protocol.holdout + (protocol.horizon if protocol.stream == "next" else 0)
     stream = datasets.stream(job["dataset"], needed, pad=protocol.pad, times=protocol.times)
     series, notes = _KINDS[job["kind"]](job, protocol, stream)
-    return {"series": series, "source": stream.note, "label": stream.label, "notes": notes}
+    return {
+        "series": series,
+        "source": stream.note,
+        "label": stream.label,
+        "notes": notes,
+        "processor seconds": time.process_time() - start,
+    }
 
 
 def _curves(

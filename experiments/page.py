@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from experiments.cells import Wanted
+from experiments.cells import Wanted, cells
 from experiments.claims import FAILS, HOLDS, PART, UNKNOWN, Verdict, verdicts
 from experiments.claims.lookup import Lookup
 from experiments.errors import ExperimentError
@@ -56,7 +56,7 @@ def page(wanted: Wanted, store: Store) -> str:
             f"no results of {', '.join(missing)} in {store.folder}: run them first"
         )
     judged = {figure.name: verdicts(figure, Lookup(found[figure.name])) for figure in chosen}
-    parts = [_HEAD, _facts(found, store), _overview(chosen, judged)]
+    parts = [_HEAD, _facts(found, wanted, store), _overview(chosen, judged)]
     parts += [_section(figure, judged[figure.name]) for figure in chosen]
     return "\n".join(parts)
 
@@ -91,11 +91,12 @@ def _sections(text: str) -> list[tuple[str, str]]:
     return [(title, body) for title, body in named if title not in ("Overview", "How it was run")]
 
 
-def _facts(found: dict[str, list[Row]], store: Store) -> str:
+def _facts(found: dict[str, list[Row]], wanted: Wanted, store: Store) -> str:
     rows = [row for lines in found.values() for row in lines]
     runs = json.loads((store.folder / "runs.json").read_text(encoding="utf-8"))
     last = runs[-1]
-    minutes = sum(run["seconds"] for run in runs if run["version"] == last["version"]) / 60
+    every = [cell for figure in figures().values() for cell in cells(figure, wanted)]
+    minutes = store.processor_seconds(every) / 60
     sources = {}
     for row in rows:
         sources.setdefault((row.label, row.source, row.checksum[:16]))
@@ -104,7 +105,7 @@ def _facts(found: dict[str, list[Row]], store: Store) -> str:
         f"Tidegate {last['version']} on {last['machine']}, Python {last['python']}, "
         f"numpy {last['numpy']}; seed {_listed({row.seed for row in rows})}, "
         f"{_listed({row.ranges for row in rows})} ranges. "
-        f"{minutes:.0f} minutes with {last['workers']} workers.\n",
+        f"{minutes:.0f} processor minutes in all: half of that on two free cores.\n",
         "| stream | what it is | sha256 of its values |\n|---|---|---|",
         *(f"| {label} | {source} | `{checksum}…` |" for label, source, checksum in sources),
     ]

@@ -77,6 +77,11 @@ class Store:
                 f"{path} cannot be read ({error}): delete it and run again"
             ) from None
 
+    def processor_seconds(self, cells: Iterable[Cell]) -> float:
+        """What finished cells cost, shared ones once: half of it on two free cores."""
+        unique = {cell.key: cell for cell in cells}.values()
+        return sum(self.load(cell)["processor seconds"] for cell in unique if self.has(cell))
+
 
 def rows(cells: Iterable[Cell], store: Store) -> Iterator[Row]:
     """The lines of all finished cells, in the order of the figures."""

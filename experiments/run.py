@@ -12,7 +12,6 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -58,7 +57,7 @@ def run(
         for cell in _done(missing, store, workers):
             bar.update(task, advance=1, description=f"{cell.figure}, {cell.dataset}, {cell.method}")
         bar.update(task, description="done")
-    _manifest(store.folder, figures, wanted, len(missing), time.perf_counter() - start, workers)
+    _manifest(store, figures, wanted, missing, time.perf_counter() - start, workers)
     return every
 
 
@@ -108,18 +107,24 @@ def _bar(console: Console) -> Progress:
 
 
 def _manifest(
-    folder: Path, figures: list[Figure], wanted: Wanted, ran: int, seconds: float, workers: int
+    store: Store,
+    figures: list[Figure],
+    wanted: Wanted,
+    ran: list[Cell],
+    seconds: float,
+    workers: int,
 ) -> None:
     """When, where and with what: the facts of the last run, and of those before it."""
-    path = folder / "runs.json"
+    path = store.folder / "runs.json"
     facts = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "figures": [figure.name for figure in figures],
         "quick": wanted.quick,
-        "cells run": ran,
+        "cells run": len(ran),
         "seconds": round(seconds, 1),
+        "processor seconds": round(store.processor_seconds(ran), 1),
         "workers": workers,
-        "version": version(),
+        "version": version("central"),
         "tidegate": tg.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,

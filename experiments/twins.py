@@ -36,7 +36,7 @@ def twin(dataset: Dataset) -> NDArray[np.int64]:
 
 
 def _ordered(table: Table, least: int) -> NDArray[np.int64]:
-    """The twin's values in ascending order."""
+    """The twin's values in ascending order (but for a few whose rank was set by hand)."""
     above = 1 - (np.arange(table.n) + 0.5) / table.n  # tail probability of each value
     knots = [(0.15, table.p85), (0.05, table.p95), (0.005, table.p995), (above[-1], table.p100)]
     tail_at, tail_value = np.log([knot[0] for knot in knots]), np.log([knot[1] for knot in knots])
@@ -55,11 +55,11 @@ def _ordered(table: Table, least: int) -> NDArray[np.int64]:
     except ValueError:
         raise ExperimentError("no body of values gives the mean that the table prints") from None
     ordered = np.concatenate((power(body, exponent), np.rint(drawn))).astype(np.int64)
-    # The quantiles of the table sit at their ranks exactly, whatever rounding did next to them.
+    # The quantiles of the table sit at their ranks exactly, whatever rounding did around them.
     for quantile, value in ((0.85, table.p85), (0.95, table.p95), (0.995, table.p995)):
         ordered[int(np.ceil(quantile * table.n)) - 1] = value
     ordered[-1] = table.p100
-    return np.sort(ordered)
+    return ordered
 
 
 def _daily(count: int, period: int, random: np.random.Generator) -> NDArray[np.float64]:
