@@ -9,9 +9,11 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median, stdev
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,53 +86,37 @@ def compare(sample: Sample, question: Question, output: Path, console: Console) 
 
 
 def methods(question: Question, holdout: int, horizon: int) -> dict[str, Callable[[], tg.Pipeline]]:
-    """All central methods; ToPS with every smoother, with all levels, and without a tree."""
-    epsilon, bound = question.epsilon, question.bound
-    common = {"horizon": horizon, "holdout": holdout, "resolution": question.resolution}
+    """All central methods; ToPS with every smoother, with all levels, and without a tree.
 
-    def stages(threshold: object, perturber: object, smoother: object) -> tg.Pipeline:
-        return tg.Pipeline(
-            threshold=threshold,  # type: ignore[arg-type]
-            perturber=perturber,  # type: ignore[arg-type]
-            smoother=smoother,  # type: ignore[arg-type]
-            resolution=question.resolution,
-        )
+    Functions, because a method may refuse the settings of others.
+    """
+    epsilon, bound, resolution = question.epsilon, question.bound, question.resolution
+    spec = {"horizon": horizon, "holdout": holdout, "resolution": resolution}
+    smoothers = {kind: getattr(tg.smooth, kind) for kind in tg.smooth.__all__}
 
-    noisy_max = lambda: tg.threshold.NoisyMax(  # noqa: E731
-        epsilon=epsilon, bound=bound, holdout=holdout, horizon=horizon
-    )
-    tree = lambda: tg.perturb.Hierarchy(epsilon=epsilon, horizon=horizon)  # noqa: E731
-    found: dict[str, Callable[[], tg.Pipeline]] = {
-        "adaptive": lambda: tg.adaptive(epsilon, bound, **common)
+    def tops(smoother: Callable[[], Any], skipped: int | None = None) -> tg.Pipeline:
+        return tg.tops(epsilon, bound, smoother=smoother(), skipped=skipped, **spec)
+
+    def other_threshold(threshold: Any) -> tg.Pipeline:
+        return replace(tops(tg.smooth.Recent), threshold=threshold)
+
+    def no_tree() -> tg.Pipeline:
+        flat = tg.perturb.Flat(epsilon=epsilon, horizon=horizon)
+        return replace(tops(tg.smooth.Unsmoothed), perturber=flat)
+
+    scale_free = partial(tg.threshold.ScaleFree, epsilon=epsilon, bound=bound, holdout=holdout)
+    return {
+        "adaptive": partial(tg.adaptive, epsilon, bound, **spec),
+        **{f"ToPS, {kind}": partial(tops, smoother) for kind, smoother in smoothers.items()},
+        "ToPS, no level skipped": partial(tops, tg.smooth.Unsmoothed, skipped=0),
+        "ToPS, no tree": no_tree,
+        "ToPS, scale-free θ": lambda: other_threshold(scale_free()),
+        "ToPS, θ = bound": lambda: other_threshold(tg.threshold.Fixed(bound)),
+        "NM-E + H2": partial(tg.pak_with_tops_threshold, epsilon, bound, **spec),
+        "S-PAK + Ĥ16c, θ ≤ bound": partial(tg.pak_with_tops_stream, epsilon, bound, **spec),
+        "PAK, θ ≤ bound": partial(tg.pak, epsilon, bound, **spec),
+        "PAK as published": partial(tg.pak, epsilon, bound, clip=False, **spec),
     }
-    for kind in tg.smooth.__all__:
-        smoother = getattr(tg.smooth, kind)
-        found[f"ToPS, {kind}"] = lambda smoother=smoother: tg.tops(
-            epsilon, bound, smoother=smoother(), **common
-        )
-    found |= {
-        "ToPS, no level skipped": lambda: tg.tops(
-            epsilon, bound, skipped=0, smoother=tg.smooth.Unsmoothed(), **common
-        ),
-        "scale-free θ, ToPS stream": lambda: stages(
-            tg.threshold.ScaleFree(epsilon=epsilon, bound=bound, holdout=holdout),
-            tree(),
-            tg.smooth.Recent(),
-        ),
-        "NM-E, no tree": lambda: stages(
-            noisy_max(),
-            tg.perturb.Flat(epsilon=epsilon, horizon=horizon),
-            tg.smooth.Unsmoothed(),
-        ),
-        "θ = bound, ToPS stream": lambda: stages(
-            tg.threshold.Fixed(bound), tree(), tg.smooth.Recent()
-        ),
-        "NM-E + H2": lambda: tg.pak_with_tops_threshold(epsilon, bound, **common),
-        "S-PAK + Ĥ16c, θ ≤ bound": lambda: tg.pak_with_tops_stream(epsilon, bound, **common),
-        "PAK, θ ≤ bound": lambda: tg.pak(epsilon, bound, **common),
-        "PAK as published": lambda: tg.pak(epsilon, bound, clip=False, **common),
-    }
-    return found
 
 
 def _split(values: NDArray[np.float64], question: Question) -> tuple[NDArray[np.float64], int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 
 import numpy as np
@@ -57,23 +57,33 @@ def _panels(figure: Figure, rows: list[Row]) -> dict[Panel, list[Row]]:
     for row in rows:
         if row.metric in figure.metrics:
             found.setdefault((row.metric, row.setting, row.label), []).append(row)
-    if len({row.dataset for row in rows}) <= 2:  # settings side by side, streams below each other
-        key = lambda panel: (figure.metrics.index(panel[0]), panel[2], order.index(panel[1]))  # noqa: E731
-    else:
-        key = lambda panel: (figure.metrics.index(panel[0]), order.index(panel[1]))  # noqa: E731
-    return {panel: found[panel] for panel in sorted(found, key=key)}
+    few = _few_streams(found)  # then settings stand side by side, streams below each other
+
+    def place(panel: Panel) -> tuple[int, str, int]:
+        metric, setting, label = panel
+        return figure.metrics.index(metric), label if few else "", order.index(setting)
+
+    return {panel: found[panel] for panel in sorted(found, key=place)}
 
 
 def _grid(panels: dict[Panel, list[Row]]) -> list[list[Panel]]:
-    """Rows of at most four; a new metric, and a new group of many streams, begins a new row."""
-    streams = {panel[2] for panel in panels}
-    group = (lambda panel: panel[:2]) if len(streams) > 2 else (lambda panel: (panel[0], panel[2]))
+    """Rows of at most four; a new metric, and a new setting or stream, begins a new row."""
+    few = _few_streams(panels)
+
+    def group(panel: Panel) -> tuple[str, str]:
+        metric, setting, label = panel
+        return metric, label if few else setting
+
     grid: list[list[Panel]] = []
     for _, members in groupby(panels, key=group):
         listed = list(members)
-        wide = 3 if len(listed) in (3, 5, 6) and len(streams) <= 2 else _WIDE
+        wide = -(-len(listed) // -(-len(listed) // _WIDE)) if few else _WIDE  # even rows
         grid += [listed[start : start + wide] for start in range(0, len(listed), wide)]
     return grid
+
+
+def _few_streams(panels: Iterable[Panel]) -> bool:
+    return len({label for _, _, label in panels}) <= 2
 
 
 def _panel(axes: Axes, figure: Figure, rows: list[Row], styles: dict[str, Line]) -> None:
