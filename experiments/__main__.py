@@ -115,6 +115,13 @@ def _count(text: str) -> int:
     return number
 
 
+def _whole(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("must be a whole number, 0 or more")
+    return number
+
+
 def _positive(text: str) -> float:
     number = float(text)
     if not 0 < number < float("inf"):
@@ -140,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("figures", nargs="*", metavar="FIGURE", help="names from `list`")
         command.add_argument("--quick", action="store_true", help="3 runs, 3 epsilons")
         command.add_argument("--runs", type=_count, help="runs of every cell")
-        command.add_argument("--seed", type=int, help="base seed")
+        command.add_argument("--seed", type=_whole, help="base seed")
         command.add_argument("--datasets", nargs="+", metavar="NAME", help="these streams only")
         command.add_argument("--results", type=Path, default=RESULTS, help="folder of results")
     page = commands.add_parser("page", help="docs/reproduction.md from the results of a full run")
@@ -182,7 +189,7 @@ def _add_compare_parser(commands: argparse._SubParsersAction) -> None:
     )
     compare.add_argument("--runs", type=_count, default=12, help="runs of every method")
     compare.add_argument("--ranges", type=_count, default=200, help="ranges of every run")
-    compare.add_argument("--seed", type=int, default=1, help="base seed")
+    compare.add_argument("--seed", type=_whole, default=1, help="base seed")
     compare.add_argument(
         "--output", type=Path, default=Path("compare-output"), help="folder for table and picture"
     )

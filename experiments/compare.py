@@ -91,7 +91,7 @@ def methods(question: Question, holdout: int, horizon: int) -> dict[str, Callabl
     Functions, because a method may refuse the settings of others.
     """
     epsilon, bound, resolution = question.epsilon, question.bound, question.resolution
-    spec = {"horizon": horizon, "holdout": holdout, "resolution": resolution}
+    spec: dict[str, Any] = {"horizon": horizon, "holdout": holdout, "resolution": resolution}
     smoothers = {kind: getattr(tg.smooth, kind) for kind in tg.smooth.__all__}
 
     def tops(smoother: Callable[[], Any], skipped: int | None = None) -> tg.Pipeline:

@@ -97,9 +97,9 @@ def _facts(found: dict[str, list[Row]], wanted: Wanted, store: Store) -> str:
     last = runs[-1]
     every = [cell for figure in figures().values() for cell in cells(figure, wanted)]
     minutes = store.processor_seconds(every) / 60
-    sources = {}
+    sources: dict[tuple[str, str, str], None] = {}
     for row in rows:
-        sources.setdefault((row.label, row.source, row.checksum[:16]))
+        sources[row.label, row.source, row.checksum[:16]] = None
     lines = [
         "## How it was run\n",
         f"Tidegate {last['version']} on {last['machine']}, Python {last['python']}, "

@@ -113,18 +113,23 @@ def rows(cells: Iterable[Cell], store: Store) -> Iterator[Row]:
             )
 
 
-def write_csv(path: Path, lines: Iterable[Row]) -> int:
-    """All lines into one tidy table; how many."""
-    count = 0
+def write_csv(path: Path, lines: Iterable[Row]) -> None:
+    """One tidy table."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part")
     with temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for line in lines:
             writer.writerow([_text(getattr(line, column)) for column in COLUMNS])
-            count += 1
     temporary.replace(path)
-    return count
+
+
+def join_csv(path: Path, parts: Iterable[Path]) -> int:
+    """The tables of several figures as one; how many lines."""
+    texts = [part.read_text(encoding="utf-8").partition("\n")[2] for part in parts]
+    path.write_text(",".join(COLUMNS) + "\n" + "".join(texts), encoding="utf-8")
+    return sum(text.count("\n") for text in texts)
 
 
 def _text(value: object) -> str:

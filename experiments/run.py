@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import platform
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -70,7 +71,7 @@ def _done(missing: list[Cell], store: Store, workers: int) -> Iterator[Cell]:
             yield cell
         return
     context = multiprocessing.get_context("spawn")  # threads of the parent are no concern then
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_deaf) as pool:
         running: dict[Future, Cell] = {pool.submit(work, cell.job): cell for cell in missing}
         try:
             for future in as_completed(running):
@@ -82,6 +83,11 @@ def _done(missing: list[Cell], store: Store, workers: int) -> Iterator[Cell]:
             raise ExperimentError("a worker was killed; run again to go on from here") from None
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _deaf() -> None:
+    """Ctrl-C is for the parent, which lets cells that are running end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager

@@ -9,8 +9,9 @@ from experiments.cells import Wanted, cells
 from experiments.claims import FAILS, HOLDS, PART, verdicts
 from experiments.claims.lookup import Lookup
 from experiments.figures import Figure
+from experiments.figures import figures as every_figure
 from experiments.plots import draw
-from experiments.results import Row, Store, rows, write_csv
+from experiments.results import Row, Store, join_csv, rows, write_csv
 
 _STYLES = {HOLDS: "green", PART: "yellow", FAILS: "red"}
 
@@ -21,22 +22,21 @@ def gathered(figures: list[Figure], wanted: Wanted, store: Store) -> dict[str, l
 
 
 def summarise(figures: list[Figure], wanted: Wanted, store: Store, console: Console) -> None:
-    """Write `results.csv` and the pictures; print what holds."""
-    found = gathered(figures, wanted, store)
+    """Write a table and a picture of each figure, and one table of all; print what holds."""
     suffix = "-quick" if wanted.quick else ""
-    table_path = store.folder / f"results{suffix}.csv"
-    count = write_csv(table_path, (row for lines in found.values() for row in lines))
-    console.print(f"{table_path}: {count:,} rows")
-    table = Table("figure", "claim", "verdict", "cells", box=None)
+    found = gathered(figures, wanted, store)
+    shown = Table("figure", "claim", "verdict", "cells", box=None)
     for figure in figures:
-        paths = draw(figure, found[figure.name], store.folder / f"figures{suffix}")
+        lines = found[figure.name]
+        write_csv(store.folder / f"tables{suffix}" / f"{figure.name}.csv", lines)
+        paths = draw(figure, lines, store.folder / f"figures{suffix}")
         console.print(f"{paths[0]} (and .svg)")
-        for verdict in verdicts(figure, Lookup(found[figure.name])):
-            style = _STYLES.get(verdict.verdict, "")
-            table.add_row(
-                figure.name,
-                verdict.says,
-                f"[{style}]{verdict.verdict}[/]" if style else verdict.verdict,
-                verdict.count,
-            )
-    console.print(table)
+        for verdict in verdicts(figure, Lookup(lines)):
+            style = _STYLES.get(verdict.verdict, "default")
+            judged = f"[{style}]{verdict.verdict}[/]"
+            shown.add_row(figure.name, verdict.says, judged, verdict.count)
+    every = [store.folder / f"tables{suffix}" / f"{name}.csv" for name in every_figure()]
+    path = store.folder / f"results{suffix}.csv"
+    count = join_csv(path, (part for part in every if part.is_file()))
+    console.print(f"{path}: {count:,} rows, of all figures that were run")
+    console.print(shown)

@@ -29,7 +29,7 @@ class Lookup:
         self._found: dict[Found, None] = {}
         self._numbers: dict[tuple[str, str, str, float, str], Row] = {}
         for row in self.rows:
-            self._found.setdefault(Found(row.dataset, row.setting, row.label))
+            self._found[Found(row.dataset, row.setting, row.label)] = None
             if not row.at:
                 self._numbers[row.dataset, row.setting, row.method, row.epsilon, row.metric] = row
 

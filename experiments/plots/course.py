@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 from matplotlib.ticker import SymmetricalLogLocator
@@ -64,7 +65,7 @@ def _course(rows: list[Row], name: str, epsilon: float | None) -> np.ndarray:
 
 def _one_legend(picture: Picture, panels: np.ndarray) -> None:
     """All lines of all panels, once each."""
-    found = {}
+    found: dict[str, Artist] = {}
     for axes in panels.flat:
         handles, names = axes.get_legend_handles_labels()
         found |= dict(zip(names, handles, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -37,7 +38,7 @@ class Line:
     marker: str
     dashed: bool
 
-    def options(self) -> dict[str, object]:
+    def options(self) -> dict[str, Any]:
         return {
             "color": self.colour,
             "marker": self.marker,

@@ -138,6 +138,16 @@ def test_results_that_cannot_be_written_are_named(
     assert "cannot write" in capsys.readouterr().err
 
 
+def test_another_figure_joins_the_table_of_all(no_data: Path, tmp_path: Path) -> None:
+    common = ["--quick", "--runs", "1", "--datasets", "pos", "--results", str(tmp_path)]
+    assert main(["run", "smooth", *common]) == 0
+    alone = lines(tmp_path / "results-quick.csv")
+    assert main(["run", "datasets", *common]) == 0
+    both = lines(tmp_path / "results-quick.csv")
+    assert both[-len(alone) :] == alone
+    assert {row["figure"] for row in both} == {"datasets", "smooth"}
+
+
 def test_figures_are_listed(no_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     shown = capsys.readouterr().out
