@@ -54,9 +54,8 @@ def _report(options: argparse.Namespace, console: Console) -> None:
     from experiments.report import write_report
     from experiments.results import Store
 
-    path = write_report(
-        chosen(options.figures), _wanted(options), Store(options.results), options.output
-    )
+    store = Store(options.results, stale=options.stale)
+    path = write_report(chosen(options.figures), _wanted(options), store, options.output)
     console.print(f"{path}: one page, nothing outside it is needed.")
 
 
@@ -71,7 +70,7 @@ def _page(options: argparse.Namespace, console: Console) -> None:
             raise ExperimentError(f"{PAGE.name}: {'; '.join(faults)}. Run `make experiments`")
         console.print(f"{PAGE.name} has a section for every figure and a verdict on every claim.")
         return
-    PAGE.write_text(page(Wanted(), Store(options.results)), encoding="utf-8")
+    PAGE.write_text(page(Wanted(), Store(options.results, stale=options.stale)), encoding="utf-8")
     console.print(str(PAGE))
 
 
@@ -156,6 +155,12 @@ def _parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="only hold its structure against figures"
     )
     page.add_argument("--results", type=Path, default=RESULTS, help="folder of results")
+    for command in (report, page):
+        command.add_argument(
+            "--stale",
+            action="store_true",
+            help="take results of another version if need be",
+        )
     add_data_parser(commands)
     _add_compare_parser(commands)
     return parser

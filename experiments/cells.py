@@ -43,8 +43,14 @@ class Cell:
 
     @property
     def key(self) -> str:
-        text = json.dumps(self.job, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return job_key(self.job)
+
+
+def job_key(job: dict[str, Any], *, whatever_version: bool = False) -> str:
+    """What a cell is known by."""
+    known = {**job, "version": None} if whatever_version else job
+    text = json.dumps(known, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

@@ -102,8 +102,8 @@ def _facts(found: dict[str, list[Row]], wanted: Wanted, store: Store) -> str:
         sources[row.label, row.source, row.checksum[:16]] = None
     lines = [
         "## How it was run\n",
-        f"Tidegate {last['version']} on {last['machine']}, Python {last['python']}, "
-        f"numpy {last['numpy']}; seed {_listed({row.seed for row in rows})}, "
+        f"Tidegate {', '.join(sorted({row.version for row in rows}))} on {last['machine']}, "
+        f"Python {last['python']}, numpy {last['numpy']}; seed {_listed({row.seed for row in rows})}, "
         f"{_listed({row.ranges for row in rows})} ranges. "
         f"{minutes:.0f} processor minutes in all: half of that on two free cores.\n",
         "| stream | what it is | sha256 of its values |\n|---|---|---|",

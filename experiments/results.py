@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cells import Cell
+from experiments.cells import Cell, job_key
 from experiments.errors import ExperimentError
 
 COLUMNS = (
@@ -46,17 +46,29 @@ class Row:
 
 
 class Store:
-    """The folder of finished cells. A file is whole or absent: it is renamed into its place."""
+    """The folder of finished cells. A file is whole or absent: it is renamed into its place.
 
-    def __init__(self, folder: Path) -> None:
+    With `stale`, a cell that this version of the code has not run is answered by the newest result
+    of another version; rows say which version they are from.
+    """
+
+    def __init__(self, folder: Path, *, stale: bool = False) -> None:
         self.folder = folder
         self._cells = folder / "cells"
+        self._others = self._newest() if stale else {}
 
     def path(self, cell: Cell) -> Path:
-        return self._cells / f"{cell.key}.json"
+        exact = self._cells / f"{cell.key}.json"
+        if self._others and not exact.is_file():
+            return self._others.get(job_key(cell.job, whatever_version=True), exact)
+        return exact
 
     def has(self, cell: Cell) -> bool:
         return self.path(cell).is_file()
+
+    def _newest(self) -> dict[str, Path]:
+        files = sorted(self._cells.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+        return {job_key(_read(path)["job"], whatever_version=True): path for path in files}
 
     def save(self, cell: Cell, result: dict[str, Any]) -> None:
         try:
@@ -69,18 +81,20 @@ class Store:
             raise ExperimentError(f"cannot write to {self._cells}: {error.strerror}") from None
 
     def load(self, cell: Cell) -> dict[str, Any]:
-        path = self.path(cell)
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ExperimentError(
-                f"{path} cannot be read ({error}): delete it and run again"
-            ) from None
+        return _read(self.path(cell))
 
     def processor_seconds(self, cells: Iterable[Cell]) -> float:
         """What finished cells cost, shared ones once: half of it on two free cores."""
         unique = {cell.key: cell for cell in cells}.values()
         return sum(self.load(cell)["processor seconds"] for cell in unique if self.has(cell))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        message = f"{path} cannot be read ({error}): delete it and run again"
+        raise ExperimentError(message) from None
 
 
 def rows(cells: Iterable[Cell], store: Store) -> Iterator[Row]:
@@ -106,7 +120,7 @@ def rows(cells: Iterable[Cell], store: Store) -> Iterator[Row]:
                 at=place,
                 seed=protocol["seed"],
                 ranges=protocol["ranges"],
-                version=cell.job["version"],
+                version=result["job"]["version"],
                 checksum=cell.job["checksum"],
                 source="; ".join([result["source"], *result["notes"]]),
                 label=result["label"],

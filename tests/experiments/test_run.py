@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from experiments.__main__ import main
+from experiments.cells import job_key
 from experiments.results import COLUMNS
 from experiments.scoring import METRICS
 
@@ -95,6 +96,23 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(
     assert {name: after[name] for name in kept} == kept
     table = "results-quick.csv"
     assert (cut / table).read_bytes() == (whole / table).read_bytes()
+
+
+def test_results_of_another_version_are_used_only_if_asked_for(
+    no_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["datasets", "--datasets", "pos", "--results", str(tmp_path)]
+    assert main(["run", *arguments]) == 0
+    (path,) = (tmp_path / "cells").glob("*.json")
+    cell = json.loads(path.read_text(encoding="utf-8"))
+    cell["job"]["version"] = "0.0.9+older"
+    (tmp_path / "cells" / f"{job_key(cell['job'])}.json").write_text(json.dumps(cell))
+    path.unlink()
+    assert main(["report", *arguments]) == 2
+    assert main(["report", *arguments, "--stale"]) == 0
+    assert "0.0.9+older" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert main(["run", *arguments]) == 0
+    assert "1 cells to run" in capsys.readouterr().out
 
 
 def test_a_damaged_cell_is_named_not_used(
