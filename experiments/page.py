@@ -97,17 +97,17 @@ def _facts(found: dict[str, list[Row]], wanted: Wanted, store: Store) -> str:
     last = runs[-1]
     every = [cell for figure in figures().values() for cell in cells(figure, wanted)]
     minutes = store.processor_seconds(every) / 60
-    sources: dict[tuple[str, str, str], None] = {}
+    sources: dict[str, str] = {}
     for row in rows:
-        sources[row.label, row.source, row.checksum[:16]] = None
+        sources.setdefault(row.label, f"{row.source} | `{row.checksum[:16]}…`")
     lines = [
         "## How it was run\n",
         f"Tidegate {', '.join(sorted({row.version for row in rows}))} on {last['machine']}, "
-        f"Python {last['python']}, numpy {last['numpy']}; seed {_listed({row.seed for row in rows})}, "
-        f"{_listed({row.ranges for row in rows})} ranges. "
+        f"Python {last['python']}, numpy {last['numpy']}; "
+        f"seed {_listed({row.seed for row in rows})}, {_listed({row.ranges for row in rows})} ranges. "
         f"{minutes:.0f} processor minutes in all: half of that on two free cores.\n",
         "| stream | what it is | sha256 of its values |\n|---|---|---|",
-        *(f"| {label} | {source} | `{checksum}…` |" for label, source, checksum in sources),
+        *(f"| {label} | {source} |" for label, source in sources.items()),
     ]
     return "\n".join(lines) + "\n"
 
