@@ -104,7 +104,8 @@ def _facts(found: dict[str, list[Row]], wanted: Wanted, store: Store) -> str:
         "## How it was run\n",
         f"Tidegate {', '.join(sorted({row.version for row in rows}))} on {last['machine']}, "
         f"Python {last['python']}, numpy {last['numpy']}; "
-        f"seed {_listed({row.seed for row in rows})}, {_listed({row.ranges for row in rows})} ranges. "
+        f"seed {_listed({row.seed for row in rows})}, "
+        f"{_listed({row.ranges for row in rows})} ranges. "
         f"{minutes:.0f} processor minutes in all: half of that on two free cores.\n",
         "| stream | what it is | sha256 of its values |\n|---|---|---|",
         *(f"| {label} | {source} |" for label, source in sources.items()),
