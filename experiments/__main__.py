@@ -45,8 +45,10 @@ def _run(options: argparse.Namespace, console: Console) -> None:
 
     figures, wanted = chosen(options.figures), _wanted(options)
     store = Store(options.results)
-    run(figures, wanted, store, workers=options.workers or cores(), console=console)
+    failures = run(figures, wanted, store, workers=options.workers or cores(), console=console)
     summarise(figures, wanted, store, console)
+    if failures:
+        raise ExperimentError(f"{len(failures)} cells could not be run; the first: {failures[0]}")
 
 
 def _report(options: argparse.Namespace, console: Console) -> None:

@@ -50,11 +50,8 @@ def page(wanted: Wanted, store: Store) -> str:
     """The whole page."""
     chosen = list(figures().values())
     found = gathered(chosen, wanted, store)
-    missing = [figure.name for figure in chosen if not found[figure.name]]
-    if missing:
-        raise ExperimentError(
-            f"no results of {', '.join(missing)} in {store.folder}: run them first"
-        )
+    if not any(found.values()):
+        raise ExperimentError(f"there are no results of a full run in {store.folder}")
     judged = {figure.name: verdicts(figure, Lookup(found[figure.name])) for figure in chosen}
     parts = [_HEAD, _facts(found, wanted, store), _overview(chosen, judged)]
     parts += [_section(figure, judged[figure.name]) for figure in chosen]

@@ -9,10 +9,10 @@ import platform
 import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -42,8 +42,8 @@ def cores() -> int:
 
 def run(
     figures: list[Figure], wanted: Wanted, store: Store, *, workers: int, console: Console
-) -> list[Cell]:
-    """Run what is missing; the cells of all figures, each in its file when this returns."""
+) -> list[str]:
+    """Run what is missing and keep it; gives what could not be run, and why."""
     every = [cell for figure in figures for cell in cells(figure, wanted)]
     if not every:
         raise ExperimentError("nothing to run: no cell fits what was asked for")
@@ -53,51 +53,49 @@ def run(
     kept = len({cell.key for cell in every}) - len(missing)
     console.print(f"{len(missing)} cells to run, {kept} kept from earlier; {workers} workers.")
     start = time.perf_counter()
+    failures = []
     with _bar(console) as bar:
         task = bar.add_task("", total=len(missing))
-        for cell in _done(missing, store, workers):
-            bar.update(task, advance=1, description=f"{cell.figure}, {cell.dataset}, {cell.method}")
+        for cell, result in _done(missing, workers):
+            place = f"{cell.figure}, {cell.dataset}, {cell.method}"
+            bar.update(task, advance=1, description=place)
+            if isinstance(result, str):
+                failures.append(f"{place}, ε = {cell.epsilon:g}: {result}")
+            else:
+                store.save(cell, result)
         bar.update(task, description="done")
     _manifest(store, figures, wanted, missing, time.perf_counter() - start, workers)
-    return every
+    return failures
 
 
-def _done(missing: list[Cell], store: Store, workers: int) -> Iterator[Cell]:
-    """Cells as they get finished and saved."""
+def _done(missing: list[Cell], workers: int) -> Iterator[tuple[Cell, dict[str, Any] | str]]:
+    """Cells as they get finished: their results, or why there are none."""
     if workers == 1 or len(missing) == 1:
-        for cell in missing:
-            with _named(cell):
-                store.save(cell, work(cell.job))
-            yield cell
+        yield from ((cell, _attempt(cell.job)) for cell in missing)
         return
     context = multiprocessing.get_context("spawn")  # threads of the parent are no concern then
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_deaf) as pool:
-        running: dict[Future, Cell] = {pool.submit(work, cell.job): cell for cell in missing}
+        running = {pool.submit(_attempt, cell.job): cell for cell in missing}
         try:
             for future in as_completed(running):
-                cell = running.pop(future)
-                with _named(cell):
-                    store.save(cell, future.result())
-                yield cell
+                yield running.pop(future), future.result()
         except BrokenProcessPool:
             raise ExperimentError("a worker was killed; run again to go on from here") from None
         finally:
             pool.shutdown(cancel_futures=True)
 
 
+def _attempt(job: dict[str, Any]) -> dict[str, Any] | str:
+    """One cell that cannot be run must not cost the others."""
+    try:
+        return work(job)
+    except (tg.TidegateError, ExperimentError) as error:
+        return str(error)
+
+
 def _deaf() -> None:
     """Ctrl-C is for the parent, which lets cells that are running end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def _named(cell: Cell) -> Iterator[None]:
-    """Say which cell it was that could not be run."""
-    try:
-        yield
-    except (tg.TidegateError, ExperimentError) as error:
-        place = f"{cell.figure}, {cell.dataset}, {cell.method}, ε = {cell.epsilon:g}"
-        raise ExperimentError(f"{place}: {error}") from None
 
 
 def _bar(console: Console) -> Progress:

@@ -28,6 +28,8 @@ def summarise(figures: list[Figure], wanted: Wanted, store: Store, console: Cons
     shown = Table("figure", "claim", "verdict", "cells", box=None)
     for figure in figures:
         lines = found[figure.name]
+        if not lines:
+            continue
         write_csv(store.folder / f"tables{suffix}" / f"{figure.name}.csv", lines)
         paths = draw(figure, lines, store.folder / f"figures{suffix}")
         console.print(f"{paths[0]} (and .svg)")

@@ -34,7 +34,7 @@ def test_what_is_missing_or_left_over_is_noticed() -> None:
 def test_the_page_is_written_from_results(
     no_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ExperimentError, match="no results of datasets"):
+    with pytest.raises(ExperimentError, match="no results of a full run"):
         page.page(Wanted(), Store(tmp_path))
     monkeypatch.setattr(page, "figures", lambda: {"datasets": figures()["datasets"]})
     assert main(["run", "datasets", "--results", str(tmp_path)]) == 0

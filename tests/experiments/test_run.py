@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from experiments.__main__ import main
 from experiments.cells import job_key
+from experiments.figures import Method, figures
 from experiments.results import COLUMNS
 from experiments.scoring import METRICS
 
@@ -113,6 +115,23 @@ def test_results_of_another_version_are_used_only_if_asked_for(
     assert "0.0.9+older" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert main(["run", *arguments]) == 0
     assert "1 cells to run" in capsys.readouterr().out
+
+
+def test_a_cell_that_cannot_be_run_costs_no_other(
+    no_data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broken = Method("Recent", {"preset": "tops", "fanout": 1})
+    figure = figures()["smooth"]
+    methods = [broken, *figure.methods[1:]]
+    monkeypatch.setitem(figures(), "smooth", replace(figure, methods=methods))
+    assert main(["run", *SMALL, "--workers", "1", "--results", str(tmp_path)]) == 2
+    message = capsys.readouterr().err
+    assert "3 cells could not be run; the first: smooth, pos, Recent, ε = 0.01: fanout" in message
+    found = {row["method"] for row in lines(tmp_path / "results-quick.csv")}
+    assert found == {method.name for method in methods[1:]}
 
 
 def test_a_damaged_cell_is_named_not_used(
