@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import tempfile
 from html import escape
 from pathlib import Path
@@ -109,12 +110,17 @@ def _section(figure: Figure, rows: list[Row]) -> str:
     return (
         f'<h2 id="{figure.name}">{escape(figure.title)}</h2>'
         f"<p><small>{where}; <code>python -m experiments run {figure.name}</code></small></p>"
-        f"<p>{escape(figure.about)} {escape(figure.reads)}</p>"
+        f"<p>{_prose(figure.about)} {_prose(figure.reads)}</p>"
         f'<img src="{_picture(figure, rows)}" alt="{escape(figure.title)}: {escape(figure.about)}">'
         f"<p><small>{_bars(figure)}</small></p>"
         "<div class=wide><table><tr><th>claim<th>checked as<th>measured<th>verdict"
         f"{claims}</table></div>"
     )
+
+
+def _prose(text: str) -> str:
+    """With code between backticks."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _bars(figure: Figure) -> str:
@@ -132,10 +138,13 @@ def _claim(verdict: Verdict) -> str:
         f"<td>{escape(spread)}<td>{escape(count)}"
         for found, spread, count in verdict.by_stream()
     )
-    details = f"<details><summary>by stream</summary><table>{measured}</table></details>"
+    details = ""
+    if verdict.checks:
+        summary = f"<summary>{verdict.spread}</summary>"
+        details = f"<details>{summary}<table>{measured}</table></details>"
     return (
         f"<tr><td>{escape(verdict.says)} <span class=by>({escape(verdict.by)})</span>"
-        f"<td>{escape(verdict.expected)}<td>{details if verdict.checks else ''}"
+        f"<td>{escape(verdict.expected)}<td>{details}"
         f'<td class="verdict {_CLASSES[verdict.verdict]}">{verdict.verdict}<br>'
         f"<small>{verdict.count if verdict.checks else ''}</small>"
     )

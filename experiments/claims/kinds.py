@@ -145,4 +145,8 @@ def _inside(claim: dict[str, Any], value: float) -> bool:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    return math.exp(fmean(math.log(value) for value in values))
+    """Of ratios and errors; 0 if one of them is."""
+    listed_values = list(values)
+    if min(listed_values) <= 0:
+        return 0.0
+    return math.exp(fmean(map(math.log, listed_values)))
