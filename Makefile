@@ -21,11 +21,11 @@ ifneq ($(wildcard ../shared/data/.),)
 export TIDEGATE_DATA ?= $(CURDIR)/../shared/data
 endif
 
-.PHONY: help demo test lint bench bench-accuracy docs format clean
+.PHONY: help demo test lint bench bench-accuracy experiments experiments-quick docs format clean
 
 help: ## show this list
 	@printf 'Tidegate. Each target sets itself up in .venv; nothing else is touched.\n\n'
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{printf "%-20s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{printf "%-25s %s\n", $$1, $$2}'
 	@printf '\nVariables: PYTHON=python3.12 (which Python .venv is made from), ARGS="-k forest" (handed to\n'
 	@printf 'pytest, the demo or the benchmarks), WORKERS=0 (tests in one process, for a debugger).\n'
 
@@ -50,6 +50,14 @@ bench: $(STAMPS)/test ## throughput and accuracy, measured on this machine
 
 bench-accuracy: $(STAMPS)/test ## adaptive against ToPS on the streams of TIDEGATE_DATA (half an hour)
 	@$(RUN) -m benchmarks.accuracy_adaptive $(ARGS)
+
+experiments: $(STAMPS)/experiments ## every figure of the paper: results, pictures, one HTML page (half an hour)
+	@$(RUN) -m experiments run $(ARGS)
+	@$(RUN) -m experiments report $(ARGS)
+
+experiments-quick: $(STAMPS)/experiments ## the same with few runs and few epsilons (two minutes)
+	@$(RUN) -m experiments run --quick $(ARGS)
+	@$(RUN) -m experiments report --quick $(ARGS)
 
 # Not --quiet: it would hide warnings from --strict too.
 docs: $(STAMPS)/docs ## the documentation, into site/

@@ -9,7 +9,16 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import accuracy, command_line, local, local_accuracy, local_js, memory, speed
+from benchmarks import (
+    accuracy,
+    command_line,
+    local,
+    local_accuracy,
+    local_js,
+    memory,
+    scoring,
+    speed,
+)
 from benchmarks.table import MISSED, Row, machine, show
 
 _PARTS = {
@@ -17,6 +26,7 @@ _PARTS = {
     "accuracy": accuracy,
     "memory": memory,
     "command-line": command_line,
+    "scoring": scoring,
     "local": local,
     "local-js": local_js,
     "local-accuracy": local_accuracy,
@@ -28,6 +38,7 @@ parts (all but the last by default):
   accuracy  the authors' results on POS, reproduced; TIDEGATE_DATA names the folder with the data
   memory    peak memory of a long stream against a short one
   command-line  start-up, throughput and latency of `tidegate release`, with and without state
+  scoring   200 ranges over 2^20 values, as the experiments score
   local     the local model: rates of reports, densities against a dense matrix, variances
   local-js  reports per second of the JavaScript client in Node
   local-accuracy  the local model on eight streams, against published ToPL and the research note

@@ -1,0 +1,130 @@
+"""The chooser: refuses what is not said to be public, ranks the rest, stamps what it writes."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+import tidegate as tg
+from experiments.__main__ import main
+from experiments.compare import Question, methods
+from experiments.errors import ExperimentError
+from experiments.sample import load
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    path = tmp_path / "sample.parquet"
+    table = pyarrow.table({"value": tg.synthetic.baskets(6000)})
+    pyarrow.parquet.write_table(table, path)
+    return path
+
+
+def arguments(path: object, output: Path, *more: str) -> list[str]:
+    common = ["--epsilon", "0.5", "--bound", "500", "--runs", "2", "--output", str(output)]
+    return ["compare", str(path), *common, *more]
+
+
+def test_without_the_flag_nothing_is_read_or_written(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(sample, tmp_path / "out")) == 3
+    assert "--public-data" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_methods_are_ranked_and_every_output_is_stamped(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(sample, tmp_path / "out", "--public-data")) == 0
+    shown = capsys.readouterr().out
+    assert "not private" in shown
+    text = (tmp_path / "out" / "comparison-not-private.csv").read_text(encoding="utf-8")
+    rows = [line.split(",")[0] for line in text.splitlines()[1:]]
+    assert set(rows) == {"not private"}
+    for name in methods(Question(epsilon=0.5, bound=500), 750, 5250):
+        assert name in text
+    png = tmp_path / "out" / "comparison-not-private.png"
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert png.with_suffix(".svg").is_file()
+
+
+def test_every_central_method_takes_part() -> None:
+    built = [build() for build in methods(Question(epsilon=0.5, bound=500), 750, 5250).values()]
+    stages = {
+        type(stage) for one in built for stage in (one.threshold, one.perturber, one.smoother)
+    }
+    for family in (tg.threshold, tg.perturb, tg.smooth):
+        assert {getattr(family, name) for name in family.__all__} <= stages
+
+
+def test_a_method_that_cannot_run_is_listed_with_its_reason(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Smooth sensitivity has no δ to offer at so large an ε."""
+    common = ["--epsilon", "40", "--bound", "500", "--runs", "1", "--output", str(tmp_path / "o")]
+    assert main(["compare", str(sample), *common, "--public-data"]) == 0
+    assert "cannot be run" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_twin_is_a_sample() -> None:
+    twin = load("twin:pos")
+    assert twin.label == "POS (synthetic twin)"
+    assert twin.values.size == 515_597
+
+
+@pytest.mark.parametrize(
+    ("content", "column", "values"),
+    [
+        ("3\n4.5\n\n7\n", None, [3, 4.5, 7]),
+        ("value\n3\n4\n", None, [3, 4]),
+        ("time,fare\n1,5\n2,\n3,nan\n", "fare", [5, 0, 0]),
+    ],
+)
+def test_text_is_read_in_its_order(
+    tmp_path: Path, content: str, column: str | None, values: list[float]
+) -> None:
+    path = tmp_path / "sample.csv"
+    path.write_text(content)
+    assert load(str(path), column).values.tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"1\nsecret\n", "line 2: not a number"),
+        (b"a,b\n1,2\n", "no column 'value'"),
+        (b"", "holds no numbers"),
+        (b"\xff\xfe\x00", "neither Parquet nor text"),
+    ],
+)
+def test_a_sample_that_cannot_be_read_is_named_without_its_content(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "sample.csv"
+    path.write_bytes(content)
+    with pytest.raises(ExperimentError, match=message) as caught:
+        load(str(path))
+    assert "secret" not in str(caught.value)
+
+
+def test_a_sample_that_is_too_short_or_missing_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "short.csv"
+    path.write_text("\n".join(map(str, np.arange(100))))
+    assert main(arguments(path, tmp_path / "out", "--public-data")) == 2
+    assert "too few" in capsys.readouterr().err
+    assert main(arguments(tmp_path / "none.csv", tmp_path / "out", "--public-data")) == 2
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("wrong", [["--epsilon", "0"], ["--bound", "-3"], ["--runs", "0"]])
+def test_wrong_settings_are_usage_errors(
+    sample: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["compare", str(sample), "--epsilon", "1", "--bound", "5", "--public-data", *wrong])
+    assert wrong[0] in capsys.readouterr().err
