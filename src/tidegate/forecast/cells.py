@@ -28,7 +28,7 @@ class Cells:
         return self.per_leaf * self.tree.leaves
 
     @cached_property
-    def path(self) -> list[Leaf]:
+    def path(self) -> tuple[Leaf, ...]:
         """The noise of the leaves, one after the other."""
         variances = [variance / self.unit**2 for variance in self.tree.variances]
         return noise_path(self.tree.nodes, variances)
@@ -43,14 +43,21 @@ class Cells:
         leaf, inside = divmod(cell, self.per_leaf)
         return self.path[leaf] if inside == self.per_leaf - 1 else None
 
+    @cached_property
+    def edges(self) -> list[int]:
+        """Where the cells begin, counted from the beginning of the block; and its end."""
+        found = []
+        for leaf in range(self.tree.leaves):
+            start, end = self.tree.edge(leaf), self.tree.edge(leaf + 1)
+            found += [
+                start + inside * (end - start) // self.per_leaf for inside in range(self.per_leaf)
+            ]
+        return [*found, self.tree.length]
+
     def edge(self, cell: int) -> int:
         """Where a cell begins, counted from the beginning of the block."""
-        leaf, inside = divmod(cell, self.per_leaf)
-        start = self.tree.edge(leaf)
-        if not inside:
-            return start
-        return start + inside * (self.tree.edge(leaf + 1) - start) // self.per_leaf
+        return self.edges[cell]
 
     def width(self, cell: int) -> int:
         """Values in a cell."""
-        return self.edge(cell + 1) - self.edge(cell)
+        return self.edges[cell + 1] - self.edges[cell]

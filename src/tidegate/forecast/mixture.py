@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import ClassVar
 
-import numpy as np
-
 from tidegate.errors import SettingError
-from tidegate.forecast.beliefs import SIZE, SUM, Beliefs, Cell, mixed
+from tidegate.forecast.beliefs import MISSES_PER_HALVING, SUM, Beliefs, Cell, mixed
 from tidegate.forecast.cells import Cells
 from tidegate.forecast.costs import log_costs
 from tidegate.forecast.models import SECOND_CHANCE, models
@@ -18,8 +18,7 @@ from tidegate.lattice import FloatArray
 from tidegate.settings import Number, Setting, Spec, exact
 from tidegate.stages import Noisy
 
-# Forecasts are published as multiples of this part of a lattice step, running sums as whole steps:
-# last bits of exp and log, the only functions that may differ between machines, do not show.
+# Forecasts are published as multiples of this part of a lattice step, running sums as whole steps.
 _FORECAST_GRAIN = float(1 << 16)
 
 
@@ -64,7 +63,7 @@ class MixtureRun:
     """The state: every model's belief, and where in the block the release is."""
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "mean", "covariance", "evidence", "cell", "filled", "published", "prediction"
+        "beliefs", "misses", "spread", "doublings", "cell", "filled", "published", "prediction"
     )  # fmt: skip
 
     def __init__(self, threshold: int, truncated: float, perturber: GuidedPerturber) -> None:
@@ -77,6 +76,7 @@ class MixtureRun:
         self._movements: dict[int, Cell] = {}
         self._cells: Cells | None = None
         self._width = 0  # of the present cell
+        self.room = 0  # values until the block ends
         self.cell = 0  # cells completed in this block
         self.filled = 0  # values of the present cell
         self.published = 0  # running sum of this block at the last cell's end, in units
@@ -95,23 +95,28 @@ class MixtureRun:
         longest = stage.trees(stage.horizon, self._threshold, self._threshold)
         shapes = tuple(tree.nodes for tree in longest)
         table = log_costs(float(stage.epsilon), stage.horizon, tuple(lengths), shapes)
-        nothing_known = first and not self._beliefs.evidence.any()
+        nothing_known = first and not self._beliefs.misses.any()
         costs = table[options[0].length, nothing_known]
-        expected = [mixed(self._weights, costs[shapes.index(option.nodes)]) for option in options]
+        expected = [
+            mixed(self._weights, costs[shapes.index(option.nodes)].tolist()) for option in options
+        ]
         return expected.index(min(expected))
 
     @property
     def favourite(self) -> int:
         """The model with the largest weight."""
-        return int(np.argmax(self._weights))
+        return max(self._weights, key=itemgetter(1))[0]
 
     def _reconsider(self) -> None:
         """A new horizon: the running sum starts anew, and every model gets a second chance."""
         beliefs = self._beliefs
         beliefs.covariance[SUM] = 0.0
         beliefs.covariance[:, SUM] = 0.0
-        beliefs.evidence -= beliefs.evidence.max()
-        np.maximum(beliefs.evidence, math.log(SECOND_CHANCE), out=beliefs.evidence)
+        halvings = beliefs.halvings()
+        least = min(halvings)
+        for model, times in enumerate(halvings):
+            beliefs.misses[model] = min(times - least, SECOND_CHANCE) * MISSES_PER_HALVING
+        beliefs.doublings[:] = 0
         self._weights = beliefs.weights()
 
     # -- what to publish -------------------------------------------------------------------------
@@ -119,6 +124,7 @@ class MixtureRun:
     def begin(self, tree: Tree) -> None:
         """A block begins."""
         self._cells = Cells(tree, self._threshold)
+        self.room = tree.length
         self.cell = self.filled = self.published = 0
         self._begin_cell(self._cells)
 
@@ -126,40 +132,45 @@ class MixtureRun:
         """The state was restored; this is the tree of the open block."""
         self._cells = Cells(tree, self._threshold)
         self._width = self._cells.width(self.cell)
+        self.room = tree.length - self._cells.edge(self.cell) - self.filled
 
-    @property
-    def room(self) -> int:
-        """Values until the present cell ends."""
-        return self._width - self.filled
-
-    def push(self, noisy: Noisy, count: int) -> tuple[float, float]:
-        """What to publish for all of these values but the last, and for the last, in units."""
-        self.filled += count
-        if self.filled < self._width:
-            return self.prediction, self.prediction
-        prediction, width = self.prediction, self._width
-        return prediction, self._end_cell(noisy) - (width - 1) * prediction
+    def push(self, noisy: Noisy, out: FloatArray) -> None:
+        """Fill `out`, one number per value, in units; not beyond the end of the block."""
+        sums = iter(noisy.sums.tolist())
+        at = 0
+        while at < out.size:
+            end = min(out.size, at + self._width - self.filled)
+            out[at:end] = self.prediction
+            self.filled += end - at
+            if self.filled == self._width:
+                out[end - 1] = self._last_of_cell(sums)
+            at = end
+        self.room -= out.size
 
     def push_one(self, noisy: int | None) -> float:
         """The same for one value."""
+        self.room -= 1
         self.filled += 1
         if self.filled < self._width:
             return self.prediction
-        prediction, width = self.prediction, self._width
-        sums = [] if noisy is None else [noisy]
-        return self._end_cell(Noisy(np.array(sums, dtype=np.int64))) - (width - 1) * prediction
+        return self._last_of_cell(iter(() if noisy is None else (noisy,)))
 
-    def _end_cell(self, noisy: Noisy) -> int:
+    def _last_of_cell(self, sums: Iterator[int]) -> float:
+        """What the last value of a cell is published as: what sets the running sum right."""
+        before = (self._width - 1) * self.prediction
+        return self._end_cell(sums) - before
+
+    def _end_cell(self, sums: Iterator[int]) -> int:
         """The sum that is published for the cell, whole steps."""
         cells, beliefs = self._open_cells(), self._beliefs
         beliefs.advance(self._movement(self._width))
         leaf = cells.closes(self.cell)
         if leaf is not None:
-            beliefs.measure(leaf, noisy.sums.item(0) / self._threshold)
+            beliefs.measure(leaf, next(sums) / self._threshold)
             self._weights = beliefs.weights()
         self.cell += 1
         added = self._truncated * cells.edge(self.cell)
-        running = mixed(self._weights, beliefs.mean[SUM]) * self._threshold + added
+        running = beliefs.running(self._weights) * self._threshold + added
         target = math.floor(running + 0.5)
         whole, self.published = target - self.published, target
         if self.cell == cells.count:
@@ -176,7 +187,7 @@ class MixtureRun:
             self._beliefs.open_leaf(leaf)
         self.filled = 0
         self._width = cells.width(self.cell)
-        forecast = mixed(self._weights, self._beliefs.forecast(self._movement(self._width)))
+        forecast = self._beliefs.forecast(self._movement(self._width), self._weights)
         each = forecast * self._threshold / self._width + self._truncated
         self.prediction = math.floor(each * _FORECAST_GRAIN + 0.5) / _FORECAST_GRAIN
 
@@ -195,29 +206,38 @@ class MixtureRun:
     # -- state -----------------------------------------------------------------------------------
 
     @property
-    def mean(self) -> FloatArray:
-        """The models' means, in one row."""
-        return self._beliefs.mean.reshape(-1)
+    def beliefs(self) -> FloatArray:
+        """The models' means and covariances, in one row."""
+        return self._beliefs.table.reshape(-1)
 
-    @mean.setter
-    def mean(self, flat: FloatArray) -> None:
-        self._beliefs.mean = flat.reshape(SIZE, -1)
-
-    @property
-    def covariance(self) -> FloatArray:
-        """The models' covariances, in one row."""
-        return self._beliefs.covariance.reshape(-1)
-
-    @covariance.setter
-    def covariance(self, flat: FloatArray) -> None:
-        self._beliefs.covariance = flat.reshape(SIZE, SIZE, -1)
+    @beliefs.setter
+    def beliefs(self, flat: FloatArray) -> None:
+        self._beliefs.table[:] = flat.reshape(self._beliefs.table.shape)
 
     @property
-    def evidence(self) -> FloatArray:
-        """The models' log likelihoods."""
-        return self._beliefs.evidence
+    def misses(self) -> FloatArray:
+        """The models' squared misses."""
+        return self._beliefs.misses
 
-    @evidence.setter
-    def evidence(self, evidence: FloatArray) -> None:
-        self._beliefs.evidence = evidence
+    @misses.setter
+    def misses(self, misses: FloatArray) -> None:
+        self._beliefs.misses[:] = misses
+
+    @property
+    def spread(self) -> FloatArray:
+        """The mantissa of what each model expected to miss."""
+        return self._beliefs.spread
+
+    @spread.setter
+    def spread(self, spread: FloatArray) -> None:
+        self._beliefs.spread[:] = spread
+
+    @property
+    def doublings(self) -> FloatArray:
+        """Its exponent; the last to be restored."""
+        return self._beliefs.doublings
+
+    @doublings.setter
+    def doublings(self, doublings: FloatArray) -> None:
+        self._beliefs.doublings[:] = doublings
         self._weights = self._beliefs.weights()

@@ -34,8 +34,9 @@ CELLS = 16
 TRUNCATED = 0.2
 # With a tiny hold-out that formula says nothing; a hundredth of θ per value is the most we add.
 MOST_TRUNCATED = 0.01
-# A new horizon gives every model at least this weight relative to the best: streams change.
-SECOND_CHANCE = 1e-3
+# A new horizon counts no more halvings of a model's weight than this, so that all have about a
+# thousandth of the best one's at least: streams change.
+SECOND_CHANCE = 10.0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, Beliefs, Cell
+from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Beliefs, Cell
 from tidegate.forecast.cells import Cells
 from tidegate.forecast.models import ROUGHER, Models, models
 from tidegate.forecast.noise_path import Leaf
@@ -141,7 +141,7 @@ class _Forward:
             beliefs.open_leaf(opened)
             opening = _opening(opened)
         beliefs.advance(cell)
-        self.maps.append(cell.matrix()[0] @ opening)
+        self.maps.append(_movement(cell) @ opening)
         self.means.append(beliefs.mean[:, 0].copy())
         self.covariances.append(beliefs.covariance[:, :, 0].copy())
         if leaf is None or noisy is None:
@@ -149,13 +149,13 @@ class _Forward:
             self.closed.append(np.eye(SIZE))
             return
         along = np.zeros(SIZE)
-        along[LEAF], along[INNER] = 1.0, leaf.share
+        along[LEAF], along[INNER] = 1.0 - leaf.share, leaf.share
         spread = self.covariances[-1] @ along
         variance = float(along @ spread) + leaf.variance
         miss = noisy - float(along @ self.means[-1])
         self.measured.append((along, variance, miss))
         after = np.eye(SIZE)
-        after[INNER, LEAF], after[LEAF, LEAF] = 1.0, 0.0
+        after[LEAF, LEAF] = 0.0
         self.closed.append(after @ (np.eye(SIZE) - np.outer(spread, along) / variance))
         beliefs.measure(leaf, noisy)
 
@@ -172,3 +172,13 @@ def _opening(leaf: Leaf) -> Matrix:
     inner[INNER, OUTER] = leaf.inner_share
     inner[OUTER, OUTER] = 1.0 - leaf.inner_share
     return inner @ matrix
+
+
+def _movement(cell: Cell) -> Matrix:
+    """`Beliefs.advance` as a matrix."""
+    matrix = np.eye(SIZE)
+    for row in (SUM, LEAF, INNER):
+        matrix[row, LEVEL] = cell.length[0]
+        matrix[row, SWING] = cell.reach[0]
+    matrix[SWING, SWING] = cell.keep[0]
+    return matrix

@@ -7,6 +7,7 @@ horizon  |·|·|·-|·--|·----|·--------|·----------------|·----------------
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -231,16 +232,21 @@ class AdaptiveRun:
         """Take raw units, not beyond the block's end; give the noisy sums of completed leaves."""
         tree = self._tree()
         capped = np.minimum(values, tree.cap)
-        sums: list[int] = []
-        at = 0
-        while at < capped.size:
-            part = capped[at : at + self._room()]
-            self.total += int(part.sum())
-            self.filled += part.size
-            at += part.size
-            if self.filled == self._width:
-                sums.append(self._close())
-        return Noisy(np.array(sums, dtype=np.int64)) if sums else Noisy(no_sums())
+        first = tree.edge(self.leaf) + self.filled  # where these values begin in the block
+        ends = [tree.edge(leaf) - first for leaf in range(self.leaf + 1, tree.leaves + 1)]
+        completed = bisect_right(ends, capped.size)
+        if not completed:
+            self.total += int(capped.sum())
+            self.filled += capped.size
+            return Noisy(no_sums())
+        body = ends[completed - 1]
+        sums: IntArray = np.add.reduceat(capped[:body], [0, *ends[: completed - 1]])
+        sums[0] += self.total
+        sums += self._leaf_noise(tree)[self.leaf : self.leaf + completed]
+        self._advance(tree, completed)
+        self.total = int(capped[body:].sum())
+        self.filled = capped.size - body
+        return Noisy(sums)
 
     def push_one(self, value: int) -> int | None:
         """The same for one value, without the cost of arrays."""
@@ -266,8 +272,13 @@ class AdaptiveRun:
     def _close(self) -> int:
         tree = self._tree()
         noisy: int = self.total + self._leaf_noise(tree).item(self.leaf)
+        self._advance(tree, 1)
+        return noisy
+
+    def _advance(self, tree: Tree, completed: int) -> None:
+        """So many leaves were released."""
         self.total = self.filled = self._width = 0
-        self.leaf += 1
+        self.leaf += completed
         if self.leaf == tree.leaves:
             self._open = self._noise = None
             self.leaf = 0
@@ -275,7 +286,6 @@ class AdaptiveRun:
             if self.number == len(self._stage.lengths(self.chunk)):
                 self.chunk += 1
                 self.number = 0
-        return noisy
 
     def _leaf_noise(self, tree: Tree) -> IntArray:
         """The consistent noise of the present block's leaves, made when first needed."""
