@@ -30,6 +30,7 @@ class Tree:
         cap: values are truncated here, in lattice units.
         scales: discrete Laplace scale of a node per level, in units; Σ cap/scale ≤ ε.
         variances: the variances that follow from the scales, in units².
+        rung: how high the cap is; options with the same rung differ in the tree only.
     """
 
     length: int
@@ -37,6 +38,7 @@ class Tree:
     cap: int
     scales: tuple[Fraction, ...]
     variances: tuple[float, ...]
+    rung: int = 0
 
     @property
     def leaves(self) -> int:

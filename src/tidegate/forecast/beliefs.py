@@ -151,6 +151,10 @@ class Beliefs:
         np.multiply(self.table, cell.kept, self.table)
         np.add(self.table, cell.added, self.table)
 
+    def unsettle(self, share: float) -> None:
+        """The cap changed, and may have moved the level by about this share of it."""
+        self.covariance[LEVEL, LEVEL] += (share * self.mean[LEVEL]) ** 2
+
     def open_leaf(self, leaf: Leaf) -> None:
         """Noise of the nodes that begin with this leaf."""
         if leaf.inner is None:

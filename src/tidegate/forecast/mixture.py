@@ -12,6 +12,7 @@ from tidegate.errors import SettingError
 from tidegate.forecast.beliefs import MISSES_PER_HALVING, SUM, Beliefs, Cell, mixed
 from tidegate.forecast.cells import Cells
 from tidegate.forecast.costs import log_costs
+from tidegate.forecast.ladder import Ladder, moved
 from tidegate.forecast.models import SECOND_CHANCE, models
 from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import FloatArray
@@ -63,7 +64,8 @@ class MixtureRun:
     """The state: every model's belief, and where in the block the release is."""
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "beliefs", "misses", "spread", "doublings", "cell", "filled", "published", "prediction"
+        "beliefs", "misses", "spread", "doublings", "cell", "filled", "published", "prediction",
+        "total", "measured", "doubt", "ladder",
     )  # fmt: skip
 
     def __init__(self, threshold: int, truncated: float, perturber: GuidedPerturber) -> None:
@@ -73,6 +75,7 @@ class MixtureRun:
         self._models = models(perturber.horizon)
         self._beliefs = Beliefs(self._models)
         self._weights = self._beliefs.weights()
+        self._ladder = Ladder()
         self._movements: dict[int, Cell] = {}
         self._cells: Cells | None = None
         self._width = 0  # of the present cell
@@ -81,6 +84,9 @@ class MixtureRun:
         self.filled = 0  # values of the present cell
         self.published = 0  # running sum of this block at the last cell's end, in units
         self.prediction = 0.0  # of one value of the present cell, in units
+        self.total = 0  # of the released sums of this block
+        self.measured = 0.0  # the mean of the block before, in units; 0: none was measured
+        self.doubt = 0.0  # its standard error
 
     # -- which tree ------------------------------------------------------------------------------
 
@@ -88,19 +94,28 @@ class MixtureRun:
         """The option with the least posterior mean of the log relative error."""
         if first:
             self._reconsider()
-        if len(options) == 1:
-            return 0
+        before, ladder = self._ladder.rung, self._ladder
+        if self.measured:
+            highest = options[-1].rung
+            ladder.observe(self.measured / self._threshold, self.doubt / self._threshold, highest)
+        if ladder.rung != before:
+            self._beliefs.unsettle(moved(before, ladder.rung))
+        ladder.rung = min(ladder.rung, options[-1].rung)
+        here = [index for index, option in enumerate(options) if option.rung == ladder.rung]
+        if len(here) == 1:
+            return here[0]
         stage = self._perturber
         lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
         longest = stage.trees(stage.horizon, self._threshold, self._threshold)
-        shapes = tuple(tree.nodes for tree in longest)
+        shapes = tuple(dict.fromkeys(tree.nodes for tree in longest))
         table = log_costs(float(stage.epsilon), stage.horizon, tuple(lengths), shapes)
         nothing_known = first and not self._beliefs.misses.any()
         costs = table[options[0].length, nothing_known]
         expected = [
-            mixed(self._weights, costs[shapes.index(option.nodes)].tolist()) for option in options
+            mixed(self._weights, costs[shapes.index(options[index].nodes)].tolist())
+            for index in here
         ]
-        return expected.index(min(expected))
+        return here[expected.index(min(expected))]
 
     @property
     def favourite(self) -> int:
@@ -166,7 +181,9 @@ class MixtureRun:
         beliefs.advance(self._movement(self._width))
         leaf = cells.closes(self.cell)
         if leaf is not None:
-            beliefs.measure(leaf, next(sums) / self._threshold)
+            noisy = next(sums)
+            self.total += noisy
+            beliefs.measure(leaf, noisy / self._threshold)
             self._weights = beliefs.weights()
         self.cell += 1
         added = self._truncated * cells.edge(self.cell)
@@ -175,11 +192,17 @@ class MixtureRun:
         whole, self.published = target - self.published, target
         if self.cell == cells.count:
             beliefs.mean[SUM] -= (target - added) / self._threshold
-            self._cells = None
-            self.filled = self._width = 0
+            self._end_block(cells.tree)
         else:
             self._begin_cell(cells)
         return whole
+
+    def _end_block(self, tree: Tree) -> None:
+        self.measured = self.total / tree.length
+        # The coarsest nodes alone would say as much; the finer ones can only help.
+        self.doubt = math.sqrt(tree.nodes[0] * tree.variances[0]) / tree.length
+        self._cells = None
+        self.total = self.filled = self._width = 0
 
     def _begin_cell(self, cells: Cells) -> None:
         leaf = cells.opens(self.cell)
@@ -204,6 +227,16 @@ class MixtureRun:
         return self._cells
 
     # -- state -----------------------------------------------------------------------------------
+
+    @property
+    def ladder(self) -> list[float]:
+        """Where the caps are."""
+        return [getattr(self._ladder, name) for name in Ladder.STATE]
+
+    @ladder.setter
+    def ladder(self, state: list[float]) -> None:
+        for name, value in zip(Ladder.STATE, state, strict=True):
+            setattr(self._ladder, name, value)
 
     @property
     def beliefs(self) -> FloatArray:

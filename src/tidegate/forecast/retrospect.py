@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Beliefs, Cell
 from tidegate.forecast.cells import Cells
+from tidegate.forecast.ladder import moved
 from tidegate.forecast.models import ROUGHER, Models, models
 from tidegate.forecast.noise_path import Leaf
 from tidegate.lattice import FloatArray, IntArray
@@ -49,7 +50,10 @@ class Retrospect:
         self._movements: dict[int, Cell] = {}
         forward = _Forward(self._models)
         edges = [blocks[0].start if blocks else 0]
+        rung = blocks[0].cells.tree.rung if blocks else 0
         for block in blocks:
+            before, rung = rung, block.cells.tree.rung
+            forward.change_cap(before, rung)
             for cell in range(block.cells.count):
                 begin = block.start + block.cells.edge(cell)
                 end = min(block.start + block.cells.edge(cell + 1), block.end)
@@ -133,6 +137,10 @@ class _Forward:
         self.measured: list[tuple[FloatArray, float, float] | None] = []
         self.closed: list[Matrix] = []  # with the gain, and what follows a measurement
         self.maps: list[Matrix] = []  # from there to the end of the next cell
+
+    def change_cap(self, before: int, after: int) -> None:
+        if before != after:
+            self._beliefs.unsettle(moved(before, after))
 
     def step(self, opened: Leaf | None, cell: Cell, leaf: Leaf | None, noisy: float | None) -> None:
         beliefs = self._beliefs

@@ -48,6 +48,8 @@ _TYPICAL_ERROR = 40.0
 _CAP_EXPONENT = 1 / 12
 # Caps are θ times a whole number of these, so that they are the same on every machine.
 _CAP_GRAIN = 1024
+# Caps can be raised up to √2^16 = 256 times θ (`tidegate.forecast.ladder` says when they are).
+_RUNGS = 18
 
 # Blocks end at these fractions of the first horizon; later ones know the stream and need no start.
 _FIRST_ENDS = tuple(Fraction(1, 512 >> k) for k in range(5)) + tuple(
@@ -107,14 +109,10 @@ class AdaptiveTrees(Spec):
         return _lengths(self.horizon, _FIRST_ENDS if chunk == 0 else _LATER_ENDS)
 
     def trees(self, length: int, threshold: int, ceiling: int) -> tuple[Tree, ...]:
-        """The shapes that fit into `length` values, coarsest first."""
-        shapes = [self.nodes] if self.nodes is not None else list(RANGE_ERROR)
-        fitting = [shape for shape in shapes if shape[-1] <= length] or [(1,)]
-        return tuple(self._tree(shape, length, threshold, ceiling) for shape in fitting)
-
-    def _tree(self, shape: tuple[int, ...], length: int, threshold: int, ceiling: int) -> Tree:
-        cap = min(ceiling, max(1, round(threshold * cap_factor(shape))))
-        return Tree(length, shape, cap, *_law(cap, self.epsilon, len(shape)))
+        """The shapes that fit into `length` values, coarsest first; for every rung of caps."""
+        shapes = (self.nodes,) if self.nodes is not None else tuple(RANGE_ERROR)
+        fitting = tuple(shape for shape in shapes if shape[-1] <= length) or ((1,),)
+        return _trees(fitting, self.epsilon, length, threshold, ceiling)
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
@@ -132,10 +130,38 @@ class AdaptiveTrees(Spec):
         return AdaptiveRun(self, threshold, ceiling, keystream)
 
 
-@lru_cache(maxsize=64)
-def cap_factor(shape: tuple[int, ...]) -> Fraction:
-    """φ = (T/40)^(−1/12): finer trees have more noise, so a lower cap pays."""
+@lru_cache(maxsize=256)
+def _trees(
+    shapes: tuple[tuple[int, ...], ...],
+    epsilon: Fraction,
+    length: int,
+    threshold: int,
+    ceiling: int,
+) -> tuple[Tree, ...]:
+    found = []
+    for rung in range(_RUNGS):
+        caps = [
+            min(ceiling, max(1, round(threshold * cap_factor(shape, rung)))) for shape in shapes
+        ]
+        found += [
+            Tree(length, shape, cap, *_law(cap, epsilon, len(shape)), rung)
+            for shape, cap in zip(shapes, caps, strict=True)
+        ]
+        if min(caps) == ceiling:  # no higher rung would differ
+            break
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def cap_factor(shape: tuple[int, ...], rung: int = 0) -> Fraction:
+    """φ = (T/40)^(−1/12): finer trees have more noise, so a lower cap pays.
+
+    So it is on rung 0. On rung 1 it is at least 1, for values that crowd just below θ; on each
+    higher rung √2 more, for streams that have outgrown θ.
+    """
     factor = (RANGE_ERROR[shape] / _TYPICAL_ERROR) ** -_CAP_EXPONENT
+    if rung:
+        factor = max(factor, 1.0) * math.sqrt(2.0) ** (rung - 1)
     return Fraction(round(factor * _CAP_GRAIN), _CAP_GRAIN)
 
 
@@ -152,7 +178,7 @@ def _lengths(horizon: int, ends: tuple[Fraction, ...]) -> tuple[int, ...]:
     return tuple(end - start for start, end in pairwise(edges))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _law(
     cap: int, epsilon: Fraction, levels: int
 ) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
@@ -180,13 +206,14 @@ class AdaptiveRun:
     probabilities of the blocks' releases, given those before: all factors but one are equal, and
     that of the block with the replaced value is within e^ε.)
 
-    Noise is addressed by (chunk, block, tree and level), so that no two trees ever share words.
+    Noise is addressed by (chunk, rung and block, tree and level): no two options share words.
 
     The state is secret: the open leaf's raw sum, and the position that addresses its noise.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("chunk", "number", "choice", "leaf", "total", "filled")
-    _MOST_LEVELS = 8  # of a tree: room for it in the address
+    # Room in the address of noise, for the levels of a tree and the blocks of a horizon.
+    _MOST_LEVELS, _MOST_BLOCKS = 8, 64
 
     def __init__(
         self, stage: AdaptiveTrees, threshold: int, ceiling: int, keystream: Keystream
@@ -296,9 +323,10 @@ class AdaptiveRun:
     def nodes(self, tree: Tree) -> list[IntArray]:
         """Independent noise of every node of the present block, coarsest level first."""
         first = list(RANGE_ERROR).index(tree.nodes) * self._MOST_LEVELS
+        place = tree.rung * self._MOST_BLOCKS + self.number
         return [
             discrete_laplace(
-                self._keystream.at(chunk=self.chunk, tree=self.number, level=first + level),
+                self._keystream.at(chunk=self.chunk, tree=place, level=first + level),
                 count,
                 scale,
             )

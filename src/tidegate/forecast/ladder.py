@@ -1,0 +1,95 @@
+"""Which rung of caps the next block gets: the cap follows the stream, steered by released sums.
+
+θ comes from the hold-out and may be wrong later: the level rises, or begins after a long silence.
+And the caps of fine trees lie below θ, which suits long tails but cuts off the bulk of values that
+crowd just below θ. Both show in the released mean of a block, as a share of its cap:
+
+    share    exponential values, cap = x·mean     what else it may be
+    0.2      x = 5: a typical long tail
+    0.4      x = 2.2: a tenth is cut off          values without a tail
+    0.8      x = 0.5: nearly all are cut off      values in a narrow band below θ
+
+A high share alone cannot tell a cap that cuts from values without a tail. So the cap is first made
+not to lie below θ (rung 1), and then tried higher: if it cut values, the mean rises with it, and
+the higher cap stays; if not, it goes back, and is not tried again before the level has risen. A
+level that was moving as fast without a trial tells nothing: the cap goes back and is tried later,
+after twice as many blocks each time.
+
+Everything here is computed from released sums: free, and the same for all who see them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+# Shares of the cap: above the first a rung up is considered, below the second a rung down, and
+# above the third two rungs are tried at once.
+CROWDED, ROOMY, FULL = 0.4, 0.25, 0.85
+# A trial has shown something if the mean rose by this part of what the cap rose by (an exponential
+# tail that is cut at three times the mean gives as much), and by more than noise would.
+RESPONSE = 0.15
+_CERTAIN = 2.0  # standard errors
+_PACE = 1.5  # times what the level moved by in the block before the trial
+_RISEN = 1.25  # a refused trial is repeated when the level is this much higher
+
+
+def multiple(rung: int) -> float:
+    """The cap of a rung in θ: 1 on the first two, then √2 more on each."""
+    if rung < 2:
+        return 1.0
+    return float(1 << (rung - 1) // 2) * (1.0 if rung % 2 else 1.4142135623730951)
+
+
+def moved(before: int, after: int) -> float:
+    """By how much of itself the level may have moved from one rung to another: half of the cap."""
+    return 0.5 * abs(multiple(after) / multiple(before) - 1)
+
+
+class Ladder:
+    """Where the cap is, whether that is a trial, and at which level a trial last failed."""
+
+    STATE: ClassVar[tuple[str, ...]] = (
+        "rung", "tried", "before", "pace", "refused", "patience", "wait"
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.rung = 0
+        self.tried = 0  # rungs that the present trial went up; 0: it is none
+        self.before = 0.0  # the level of the block before
+        self.pace = 0.0  # by how much that differed from the one before it
+        self.refused = 0.0
+        self.patience = 1  # blocks to wait after the next trial that tells nothing
+        self.wait = 0  # blocks to wait now
+
+    def observe(self, level: float, error: float, highest: int) -> None:
+        """A block had this mean, in θ, with this standard error; the next gets another rung?"""
+        doubt = _CERTAIN * error
+        if self.tried:
+            self._judge(level, doubt)
+        else:
+            self.pace = abs(level - self.before)
+        self.before = level
+        self.wait = max(0, self.wait - 1)
+        cap = multiple(self.rung)
+        if level + doubt < ROOMY * cap:
+            self.rung = max(0, self.rung - 1)
+        elif level - doubt > CROWDED * cap and self.rung < highest:
+            if self.rung == 0:
+                self.rung = 1
+            elif level > _RISEN * self.refused and not self.wait:
+                self.tried = min(2 if level > FULL * cap else 1, highest - self.rung)
+                self.rung += self.tried
+
+    def _judge(self, level: float, doubt: float) -> None:
+        """The end of a trial."""
+        risen = level - self.before
+        ratio = multiple(self.rung) / multiple(self.rung - self.tried)
+        if risen <= RESPONSE * self.before * (ratio - 1):
+            self.rung -= self.tried
+            self.refused = level
+        elif risen <= max(doubt, _PACE * self.pace):
+            self.rung -= self.tried
+            self.wait = self.patience = 2 * self.patience
+        else:
+            self.patience = 1
+        self.tried = 0
