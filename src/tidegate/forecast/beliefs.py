@@ -65,6 +65,7 @@ class Cell:
         self.kept: FloatArray = np.ones((SIZE, SIZE + 1, models.count))
         self.kept[SWING] *= self.keep
         self.kept[:, SWING] *= self.keep
+        self.kept_swing = float(self.keep[0])
         self.width, self.reaching = float(lengths[0]), self.reach.tolist()
         self.lengths: FloatArray = np.tile(lengths, (SIZE + 1, 1))
         self.reaches: FloatArray = np.tile(self.reach, (SIZE + 1, 1))
@@ -102,6 +103,7 @@ class Beliefs:
         self._gain_rows, self._means = list(self._gain), list(self.mean)
         self._exponents = np.zeros(count, dtype=np.int32)
         self._outer: FloatArray = np.empty((SIZE, SIZE + 1, count))
+        self._variance: FloatArray = np.ones(count)
 
     def halvings(self) -> list[float]:
         """How many times a model's weight is halved, up to a constant, `spread` left aside."""
@@ -193,6 +195,12 @@ class Beliefs:
             self.doublings += self._exponents
         rows[LEAF].fill(0.0)
         self._columns[LEAF].fill(0.0)
+        self._variance = variance
+
+    def last_measurement(self) -> tuple[float, float, list[float]]:
+        """Of the first model: by how much it missed, the variance of that, and the gain."""
+        gain: list[float] = self._gain[:SIZE, 0].tolist()
+        return -self._along.item(SIZE, 0), self._variance.item(0), gain
 
 
 def mixed(weights: Weights, values: list[float]) -> float:

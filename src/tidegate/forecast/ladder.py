@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-# Shares of the cap: above the first a rung up is considered, below the second a rung down, and
-# above the third two rungs are tried at once.
-CROWDED, ROOMY, FULL = 0.4, 0.25, 0.85
+# Shares of the cap: below the first it goes a rung down, above the second it does not lie below θ,
+# above the third a higher one is tried, and above the fourth two rungs at once.
+ROOMY, CROWDED, PRESSED, FULL = 0.25, 0.4, 0.5, 0.85
 # A trial has shown something if the mean rose by this part of what the cap rose by (an exponential
 # tail that is cut at three times the mean gives as much), and by more than noise would.
 RESPONSE = 0.15
@@ -41,8 +41,8 @@ def multiple(rung: int) -> float:
 
 
 def moved(before: int, after: int) -> float:
-    """By how much of itself the level may have moved from one rung to another: half of the cap."""
-    return 0.5 * abs(multiple(after) / multiple(before) - 1)
+    """By how much of itself the level is thought to move from one rung to another."""
+    return RESPONSE * abs(multiple(after) / multiple(before) - 1)
 
 
 class Ladder:
@@ -73,12 +73,11 @@ class Ladder:
         cap = multiple(self.rung)
         if level + doubt < ROOMY * cap:
             self.rung = max(0, self.rung - 1)
-        elif level - doubt > CROWDED * cap and self.rung < highest:
-            if self.rung == 0:
-                self.rung = 1
-            elif level > _RISEN * self.refused and not self.wait:
-                self.tried = min(2 if level > FULL * cap else 1, highest - self.rung)
-                self.rung += self.tried
+        elif level - doubt > CROWDED * cap and self.rung == 0:
+            self.rung = min(1, highest)
+        elif level - doubt > PRESSED * cap and level > _RISEN * self.refused and not self.wait:
+            self.tried = min(2 if level > FULL * cap else 1, highest - self.rung)
+            self.rung += self.tried
 
     def _judge(self, level: float, doubt: float) -> None:
         """The end of a trial."""
