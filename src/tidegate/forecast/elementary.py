@@ -52,7 +52,7 @@ _TABLE: list[float] = exp(np.linspace(0.0, -_LN2, _PARTS, endpoint=False)).tolis
 
 
 def halved(times: float) -> float:
-    """2^−times for times from 0 on, to about 10⁻¹²: a table, and four terms of the series.
+    """2^−times for times from 0 on, to about 10⁻¹⁰: a table, and four terms of the series.
 
     >>> halved(0.0), halved(3.0)
     (1.0, 0.125)

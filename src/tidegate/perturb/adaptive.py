@@ -10,6 +10,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -21,7 +22,7 @@ from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.guided import Tree
 from tidegate.lattice import IntArray
-from tidegate.noise import discrete_laplace, discrete_laplace_variance
+from tidegate.noise import discrete_laplace
 from tidegate.perturb.budget import check_headroom, level_scales
 from tidegate.perturb.consistency import consistent_leaves, own_weights
 from tidegate.randomness import Keystream
@@ -50,6 +51,7 @@ _CAP_EXPONENT = 1 / 12
 _CAP_GRAIN = 1024
 # Caps can be raised up to √2^16 = 256 times θ (`tidegate.forecast.ladder` says when they are).
 _RUNGS = 18
+_DIGITS = 60  # of decimals; scales may be as large as 2**40, and 1 − q loses as many digits twice
 
 # Blocks end at these fractions of the first horizon; later ones know the stream and need no start.
 _FIRST_ENDS = tuple(Fraction(1, 512 >> k) for k in range(5)) + tuple(
@@ -184,8 +186,20 @@ def _law(
 ) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
     """Scales and variances per level, coarsest first."""
     scales = level_scales(cap, epsilon, _equal_shares(levels))
-    # Above 0 even where noise is so small that its variance vanishes: weights divide by it.
-    return scales, tuple(max(discrete_laplace_variance(scale), 1e-150) for scale in scales)
+    return scales, tuple(map(_variance, scales))
+
+
+@lru_cache(maxsize=1024)
+def _variance(scale: Fraction) -> float:
+    """2q/(1 − q)², q = exp(−1/scale), the variance of the noise: the same bits on every machine.
+
+    Forecasts, the choice of trees and the identity of noise hang on it. Above 0 even where noise is
+    so small that its variance vanishes: weights divide by it.
+    """
+    with localcontext(Context(prec=_DIGITS)):
+        steps = min(Decimal(scale.denominator) / Decimal(scale.numerator), Decimal(1000))
+        kept = (-steps).exp()
+        return max(float(2 * kept / (1 - kept) ** 2), 1e-150)
 
 
 def _equal_shares(levels: int) -> tuple[Fraction, ...]:
