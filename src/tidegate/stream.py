@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tidegate.courses import Course
 from tidegate.errors import SnapshotError
+from tidegate.guided import GuidedPerturber
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.publish import Publisher
 from tidegate.randomness import Epoch
@@ -120,16 +122,11 @@ class GuidedStream:
         stage, forecaster = pipeline.guided_stages
         ceiling = pipeline.ceiling
         self.threshold = threshold
-        # All caps and scales that any choice can lead to: other settings, other noise.
-        laws = {
-            length: repr(stage.trees(length, threshold, ceiling))
-            for length in {*stage.lengths(0), *stage.lengths(1)}
-        }
         self._identity = digest(
             {
                 **pipeline.resolved(),
                 "threshold in units": threshold,
-                "law": repr(sorted(laws.items())),
+                "law": _laws(stage, threshold, ceiling),
             }
         )
         keystream = epoch.keystream("perturb", self._identity)
@@ -199,6 +196,13 @@ class GuidedStream:
         for name, run in self._runs().items():
             restore(run, state[name])
         self._forecaster.resume(self._perturber.options[self._perturber.choice])
+
+
+@lru_cache(maxsize=16)
+def _laws(stage: GuidedPerturber, threshold: int, ceiling: int) -> str:
+    """All caps and scales that any choice can lead to: other settings, other noise."""
+    lengths = {*stage.lengths(0), *stage.lengths(1)}
+    return repr([(length, stage.trees(length, threshold, ceiling)) for length in sorted(lengths)])
 
 
 Stream = BlockStream | GuidedStream
