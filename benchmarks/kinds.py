@@ -7,6 +7,7 @@ None of them was taken from, or fitted to, a real stream; none was used to set a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ def _time(count: int) -> NDArray[np.float64]:
     return np.arange(count, dtype=np.float64)
 
 
-def skewed(shape: Callable[[int], NDArray[np.float64]], bound: int = 2000) -> Kind:
+def skewed(shape: Callable[[int], NDArray[Any]], bound: int = 2000) -> Kind:
     """Poisson counts with an exponential rate around a course, 30 on average where it is 1."""
 
     def made(count: int) -> tuple[Values, int]:
@@ -30,7 +31,7 @@ def skewed(shape: Callable[[int], NDArray[np.float64]], bound: int = 2000) -> Ki
     return made
 
 
-def drawn(draw: Callable[[np.random.Generator, int], NDArray[np.float64]], bound: int) -> Kind:
+def drawn(draw: Callable[[np.random.Generator, int], NDArray[Any]], bound: int) -> Kind:
     """Values of a law, clamped to the bound."""
 
     def made(count: int) -> tuple[Values, int]:

@@ -7,6 +7,7 @@ picture, how much smaller the adaptive release's error is than that of ToPS, ove
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -24,7 +25,7 @@ HOLDOUT, HORIZON, EPSILON, BOUND, RUNS = 65_536, 2**20, 0.1, 2000, 20
 BIN = 8192
 # Okabe and Ito's colours are told apart with any colour vision; line styles help in print.
 TOPS, ADAPTIVE = "#d55e00", "#0072b2"
-Floats = NDArray[np.float64]
+Floats = NDArray[Any]
 
 
 def position(count: int) -> Floats:

@@ -126,7 +126,7 @@ class GuidedStream:
             {
                 **pipeline.resolved(),
                 "threshold in units": threshold,
-                "law": _laws(stage, threshold, ceiling),
+                "law": _laws(stage, threshold, ceiling),  # type: ignore[arg-type]  # it is frozen
             }
         )
         keystream = epoch.keystream("perturb", self._identity)
