@@ -113,16 +113,13 @@ class Beliefs:
     def weights(self) -> Weights:
         """Posterior probabilities of the models that have any."""
         halvings = self.halvings()
-        most = min(halvings) + NOTHING
-        spread = self.spread.tolist()
-        found = [
-            (model, halved(NOTHING - (most - times)) / math.sqrt(spread[model]))
-            for model, times in enumerate(halvings)
-            if times < most
-        ]
-        total = 0.0
-        for _, weight in found:  # in a fixed order
-            total += weight
+        least = min(halvings)
+        found, total = [], 0.0
+        for model, times in enumerate(halvings):
+            if times - least < NOTHING:
+                weight = halved(times - least) / math.sqrt(self.spread.item(model))
+                found.append((model, weight))
+                total += weight
         return [(model, weight / total) for model, weight in found]
 
     def forecast(self, cell: Cell, weights: Weights) -> float:

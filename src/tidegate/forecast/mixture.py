@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.forecast.beliefs import MISSES_PER_HALVING, SUM, Beliefs, Cell, mixed
-from tidegate.forecast.cells import Cells
+from tidegate.forecast.cells import Cells, cells_of
 from tidegate.forecast.costs import log_costs
 from tidegate.forecast.ladder import Ladder, moved
 from tidegate.forecast.models import SECOND_CHANCE, models
@@ -77,6 +77,7 @@ class MixtureRun:
         self._weights = self._beliefs.weights()
         self._ladder = Ladder()
         self._movements: dict[int, Cell] = {}
+        self._movement = self._moving(1)  # over the present cell
         self._cells: Cells | None = None
         self._width = 0  # of the present cell
         self.room = 0  # values until the block ends
@@ -138,29 +139,32 @@ class MixtureRun:
 
     def begin(self, tree: Tree) -> None:
         """A block begins."""
-        self._cells = Cells(tree, self._threshold)
+        self._cells = cells = cells_of(tree, self._threshold)
         self.room = tree.length
-        self.cell = self.filled = self.published = 0
-        self._begin_cell(self._cells)
+        self.cell = self.published = 0
+        self._begin_cell(cells)
 
     def resume(self, tree: Tree) -> None:
         """The state was restored; this is the tree of the open block."""
-        self._cells = Cells(tree, self._threshold)
-        self._width = self._cells.width(self.cell)
-        self.room = tree.length - self._cells.edge(self.cell) - self.filled
+        self._cells = cells = cells_of(tree, self._threshold)
+        self._width = cells.widths[self.cell]
+        self._movement = self._moving(self._width)
+        self.room = tree.length - cells.edges[self.cell] - self.filled
 
     def push(self, noisy: Noisy, out: FloatArray) -> None:
         """Fill `out`, one number per value, in units; not beyond the end of the block."""
         sums = iter(noisy.sums.tolist())
-        at = 0
-        while at < out.size:
-            end = min(out.size, at + self._width - self.filled)
+        at, size = 0, out.size
+        while at < size:
+            end = at + self._width - self.filled
+            if end > size:
+                self.filled += size - at
+                out[at:] = self.prediction
+                break
             out[at:end] = self.prediction
-            self.filled += end - at
-            if self.filled == self._width:
-                out[end - 1] = self._last_of_cell(sums)
+            out[end - 1] = self._end_cell(sums)
             at = end
-        self.room -= out.size
+        self.room -= size
 
     def push_one(self, noisy: int | None) -> float:
         """The same for one value."""
@@ -168,34 +172,29 @@ class MixtureRun:
         self.filled += 1
         if self.filled < self._width:
             return self.prediction
-        return self._last_of_cell(iter(() if noisy is None else (noisy,)))
+        return self._end_cell(iter(() if noisy is None else (noisy,)))
 
-    def _last_of_cell(self, sums: Iterator[int]) -> float:
+    def _end_cell(self, sums: Iterator[int]) -> float:
         """What the last value of a cell is published as: what sets the running sum right."""
+        cells, beliefs, threshold = self._open_cells(), self._beliefs, self._threshold
         before = (self._width - 1) * self.prediction
-        return self._end_cell(sums) - before
-
-    def _end_cell(self, sums: Iterator[int]) -> int:
-        """The sum that is published for the cell, whole steps."""
-        cells, beliefs = self._open_cells(), self._beliefs
-        beliefs.advance(self._movement(self._width))
-        leaf = cells.closes(self.cell)
+        beliefs.advance(self._movement)
+        leaf = cells.closes[self.cell]
         if leaf is not None:
             noisy = next(sums)
             self.total += noisy
-            beliefs.measure(leaf, noisy / self._threshold)
+            beliefs.measure(leaf, noisy / threshold)
             self._weights = beliefs.weights()
         self.cell += 1
-        added = self._truncated * cells.edge(self.cell)
-        running = beliefs.running(self._weights) * self._threshold + added
-        target = math.floor(running + 0.5)
+        added = self._truncated * cells.edges[self.cell]
+        target = math.floor(beliefs.running(self._weights) * threshold + added + 0.5)
         whole, self.published = target - self.published, target
         if self.cell == cells.count:
-            beliefs.mean[SUM] -= (target - added) / self._threshold
+            beliefs.mean[SUM] -= (target - added) / threshold
             self._end_block(cells.tree)
         else:
             self._begin_cell(cells)
-        return whole
+        return whole - before
 
     def _end_block(self, tree: Tree) -> None:
         self.measured = self.total / tree.length
@@ -205,16 +204,18 @@ class MixtureRun:
         self.total = self.filled = self._width = 0
 
     def _begin_cell(self, cells: Cells) -> None:
-        leaf = cells.opens(self.cell)
+        leaf = cells.opens[self.cell]
         if leaf is not None:
             self._beliefs.open_leaf(leaf)
         self.filled = 0
-        self._width = cells.width(self.cell)
-        forecast = self._beliefs.forecast(self._movement(self._width), self._weights)
-        each = forecast * self._threshold / self._width + self._truncated
+        self._width = width = cells.widths[self.cell]
+        if self._movement.width != width:
+            self._movement = self._moving(width)
+        forecast = self._beliefs.forecast(self._movement, self._weights)
+        each = forecast * self._threshold / width + self._truncated
         self.prediction = math.floor(each * _FORECAST_GRAIN + 0.5) / _FORECAST_GRAIN
 
-    def _movement(self, width: int) -> Cell:
+    def _moving(self, width: int) -> Cell:
         if width not in self._movements:
             if len(self._movements) > 64:  # a horizon has few widths; do not gather for ever
                 self._movements.clear()

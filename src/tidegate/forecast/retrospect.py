@@ -54,18 +54,18 @@ class Retrospect:
             before, rung = rung, block.cells.tree.rung
             forward.change_cap(before, rung)
             for cell in range(block.cells.count):
-                begin = block.start + block.cells.edge(cell)
-                end = min(block.start + block.cells.edge(cell + 1), block.end)
+                begin = block.start + block.cells.edges[cell]
+                end = min(block.start + block.cells.edges[cell + 1], block.end)
                 if end <= begin:
                     break
                 width = end - begin
                 if width not in movements:
                     movements[width] = Cell(one, width)
-                leaf = block.cells.closes(cell)
+                leaf = block.cells.closes[cell]
                 index = cell // block.cells.per_leaf
                 whole = leaf is not None and index < block.sums.size
                 noisy = block.sums.item(index) / block.cells.unit if whole else None
-                forward.step(block.cells.opens(cell), movements[width], leaf, noisy)
+                forward.step(block.cells.opens[cell], movements[width], leaf, noisy)
                 edges.append(end)
         self.edges: IntArray = np.array(edges, dtype=np.int64)
         self._settle(forward)
