@@ -16,6 +16,10 @@ def pipelines() -> dict[str, tg.Pipeline]:
         "tops e=0.1": tg.tops(epsilon=0.1, bound=1657),
         "tops e=1": tg.tops(epsilon=1, bound=1657),
         "tops e=1, history 2^20": tg.tops(epsilon=1, bound=1657, history=1 << 20),
+        "adaptive e=0.1": tg.adaptive(epsilon=0.1, bound=1657),
+        "adaptive, finest tree": tg.adaptive(
+            epsilon=0.1, bound=1657, nodes=(1, 16, 128), history=1 << 20
+        ),
         "pak": tg.pak(epsilon=0.1, bound=1657),
         "pak, history 2^16": tg.pak(epsilon=0.1, bound=1657, history=1 << 16),
     }

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tidegate.errors import QueryError
-from tidegate.forecast.cells import Cells
+from tidegate.forecast.cells import cells_of
 from tidegate.forecast.retrospect import Measured, Retrospect
 from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import FloatArray, IntArray
@@ -231,7 +231,7 @@ class Course:
             measured = [
                 Measured(
                     block.start,
-                    Cells(block.tree, self.threshold),
+                    cells_of(block.tree, self.threshold),
                     self._released_until(block, until),
                     min(block.start + block.tree.length, until),
                 )

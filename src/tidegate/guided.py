@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from tidegate.guarantee import Guarantee
+from tidegate.lattice import FloatArray
 from tidegate.randomness import Keystream
 from tidegate.stages import Noisy, PerturberRun, Run
 
@@ -31,6 +32,7 @@ class Tree:
         variances: the variances that follow from the scales, in units².
         used: leaves that the block has, the first ones; None: all. (A horizon may end before its
             last tree does.)
+        rung: how high the cap is; options with the same rung differ in the tree only.
     """
 
     length: int
@@ -39,6 +41,7 @@ class Tree:
     scales: tuple[Fraction, ...]
     variances: tuple[float, ...]
     used: int | None = None
+    rung: int = 0
 
     @property
     def leaves(self) -> int:
@@ -154,13 +157,13 @@ class ForecasterRun(Run, Protocol):
 
     @property
     def room(self) -> int:
-        """Values until the forecast changes: the rest of the present cell."""
+        """Values until the block ends."""
         ...
 
-    def push(self, noisy: Noisy, count: int) -> tuple[float, float]:
-        """`count` more values passed, at most `room`, and completed these leaves.
+    def push(self, noisy: Noisy, out: FloatArray) -> None:
+        """Fill `out` with what is published for as many values, at most `room`, in lattice units.
 
-        Gives what to publish for all of them but the last, and for the last, in lattice units.
+        `noisy` are the leaves that these values completed.
         """
         ...
 

@@ -166,9 +166,9 @@ class GuidedStream:
             count = min(units.size - done, forecaster.room)
             part = out[done : done + count]
             noisy = self._perturber.push(units[done : done + count])
-            each, last = forecaster.push(noisy, count)
-            part[:-1] = each * self._step
-            part[-1] = last * self._step
+            forecaster.push(noisy, part)
+            if self._step != 1.0:
+                part *= self._step
             segment.extend(noisy.sums, count)
             sums.append(noisy.sums)
             done += count

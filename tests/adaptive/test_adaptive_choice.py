@@ -172,16 +172,10 @@ def test_trees_and_output_can_be_computed_from_what_was_released() -> None:
             choice = run.choose(options, first=number == 0)
             tree: Tree = options[choice]
             run.begin(tree)
-            done = leaf = 0
-            while run.room:
-                count = run.room
-                done += count
-                sums = []
-                if done >= tree.edge(leaf + 1):
-                    sums.append(next(released))
-                    leaf += 1
-                each, last = run.push(Noisy(np.array(sums, dtype=np.int64)), count)
-                rebuilt.extend([each] * (count - 1) + [last])
+            part = np.zeros(length)
+            sums = [next(released) for _ in range(tree.leaves)]
+            run.push(Noisy(np.array(sums, dtype=np.int64)), part)
+            rebuilt.extend(part.tolist())
             position += length
     np.testing.assert_array_equal(out, rebuilt)
 

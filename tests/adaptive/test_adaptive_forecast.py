@@ -82,7 +82,7 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
         for length, shape in ((60, (2,)), (33, (1, 8)), (130, (1, 8, 64)))
     ]
     cells = [Cells(tree, theta) for tree in trees]
-    lengths = [each.width(cell) for each in cells for cell in range(each.count)]
+    lengths = [each.widths[cell] for each in cells for cell in range(each.count)]
     sums = [random.integers(0, 30 * tree.length, size=tree.leaves) for tree in trees]
     mean, covariance = dense(one, lengths, 0.0)
     rows, noise = [], []
@@ -110,10 +110,10 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
     beliefs = Beliefs(one)
     for each, noisy in zip(cells, sums, strict=True):
         for cell in range(each.count):
-            opened, closed = each.opens(cell), each.closes(cell)
+            opened, closed = each.opens[cell], each.closes[cell]
             if opened is not None:
                 beliefs.open_leaf(opened)
-            beliefs.advance(Cell(one, each.width(cell)))
+            beliefs.advance(Cell(one, each.widths[cell]))
             if closed is not None:
                 beliefs.measure(closed, noisy.item(cell // each.per_leaf) / theta)
     assert beliefs.mean[SUM, 0] == pytest.approx(posterior.sum(), rel=2e-3)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import pairwise
 
 from tidegate.forecast.models import CELLS
 from tidegate.forecast.noise_path import Leaf, noise_path
@@ -28,29 +29,41 @@ class Cells:
         return self.per_leaf * self.tree.leaves
 
     @cached_property
-    def path(self) -> list[Leaf]:
+    def path(self) -> tuple[Leaf, ...]:
         """The noise of the leaves, one after the other."""
         variances = [variance / self.unit**2 for variance in self.tree.variances]
         return noise_path(self.tree.nodes, variances)
 
-    def opens(self, cell: int) -> Leaf | None:
-        """The leaf that begins with this cell."""
-        leaf, inside = divmod(cell, self.per_leaf)
-        return None if inside else self.path[leaf]
+    @cached_property
+    def opens(self) -> list[Leaf | None]:
+        """For every cell the leaf that begins with it, if one does."""
+        rest: list[Leaf | None] = [None] * (self.per_leaf - 1)
+        return [found for leaf in self.path for found in (leaf, *rest)]
 
-    def closes(self, cell: int) -> Leaf | None:
-        """The leaf that ends with this cell."""
-        leaf, inside = divmod(cell, self.per_leaf)
-        return self.path[leaf] if inside == self.per_leaf - 1 else None
+    @cached_property
+    def closes(self) -> list[Leaf | None]:
+        """For every cell the leaf that ends with it, if one does."""
+        rest: list[Leaf | None] = [None] * (self.per_leaf - 1)
+        return [found for leaf in self.path for found in (*rest, leaf)]
 
-    def edge(self, cell: int) -> int:
-        """Where a cell begins, counted from the beginning of the block."""
-        leaf, inside = divmod(cell, self.per_leaf)
-        start = self.tree.edge(leaf)
-        if not inside:
-            return start
-        return start + inside * (self.tree.edge(leaf + 1) - start) // self.per_leaf
+    @cached_property
+    def edges(self) -> list[int]:
+        """Where the cells begin, counted from the beginning of the block; and its end."""
+        found = []
+        for leaf in range(self.tree.leaves):
+            start, end = self.tree.edge(leaf), self.tree.edge(leaf + 1)
+            found += [
+                start + inside * (end - start) // self.per_leaf for inside in range(self.per_leaf)
+            ]
+        return [*found, self.tree.length]
 
-    def width(self, cell: int) -> int:
-        """Values in a cell."""
-        return self.edge(cell + 1) - self.edge(cell)
+    @cached_property
+    def widths(self) -> list[int]:
+        """Values in each cell."""
+        return [end - start for start, end in pairwise(self.edges)]
+
+
+@lru_cache(maxsize=64)
+def cells_of(tree: Tree, unit: int) -> Cells:
+    """The cells of a tree; kept, since most blocks are measured as one before."""
+    return Cells(tree, unit)

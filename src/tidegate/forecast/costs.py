@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from tidegate.forecast.beliefs import SUM, Beliefs, Cell
+from tidegate.forecast.elementary import log
 from tidegate.forecast.models import CELLS, ROUGHER, SCATTER, Models, models
 from tidegate.forecast.noise_path import noise_path
 from tidegate.lattice import FloatArray
@@ -69,5 +70,5 @@ def log_costs(
         columns = slice(number * plain.count, (number + 1) * plain.count)
         for is_first, errors in ((True, first), (False, later)):
             here = np.maximum(errors[:, columns], 1e-300)
-            table[one, is_first] = np.log(here / here.min(axis=0))
+            table[one, is_first] = log(here / here.min(axis=0))
     return table

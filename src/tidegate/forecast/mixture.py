@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import ClassVar
 
-import numpy as np
-
 from tidegate.errors import SettingError
-from tidegate.forecast.beliefs import SIZE, SUM, Beliefs, Cell, mixed
-from tidegate.forecast.cells import Cells
+from tidegate.forecast.beliefs import MISSES_PER_HALVING, SUM, Beliefs, Cell, mixed
+from tidegate.forecast.cells import Cells, cells_of
 from tidegate.forecast.costs import log_costs
+from tidegate.forecast.ladder import Ladder, moved
 from tidegate.forecast.models import SECOND_CHANCE, models
 from tidegate.forecast.noise_path import MOST_LEVELS
 from tidegate.guided import GuidedPerturber, Tree
@@ -19,8 +20,7 @@ from tidegate.lattice import FloatArray
 from tidegate.settings import Number, Setting, Spec, exact
 from tidegate.stages import Noisy
 
-# Forecasts are published as multiples of this part of a lattice step, running sums as whole steps:
-# last bits of exp and log, the only functions that may differ between machines, do not show.
+# Forecasts are published as multiples of this part of a lattice step, running sums as whole steps.
 _FORECAST_GRAIN = float(1 << 16)
 
 
@@ -75,7 +75,8 @@ class MixtureRun:
     """The state: every model's belief, and where in the block the release is."""
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "mean", "covariance", "evidence", "cell", "filled", "published", "prediction"
+        "beliefs", "misses", "spread", "doublings", "cell", "filled", "published", "prediction",
+        "total", "measured", "doubt", "ladder",
     )  # fmt: skip
 
     def __init__(self, threshold: int, truncated: float, perturber: GuidedPerturber) -> None:
@@ -85,13 +86,19 @@ class MixtureRun:
         self._models = models(perturber.horizon)
         self._beliefs = Beliefs(self._models)
         self._weights = self._beliefs.weights()
+        self._ladder = Ladder()
         self._movements: dict[int, Cell] = {}
+        self._movement = self._moving(1)  # over the present cell
         self._cells: Cells | None = None
         self._width = 0  # of the present cell
+        self.room = 0  # values until the block ends
         self.cell = 0  # cells completed in this block
         self.filled = 0  # values of the present cell
         self.published = 0  # running sum of this block at the last cell's end, in units
         self.prediction = 0.0  # of one value of the present cell, in units
+        self.total = 0  # of the released sums of this block
+        self.measured = 0.0  # the mean of the block before, in units; 0: none was measured
+        self.doubt = 0.0  # its standard error
 
     # -- which tree ------------------------------------------------------------------------------
 
@@ -99,99 +106,127 @@ class MixtureRun:
         """The option with the least posterior mean of the log relative error."""
         if first:
             self._reconsider()
-        if len(options) == 1:
-            return 0
+        before, ladder = self._ladder.rung, self._ladder
+        if self.measured:
+            highest = options[-1].rung
+            ladder.observe(self.measured / self._threshold, self.doubt / self._threshold, highest)
+        if ladder.rung != before:
+            self._beliefs.unsettle(moved(before, ladder.rung))
+        ladder.rung = min(ladder.rung, options[-1].rung)
+        here = [index for index, option in enumerate(options) if option.rung == ladder.rung]
+        if len(here) == 1:
+            return here[0]
         stage = self._perturber
         lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
         longest = stage.trees(stage.horizon, self._threshold, self._threshold)
-        shapes = tuple(tree.nodes for tree in longest)
+        shapes = tuple(dict.fromkeys(tree.nodes for tree in longest))
         table = log_costs(float(stage.epsilon), stage.horizon, tuple(lengths), shapes)
-        nothing_known = first and not self._beliefs.evidence.any()
+        nothing_known = first and not self._beliefs.misses.any()
         costs = table[options[0].length, nothing_known]
-        expected = [mixed(self._weights, costs[shapes.index(option.nodes)]) for option in options]
-        return expected.index(min(expected))
+        expected = [
+            mixed(self._weights, costs[shapes.index(options[index].nodes)].tolist())
+            for index in here
+        ]
+        return here[expected.index(min(expected))]
 
     @property
     def favourite(self) -> int:
         """The model with the largest weight."""
-        return int(np.argmax(self._weights))
+        return max(self._weights, key=itemgetter(1))[0]
 
     def _reconsider(self) -> None:
         """A new horizon: the running sum starts anew, and every model gets a second chance."""
         beliefs = self._beliefs
         beliefs.covariance[SUM] = 0.0
         beliefs.covariance[:, SUM] = 0.0
-        beliefs.evidence -= beliefs.evidence.max()
-        np.maximum(beliefs.evidence, math.log(SECOND_CHANCE), out=beliefs.evidence)
+        halvings = beliefs.halvings()
+        least = min(halvings)
+        for model, times in enumerate(halvings):
+            beliefs.misses[model] = min(times - least, SECOND_CHANCE) * MISSES_PER_HALVING
+        beliefs.doublings[:] = 0
         self._weights = beliefs.weights()
 
     # -- what to publish -------------------------------------------------------------------------
 
     def begin(self, tree: Tree) -> None:
         """A block begins."""
-        self._cells = Cells(tree, self._threshold)
-        self.cell = self.filled = self.published = 0
-        self._begin_cell(self._cells)
+        self._cells = cells = cells_of(tree, self._threshold)
+        self.room = tree.length
+        self.cell = self.published = 0
+        self._begin_cell(cells)
 
     def resume(self, tree: Tree) -> None:
         """The state was restored; this is the tree of the open block."""
-        self._cells = Cells(tree, self._threshold)
-        self._width = self._cells.width(self.cell)
+        self._cells = cells = cells_of(tree, self._threshold)
+        self._width = cells.widths[self.cell]
+        self._movement = self._moving(self._width)
+        self.room = tree.length - cells.edges[self.cell] - self.filled
 
-    @property
-    def room(self) -> int:
-        """Values until the present cell ends."""
-        return self._width - self.filled
-
-    def push(self, noisy: Noisy, count: int) -> tuple[float, float]:
-        """What to publish for all of these values but the last, and for the last, in units."""
-        self.filled += count
-        if self.filled < self._width:
-            return self.prediction, self.prediction
-        prediction, width = self.prediction, self._width
-        return prediction, self._end_cell(noisy) - (width - 1) * prediction
+    def push(self, noisy: Noisy, out: FloatArray) -> None:
+        """Fill `out`, one number per value, in units; not beyond the end of the block."""
+        sums = iter(noisy.sums.tolist())
+        at, size = 0, out.size
+        while at < size:
+            end = at + self._width - self.filled
+            if end > size:
+                self.filled += size - at
+                out[at:] = self.prediction
+                break
+            out[at:end] = self.prediction
+            out[end - 1] = self._end_cell(sums)
+            at = end
+        self.room -= size
 
     def push_one(self, noisy: int | None) -> float:
         """The same for one value."""
+        self.room -= 1
         self.filled += 1
         if self.filled < self._width:
             return self.prediction
-        prediction, width = self.prediction, self._width
-        sums = [] if noisy is None else [noisy]
-        return self._end_cell(Noisy(np.array(sums, dtype=np.int64))) - (width - 1) * prediction
+        return self._end_cell(iter(() if noisy is None else (noisy,)))
 
-    def _end_cell(self, noisy: Noisy) -> int:
-        """The sum that is published for the cell, whole steps."""
-        cells, beliefs = self._open_cells(), self._beliefs
-        beliefs.advance(self._movement(self._width))
-        leaf = cells.closes(self.cell)
+    def _end_cell(self, sums: Iterator[int]) -> float:
+        """What the last value of a cell is published as: what sets the running sum right."""
+        cells, beliefs, threshold = self._open_cells(), self._beliefs, self._threshold
+        before = (self._width - 1) * self.prediction
+        beliefs.advance(self._movement)
+        leaf = cells.closes[self.cell]
         if leaf is not None:
-            beliefs.measure(leaf, noisy.sums.item(0) / self._threshold)
+            noisy = next(sums)
+            self.total += noisy
+            beliefs.measure(leaf, noisy / threshold)
             self._weights = beliefs.weights()
         self.cell += 1
-        added = self._truncated * cells.edge(self.cell)
-        running = mixed(self._weights, beliefs.mean[SUM]) * self._threshold + added
-        target = math.floor(running + 0.5)
+        added = self._truncated * cells.edges[self.cell]
+        target = math.floor(beliefs.running(self._weights) * threshold + added + 0.5)
         whole, self.published = target - self.published, target
         if self.cell == cells.count:
-            beliefs.mean[SUM] -= (target - added) / self._threshold
-            self._cells = None
-            self.filled = self._width = 0
+            beliefs.mean[SUM] -= (target - added) / threshold
+            self._end_block(cells.tree)
         else:
             self._begin_cell(cells)
-        return whole
+        return whole - before
+
+    def _end_block(self, tree: Tree) -> None:
+        self.measured = self.total / tree.length
+        # The coarsest nodes alone would say as much; the finer ones can only help.
+        self.doubt = math.sqrt(tree.nodes[0] * tree.variances[0]) / tree.length
+        self._cells = None
+        self.total = self.filled = self._width = 0
 
     def _begin_cell(self, cells: Cells) -> None:
-        leaf = cells.opens(self.cell)
+        leaf = cells.opens[self.cell]
         if leaf is not None:
             self._beliefs.open_leaf(leaf)
         self.filled = 0
-        self._width = cells.width(self.cell)
-        forecast = mixed(self._weights, self._beliefs.forecast(self._movement(self._width)))
-        each = forecast * self._threshold / self._width + self._truncated
+        self._width = width = cells.widths[self.cell]
+        if self._movement.width != width:
+            self._movement = self._moving(width)
+        forecast = self._beliefs.forecast(self._movement, self._weights)
+        each = forecast * self._threshold / width + self._truncated
         self.prediction = math.floor(each * _FORECAST_GRAIN + 0.5) / _FORECAST_GRAIN
 
-    def _movement(self, width: int) -> Cell:
+    def _moving(self, width: int) -> Cell:
         if width not in self._movements:
             if len(self._movements) > 64:  # a horizon has few widths; do not gather for ever
                 self._movements.clear()
@@ -206,29 +241,48 @@ class MixtureRun:
     # -- state -----------------------------------------------------------------------------------
 
     @property
-    def mean(self) -> FloatArray:
-        """The models' means, in one row."""
-        return self._beliefs.mean.reshape(-1)
+    def ladder(self) -> list[float]:
+        """Where the caps are."""
+        return [getattr(self._ladder, name) for name in Ladder.STATE]
 
-    @mean.setter
-    def mean(self, flat: FloatArray) -> None:
-        self._beliefs.mean = flat.reshape(SIZE, -1)
-
-    @property
-    def covariance(self) -> FloatArray:
-        """The models' covariances, in one row."""
-        return self._beliefs.covariance.reshape(-1)
-
-    @covariance.setter
-    def covariance(self, flat: FloatArray) -> None:
-        self._beliefs.covariance = flat.reshape(SIZE, SIZE, -1)
+    @ladder.setter
+    def ladder(self, state: list[float]) -> None:
+        for name, value in zip(Ladder.STATE, state, strict=True):
+            setattr(self._ladder, name, value)
 
     @property
-    def evidence(self) -> FloatArray:
-        """The models' log likelihoods."""
-        return self._beliefs.evidence
+    def beliefs(self) -> FloatArray:
+        """The models' means and covariances, in one row."""
+        return self._beliefs.table.reshape(-1)
 
-    @evidence.setter
-    def evidence(self, evidence: FloatArray) -> None:
-        self._beliefs.evidence = evidence
+    @beliefs.setter
+    def beliefs(self, flat: FloatArray) -> None:
+        self._beliefs.table[:] = flat.reshape(self._beliefs.table.shape)
+
+    @property
+    def misses(self) -> FloatArray:
+        """The models' squared misses."""
+        return self._beliefs.misses
+
+    @misses.setter
+    def misses(self, misses: FloatArray) -> None:
+        self._beliefs.misses[:] = misses
+
+    @property
+    def spread(self) -> FloatArray:
+        """The mantissa of what each model expected to miss."""
+        return self._beliefs.spread
+
+    @spread.setter
+    def spread(self, spread: FloatArray) -> None:
+        self._beliefs.spread[:] = spread
+
+    @property
+    def doublings(self) -> FloatArray:
+        """Its exponent; the last to be restored."""
+        return self._beliefs.doublings
+
+    @doublings.setter
+    def doublings(self, doublings: FloatArray) -> None:
+        self._beliefs.doublings[:] = doublings
         self._weights = self._beliefs.weights()

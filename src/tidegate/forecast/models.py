@@ -22,8 +22,9 @@ _RELAXATIONS = (1 / 512, 1 / 128)
 _SWING_WALK = 1e-3
 # Variance of one value around its level: θ cuts off the tail, so a tenth of θ is typical.
 SCATTER = 0.01
-# The level before anything is known: most streams have a mean of about a tenth of θ.
-LEVEL_MEAN, LEVEL_VARIANCE = 0.1, 0.01
+# The level before anything is known: most streams have a mean of about a tenth of θ, and values
+# without a tail one of more than half: not so unlikely that it would look like a sudden change.
+LEVEL_MEAN, LEVEL_VARIANCE = 0.1, 0.03
 # The choice of a tree assumes a level that is this much rougher than measured: what happens on
 # scales finer than the present tree is not seen in its sums.
 ROUGHER = 3.0
@@ -34,8 +35,9 @@ CELLS = 16
 TRUNCATED = 0.2
 # With a tiny hold-out that formula says nothing; a hundredth of θ per value is the most we add.
 MOST_TRUNCATED = 0.01
-# A new horizon gives every model at least this weight relative to the best: streams change.
-SECOND_CHANCE = 1e-3
+# A new horizon counts no more halvings of a model's weight than this, so that all have about a
+# thousandth of the best one's at least: streams change.
+SECOND_CHANCE = 10.0
 
 
 @dataclass(frozen=True)

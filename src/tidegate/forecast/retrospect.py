@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, Beliefs, Cell
+from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Beliefs, Cell
 from tidegate.forecast.cells import Cells
+from tidegate.forecast.crossings import Crossings, product
+from tidegate.forecast.ladder import moved
 from tidegate.forecast.models import ROUGHER, Models, models
 from tidegate.forecast.noise_path import Leaf
 from tidegate.lattice import FloatArray, IntArray
-
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -45,79 +45,70 @@ class Retrospect:
     """
 
     def __init__(self, blocks: Sequence[Measured], horizon: int, model: int) -> None:
-        self._models = models(horizon, ROUGHER).only(model)
-        self._movements: dict[int, Cell] = {}
-        forward = _Forward(self._models)
+        one = models(horizon, ROUGHER).only(model)
+        movements: dict[int, Cell] = {}
+        forward = _Forward(one)
         edges = [blocks[0].start if blocks else 0]
+        rung = blocks[0].cells.tree.rung if blocks else 0
         for block in blocks:
+            before, rung = rung, block.cells.tree.rung
+            forward.change_cap(before, rung)
             for cell in range(block.cells.count):
-                begin = block.start + block.cells.edge(cell)
-                end = min(block.start + block.cells.edge(cell + 1), block.end)
+                begin = block.start + block.cells.edges[cell]
+                end = min(block.start + block.cells.edges[cell + 1], block.end)
                 if end <= begin:
                     break
-                leaf = block.cells.closes(cell)
+                width = end - begin
+                if width not in movements:
+                    movements[width] = Cell(one, width)
+                leaf = block.cells.closes[cell]
                 index = cell // block.cells.per_leaf
                 whole = leaf is not None and index < block.sums.size
                 noisy = block.sums.item(index) / block.cells.unit if whole else None
-                forward.step(
-                    block.cells.opens(cell), self._movement(end - begin), leaf if whole else None,
-                    noisy,
-                )  # fmt: skip
+                forward.step(block.cells.opens[cell], movements[width], leaf, noisy)
                 edges.append(end)
         self.edges: IntArray = np.array(edges, dtype=np.int64)
         self._settle(forward)
 
-    def _movement(self, width: int) -> Cell:
-        if width not in self._movements:
-            self._movements[width] = Cell(self._models, width)
-        return self._movements[width]
-
     def _settle(self, forward: _Forward) -> None:
-        count = len(forward.means)
-        self.sums, self.levels = np.zeros(count + 1), np.zeros(count + 1)
-        self._rows: Matrix = np.zeros((count + 1, SIZE))  # of P, for the sum
-        self._ends: Matrix = np.zeros((count + 1, SIZE))  # (I − Λ P) e_sum
-        self._maps: Matrix = np.zeros((count + 1, SIZE, SIZE))
-        adjoint, information = np.zeros(SIZE), np.zeros((SIZE, SIZE))
+        """The way back."""
+        count = len(forward.misses)
+        self._maps = forward.maps()
+        self._rows = np.array(forward.sum_rows).reshape(count, SIZE + 1)  # of P, then the mean
+        level_rows = np.array(forward.level_rows).reshape(count, SIZE + 1)
+        seen: FloatArray = np.zeros((count, SIZE, SIZE + 1))  # Λ, and λ as the last column
+        state: FloatArray = np.zeros((SIZE, SIZE + 1))
         for index in range(count - 1, -1, -1):
-            closed = forward.maps[index + 1] @ forward.closed[index] if index + 1 < count else None
-            if closed is not None:
-                adjoint = closed.T @ adjoint
-                information = closed.T @ information @ closed
-                self._maps[index + 1] = closed
-            found = forward.measured[index]
-            if found is not None:
-                along, variance, miss = found
-                adjoint = adjoint - along * (miss / variance)
-                information = information + np.outer(along, along) / variance
-            mean, covariance = forward.means[index], forward.covariances[index]
-            smoothed = mean - covariance @ adjoint
-            self.sums[index + 1] = smoothed[SUM]
-            self.levels[index + 1] = smoothed[LEVEL]
-            self._rows[index + 1] = covariance[SUM]
-            self._ends[index + 1] = -information @ covariance[:, SUM]
-            self._ends[index + 1, SUM] += 1.0
+            if index + 1 < count:
+                turned = self._maps[index].T
+                state = product(turned, state)
+                state[:, :SIZE] = product(state[:, :SIZE], self._maps[index])
+            information = forward.informations[index]
+            if information is not None:
+                state += information
+            seen[index] = state
+        adjoint = seen[:, :, SIZE]
+        self.sums, self.levels = np.zeros(count + 1), np.zeros(count + 1)
+        self._ends = -(seen[:, :, :SIZE] * self._rows[:, np.newaxis, :SIZE]).sum(axis=2)
+        self._ends[:, SUM] += 1.0  # (I − Λ P) e_sum
+        for smoothed, rows in ((self.sums, self._rows), (self.levels, level_rows)):
+            smoothed[1:] = rows[:, SIZE] - (rows[:, :SIZE] * adjoint).sum(axis=1)
         if count:
             self.levels[0] = self.levels[1]
         # If measurements miss by more than the model expects, so may everything else.
-        misses = [miss * miss / variance for _, variance, miss in filter(None, forward.measured)]
+        misses = [miss for miss in forward.misses if miss is not None]
         self._misfit = max(1.0, sum(misses) / len(misses)) if misses else 1.0
+
+    @cached_property
+    def _crossings(self) -> Crossings:
+        return Crossings(self._maps, self._rows[:, :SIZE], self._ends)
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """Posterior variance of sums between edges `starts` and `ends` (indices), in θ²."""
-        own = (self._rows * self._ends).sum(axis=1)
-        rows = self._rows[starts]
-        shared = np.where(starts == ends, own[starts], 0.0)
-        if starts.size:
-            for index in range(int(starts.min()), int(ends.max())):
-                if index == 0:
-                    continue  # the sum before the first edge is 0, and known
-                moving = (starts <= index) & (index < ends)
-                if moving.any():
-                    rows[moving] = rows[moving] @ self._maps[index].T
-                    arrived = moving & (ends == index + 1)
-                    shared[arrived] = rows[arrived] @ self._ends[index + 1]
-        shared[starts == 0] = 0.0
+        own = np.concatenate(([0.0], (self._rows[:, :SIZE] * self._ends).sum(axis=1)))
+        shared = np.zeros(starts.size)  # the sum before the first edge is 0, and known
+        inside = starts > 0
+        shared[inside] = self._crossings.shared(starts[inside] - 1, ends[inside] - 1)
         found: FloatArray = np.maximum(own[starts] + own[ends] - 2 * shared, 0.0)
         found *= self._misfit
         return found
@@ -128,47 +119,67 @@ class _Forward:
 
     def __init__(self, one: Models) -> None:
         self._beliefs = Beliefs(one)
-        self.means: list[FloatArray] = []
-        self.covariances: list[Matrix] = []
-        self.measured: list[tuple[FloatArray, float, float] | None] = []
-        self.closed: list[Matrix] = []  # with the gain, and what follows a measurement
-        self.maps: list[Matrix] = []  # from there to the end of the next cell
+        self.sum_rows: list[FloatArray] = []
+        self.level_rows: list[FloatArray] = []
+        self.misses: list[float | None] = []  # squared, over what was expected
+        self.informations: list[FloatArray | None] = []  # h·hᵀ/s, and −h·e/s
+        self._closing: list[FloatArray] = []  # gains, and h
+        self._moving: list[tuple[float, float, float]] = []
+        self._opening: list[tuple[float, float, float]] = []
+
+    def change_cap(self, before: int, after: int) -> None:
+        if before != after:
+            self._beliefs.unsettle(moved(before, after))
 
     def step(self, opened: Leaf | None, cell: Cell, leaf: Leaf | None, noisy: float | None) -> None:
         beliefs = self._beliefs
-        opening = np.eye(SIZE)
-        if opened is not None:
+        if opened is None or opened.inner is None:
+            self._opening.append((1.0, 1.0, 0.0))
+        else:
             beliefs.open_leaf(opened)
-            opening = _opening(opened)
+            kept = 0.0 if opened.outer is not None else 1.0
+            share = opened.inner_share
+            self._opening.append((0.0, kept * (1.0 - share), kept * share))
         beliefs.advance(cell)
-        self.maps.append(cell.matrix()[0] @ opening)
-        self.means.append(beliefs.mean[:, 0].copy())
-        self.covariances.append(beliefs.covariance[:, :, 0].copy())
+        self._moving.append((cell.width, cell.reaching[0], cell.kept_swing))
+        self.sum_rows.append(beliefs.table[SUM, :, 0].copy())
+        self.level_rows.append(beliefs.table[LEVEL, :, 0].copy())
         if leaf is None or noisy is None:
-            self.measured.append(None)
-            self.closed.append(np.eye(SIZE))
+            self.misses.append(None)
+            self.informations.append(None)
+            self._closing.append(_NOTHING)
             return
-        along = np.zeros(SIZE)
-        along[LEAF], along[INNER] = 1.0, leaf.share
-        spread = self.covariances[-1] @ along
-        variance = float(along @ spread) + leaf.variance
-        miss = noisy - float(along @ self.means[-1])
-        self.measured.append((along, variance, miss))
-        after = np.eye(SIZE)
-        after[INNER, LEAF], after[LEAF, LEAF] = 1.0, 0.0
-        self.closed.append(after @ (np.eye(SIZE) - np.outer(spread, along) / variance))
         beliefs.measure(leaf, noisy)
+        miss, variance, gain = beliefs.last_measurement()
+        self.misses.append(miss * miss / variance)
+        information: FloatArray = np.zeros((SIZE, SIZE + 1))
+        rest, share = 1.0 - leaf.share, leaf.share
+        information[LEAF, LEAF] = rest * rest / variance
+        information[LEAF, INNER] = information[INNER, LEAF] = rest * share / variance
+        information[INNER, INNER] = share * share / variance
+        information[LEAF, SIZE], information[INNER, SIZE] = (
+            -rest * miss / variance, -share * miss / variance,
+        )  # fmt: skip
+        self.informations.append(information)
+        self._closing.append(np.array([*gain, rest, share, 1.0]))
+
+    def maps(self) -> FloatArray:
+        """C_k for all k but the last: conditioned, leaf closed, next leaf opened, cell passed."""
+        count = max(len(self.misses) - 1, 0)
+        closing = np.array(self._closing[:count]).reshape(count, SIZE + 3)
+        found = np.tile(np.eye(SIZE), (count, 1, 1))
+        found[:, :, LEAF] -= closing[:, :SIZE] * closing[:, SIZE, np.newaxis]
+        found[:, :, INNER] -= closing[:, :SIZE] * closing[:, SIZE + 1, np.newaxis]
+        found[:, LEAF] *= 1.0 - closing[:, SIZE + 2, np.newaxis]
+        inner, outer, handed = np.array(self._opening[1:]).reshape(count, 3).T[:, :, np.newaxis]
+        found[:, INNER] = inner * found[:, INNER] + handed * found[:, OUTER]
+        found[:, OUTER] *= outer
+        length, reach, keep = np.array(self._moving[1:]).reshape(count, 3).T[:, :, np.newaxis]
+        step = length * found[:, LEVEL] + reach * found[:, SWING]
+        for row in (SUM, LEAF, INNER):
+            found[:, row] += step
+        found[:, SWING] *= keep
+        return found
 
 
-def _opening(leaf: Leaf) -> Matrix:
-    """`Beliefs.open_leaf` as a matrix, without the fresh noise."""
-    matrix = np.eye(SIZE)
-    if leaf.inner is None:
-        return matrix
-    if leaf.outer is not None:
-        matrix[OUTER] = 0.0
-    inner = np.eye(SIZE)
-    inner[INNER] = 0.0
-    inner[INNER, OUTER] = leaf.inner_share
-    inner[OUTER, OUTER] = 1.0 - leaf.inner_share
-    return inner @ matrix
+_NOTHING: FloatArray = np.zeros(SIZE + 3)

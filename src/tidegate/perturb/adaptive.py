@@ -7,8 +7,10 @@ horizon  |·|·|·-|·--|·----|·--------|·----------------|·----------------
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -20,7 +22,7 @@ from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.guided import Tree
 from tidegate.lattice import IntArray
-from tidegate.noise import discrete_laplace, discrete_laplace_variance
+from tidegate.noise import discrete_laplace
 from tidegate.perturb.budget import check_headroom, level_scales
 from tidegate.perturb.consistency import consistent_leaves, own_weights
 from tidegate.randomness import Keystream
@@ -47,6 +49,9 @@ _TYPICAL_ERROR = 40.0
 _CAP_EXPONENT = 1 / 12
 # Caps are θ times a whole number of these, so that they are the same on every machine.
 _CAP_GRAIN = 1024
+# Caps can be raised up to √2^16 = 256 times θ (`tidegate.forecast.ladder` says when they are).
+_RUNGS = 18
+_DIGITS = 60  # of decimals; scales may be as large as 2**40, and 1 − q loses as many digits twice
 
 # Blocks end at these fractions of the first horizon; later ones know the stream and need no start.
 _FIRST_ENDS = tuple(Fraction(1, 512 >> k) for k in range(5)) + tuple(
@@ -106,19 +111,14 @@ class AdaptiveTrees(Spec):
         return _lengths(self.horizon, _FIRST_ENDS if chunk == 0 else _LATER_ENDS)
 
     def trees(self, length: int, threshold: int, ceiling: int) -> tuple[Tree, ...]:
-        """The shapes that fit into `length` values, coarsest first."""
-        shapes = [self.nodes] if self.nodes is not None else list(RANGE_ERROR)
-        fitting = [shape for shape in shapes if shape[-1] <= length] or [(1,)]
-        return tuple(self._tree(shape, length, threshold, ceiling) for shape in fitting)
-
-    def _tree(self, shape: tuple[int, ...], length: int, threshold: int, ceiling: int) -> Tree:
-        cap = min(ceiling, max(1, round(threshold * cap_factor(shape))))
-        return Tree(length, shape, cap, *_law(cap, self.epsilon, len(shape)))
+        """The shapes that fit into `length` values, coarsest first; for every rung of caps."""
+        shapes = (self.nodes,) if self.nodes is not None else tuple(RANGE_ERROR)
+        fitting = tuple(shape for shape in shapes if shape[-1] <= length) or ((1,),)
+        return _trees(fitting, self.epsilon, length, threshold, ceiling)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All caps and scales that any choice can lead to."""
-        lengths = sorted({*self.lengths(0), *self.lengths(1)})
-        return repr([(length, self.trees(length, threshold, ceiling)) for length in lengths])
+        return _noise_identity(self, threshold, ceiling)
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
@@ -136,10 +136,44 @@ class AdaptiveTrees(Spec):
         return AdaptiveRun(self, threshold, ceiling, keystream)
 
 
-@lru_cache(maxsize=64)
-def cap_factor(shape: tuple[int, ...]) -> Fraction:
-    """φ = (T/40)^(−1/12): finer trees have more noise, so a lower cap pays."""
+@lru_cache(maxsize=16)
+def _noise_identity(stage: AdaptiveTrees, threshold: int, ceiling: int) -> str:
+    lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
+    return repr([(length, stage.trees(length, threshold, ceiling)) for length in lengths])
+
+
+@lru_cache(maxsize=256)
+def _trees(
+    shapes: tuple[tuple[int, ...], ...],
+    epsilon: Fraction,
+    length: int,
+    threshold: int,
+    ceiling: int,
+) -> tuple[Tree, ...]:
+    found = []
+    for rung in range(_RUNGS):
+        caps = [
+            min(ceiling, max(1, round(threshold * cap_factor(shape, rung)))) for shape in shapes
+        ]
+        found += [
+            Tree(length, shape, cap, *_law(cap, epsilon, len(shape)), rung=rung)
+            for shape, cap in zip(shapes, caps, strict=True)
+        ]
+        if min(caps) == ceiling:  # no higher rung would differ
+            break
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def cap_factor(shape: tuple[int, ...], rung: int = 0) -> Fraction:
+    """φ = (T/40)^(−1/12): finer trees have more noise, so a lower cap pays.
+
+    So it is on rung 0. On rung 1 it is at least 1, for values that crowd just below θ; on each
+    higher rung √2 more, for streams that have outgrown θ.
+    """
     factor = (RANGE_ERROR[shape] / _TYPICAL_ERROR) ** -_CAP_EXPONENT
+    if rung:
+        factor = max(factor, 1.0) * math.sqrt(2.0) ** (rung - 1)
     return Fraction(round(factor * _CAP_GRAIN), _CAP_GRAIN)
 
 
@@ -156,14 +190,26 @@ def _lengths(horizon: int, ends: tuple[Fraction, ...]) -> tuple[int, ...]:
     return tuple(end - start for start, end in pairwise(edges))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _law(
     cap: int, epsilon: Fraction, levels: int
 ) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
     """Scales and variances per level, coarsest first."""
     scales = level_scales(cap, epsilon, _equal_shares(levels))
-    # Above 0 even where noise is so small that its variance vanishes: weights divide by it.
-    return scales, tuple(max(discrete_laplace_variance(scale), 1e-150) for scale in scales)
+    return scales, tuple(map(_variance, scales))
+
+
+@lru_cache(maxsize=1024)
+def _variance(scale: Fraction) -> float:
+    """2q/(1 − q)², q = exp(−1/scale), the variance of the noise: the same bits on every machine.
+
+    Forecasts, the choice of trees and the identity of noise hang on it. Above 0 even where noise is
+    so small that its variance vanishes: weights divide by it.
+    """
+    with localcontext(Context(prec=_DIGITS)):
+        steps = min(Decimal(scale.denominator) / Decimal(scale.numerator), Decimal(1000))
+        kept = (-steps).exp()
+        return max(float(2 * kept / (1 - kept) ** 2), 1e-150)
 
 
 def _equal_shares(levels: int) -> tuple[Fraction, ...]:
@@ -184,13 +230,14 @@ class AdaptiveRun:
     probabilities of the blocks' releases, given those before: all factors but one are equal, and
     that of the block with the replaced value is within e^ε.)
 
-    Noise is addressed by (chunk, block, tree and level), so that no two trees ever share words.
+    Noise is addressed by (chunk, rung and block, tree and level): no two options share words.
 
     The state is secret: the open leaf's raw sum, and the position that addresses its noise.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("chunk", "number", "choice", "leaf", "total", "filled")
-    _MOST_LEVELS = 8  # of a tree: room for it in the address
+    # Room in the address of noise, for the levels of a tree and the blocks of a horizon.
+    _MOST_LEVELS, _MOST_BLOCKS = 8, 64
 
     def __init__(
         self, stage: AdaptiveTrees, threshold: int, ceiling: int, keystream: Keystream
@@ -236,16 +283,21 @@ class AdaptiveRun:
         """Take raw units, not beyond the block's end; give the noisy sums of completed leaves."""
         tree = self._tree()
         capped = np.minimum(values, tree.cap)
-        sums: list[int] = []
-        at = 0
-        while at < capped.size:
-            part = capped[at : at + self._room()]
-            self.total += int(part.sum())
-            self.filled += part.size
-            at += part.size
-            if self.filled == self._width:
-                sums.append(self._close())
-        return Noisy(np.array(sums, dtype=np.int64)) if sums else Noisy(no_sums())
+        first = tree.edge(self.leaf) + self.filled  # where these values begin in the block
+        ends = [tree.edge(leaf) - first for leaf in range(self.leaf + 1, tree.leaves + 1)]
+        completed = bisect_right(ends, capped.size)
+        if not completed:
+            self.total += int(capped.sum())
+            self.filled += capped.size
+            return Noisy(no_sums())
+        body = ends[completed - 1]
+        sums: IntArray = np.add.reduceat(capped[:body], [0, *ends[: completed - 1]])
+        sums[0] += self.total
+        sums += self._leaf_noise(tree)[self.leaf : self.leaf + completed]
+        self._advance(tree, completed)
+        self.total = int(capped[body:].sum())
+        self.filled = capped.size - body
+        return Noisy(sums)
 
     def push_one(self, value: int) -> int | None:
         """The same for one value, without the cost of arrays."""
@@ -271,8 +323,13 @@ class AdaptiveRun:
     def _close(self) -> int:
         tree = self._tree()
         noisy: int = self.total + self._leaf_noise(tree).item(self.leaf)
+        self._advance(tree, 1)
+        return noisy
+
+    def _advance(self, tree: Tree, completed: int) -> None:
+        """So many leaves were released."""
         self.total = self.filled = self._width = 0
-        self.leaf += 1
+        self.leaf += completed
         if self.leaf == tree.leaves:
             self._open = self._noise = None
             self.leaf = 0
@@ -280,7 +337,6 @@ class AdaptiveRun:
             if self.number == len(self._stage.lengths(self.chunk)):
                 self.chunk += 1
                 self.number = 0
-        return noisy
 
     def _leaf_noise(self, tree: Tree) -> IntArray:
         """The consistent noise of the present block's leaves, made when first needed."""
@@ -291,9 +347,10 @@ class AdaptiveRun:
     def nodes(self, tree: Tree) -> list[IntArray]:
         """Independent noise of every node of the present block, coarsest level first."""
         first = list(RANGE_ERROR).index(tree.nodes) * self._MOST_LEVELS
+        place = tree.rung * self._MOST_BLOCKS + self.number
         return [
             discrete_laplace(
-                self._keystream.at(chunk=self.chunk, tree=self.number, level=first + level),
+                self._keystream.at(chunk=self.chunk, tree=place, level=first + level),
                 count,
                 scale,
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 
@@ -76,8 +75,10 @@ class ScaleFree(Spec):
     def scores(self, values: IntArray, lattice: Lattice) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers, and the common denominator of the scores."""
         grid = self.candidates(lattice)
-        price = PRICE / float(self.epsilon) * _DENOMINATOR
-        public = np.array([round(price * math.log(step)) for step in grid.tolist()])
+        with localcontext(Context(prec=_DIGITS)):
+            price = PRICE * _DENOMINATOR * Decimal(self.epsilon.denominator)
+            price /= self.epsilon.numerator
+            public = np.array([round(price * Decimal(step).ln()) for step in grid.tolist()])
         above = values.size - np.searchsorted(np.sort(values), grid, side="right")
         return grid, -(public + _DENOMINATOR * above), _DENOMINATOR
 

@@ -1,0 +1,81 @@
+"""Covariances between any two cells, without walking from one to the other for each.
+
+The covariance of the sums at cells k < j is rows_k C_kᵀ … C_{j−1}ᵀ ends_j. Cells are gathered in
+groups of 256: what leads from a cell to the end of its group, from the beginning of a group to a
+cell, and from group to group is multiplied out once. Products are sums in a fixed order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.lattice import FloatArray, IntArray
+
+_GROUP = 256
+
+
+def product(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Matrix product of (stacks of) small matrices, term after term: no library decides."""
+    total: FloatArray = left[..., :, 0, np.newaxis] * right[..., 0, np.newaxis, :]
+    for term in range(1, left.shape[-1]):
+        total += left[..., :, term, np.newaxis] * right[..., term, np.newaxis, :]
+    return total
+
+
+def applied(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    """One matrix to one vector, for each of a stack."""
+    total: FloatArray = matrices[..., 0] * vectors[..., 0, np.newaxis]
+    for term in range(1, matrices.shape[-1]):
+        total += matrices[..., term] * vectors[..., term, np.newaxis]
+    return total
+
+
+class Crossings:
+    """`shared(k, j)` for arrays of cells k ≤ j."""
+
+    def __init__(self, maps: FloatArray, rows: FloatArray, ends: FloatArray) -> None:
+        count, size = rows.shape
+        groups = -(-count // _GROUP)
+        padded = np.tile(np.eye(size), (groups * _GROUP, 1, 1))
+        padded[: len(maps)] = maps
+        self._maps = padded.reshape(groups, _GROUP, size, size)
+        self._rows, self._ends = rows, ends
+        after = np.empty_like(self._maps)  # from a cell to the beginning of the next group
+        before = np.empty_like(self._maps)  # from the beginning of its group to a cell
+        before[:, 0] = np.eye(size)
+        for inside in range(1, _GROUP):
+            before[:, inside] = product(self._maps[:, inside - 1], before[:, inside - 1])
+        after[:, -1] = self._maps[:, -1]
+        for inside in range(_GROUP - 2, -1, -1):
+            after[:, inside] = product(after[:, inside + 1], self._maps[:, inside])
+        flat = (groups * _GROUP, size, size)
+        self._leaving = applied(after.reshape(flat)[:count], rows)
+        turned = before.reshape(flat)[:count].transpose(0, 2, 1)
+        self._arriving = applied(turned, ends)
+        self._between = np.tile(np.eye(size), (groups, groups, 1, 1))
+        for target in range(1, groups):
+            whole = after[target - 1, 0]
+            self._between[:target, target] = product(whole, self._between[:target, target - 1])
+
+    def shared(self, first: IntArray, last: IntArray) -> FloatArray:
+        """The covariance of the sums at the ends of the cells `first` and `last`."""
+        group, later = first // _GROUP, last // _GROUP
+        found = np.zeros(first.size)
+        far = later > group
+        # From the beginning of the group after `first` to that of `last`; the diagonal is 1.
+        moved = applied(self._between[group[far] + 1, later[far]], self._leaving[first[far]])
+        found[far] = (moved * self._arriving[last[far]]).sum(axis=1)
+        near = ~far
+        found[near] = self._within(first[near], last[near])
+        return found
+
+    def _within(self, first: IntArray, last: IntArray) -> FloatArray:
+        vectors = self._rows[first]
+        here, group = first % _GROUP, first // _GROUP
+        steps = last - first
+        for step in range(int(steps.max(initial=0))):
+            going = np.flatnonzero(steps > step)
+            maps = self._maps[group[going], here[going] + step]
+            vectors[going] = applied(maps, vectors[going])
+        found: FloatArray = (vectors * self._ends[last]).sum(axis=1)
+        return found

@@ -1,0 +1,63 @@
+"""exp and log with the same bits on every machine, and without a mathematical library.
+
+IEEE arithmetic (+ − × ÷ √) is the same everywhere; exp and log are not, they come from whatever
+library numpy or Python was built with. What is published must not hang on that. Constants are
+therefore computed in decimals, whose every digit is specified, and weights by plain arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
+
+import numpy as np
+
+from tidegate.lattice import FloatArray
+
+_DIGITS = 30
+_LN2 = 0.6931471805599453
+_PARTS = 32
+# Halving more often than this leaves less than any sum of weights can show.
+NOTHING = 60.0
+
+
+def _by_decimals(function: Callable[[Decimal], Decimal], values: FloatArray) -> FloatArray:
+    with localcontext(Context(prec=_DIGITS)):
+        found = [float(function(Decimal(value))) for value in values.reshape(-1).tolist()]
+    return np.array(found).reshape(values.shape)
+
+
+def exp(values: FloatArray) -> FloatArray:
+    """e^x, correctly rounded.
+
+    >>> exp(np.array([0.0, 1.0])).tolist()
+    [1.0, 2.718281828459045]
+    """
+    return _by_decimals(Decimal.exp, values)
+
+
+def expm1(values: FloatArray) -> FloatArray:
+    """e^x − 1, to the last bits also where x is nearly 0."""
+    return _by_decimals(lambda value: value.exp() - 1, values)
+
+
+def log(values: FloatArray) -> FloatArray:
+    """ln x, correctly rounded."""
+    return _by_decimals(Decimal.ln, values)
+
+
+# 2^(−k/32) for k = 0 … 31.
+_TABLE: list[float] = exp(np.linspace(0.0, -_LN2, _PARTS, endpoint=False)).tolist()
+
+
+def halved(times: float) -> float:
+    """2^−times for times from 0 on, to about 10⁻¹⁰: a table, and four terms of the series.
+
+    >>> halved(0.0), halved(3.0)
+    (1.0, 0.125)
+    """
+    step = int(times * _PARTS)
+    power = (step - times * _PARTS) * (_LN2 / _PARTS)
+    series = 1.0 + power * (1.0 + power * (0.5 + power * (1 / 6 + power * (1 / 24))))
+    return math.ldexp(_TABLE[step % _PARTS] * series, -(step // _PARTS))

@@ -1,0 +1,162 @@
+"""The cap follows the stream: up where it cuts, back where it does not, by what is public."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tidegate.forecast.ladder import Ladder, multiple
+from tidegate.perturb.adaptive import RANGE_ERROR, AdaptiveTrees, cap_factor
+from tidegate.stages import Noisy
+
+HIGHEST = 17
+
+
+def climb(ladder: Ladder, levels: Any, error: float = 0.001) -> list[int]:
+    """The rung after each block; a level may depend on the cap."""
+    rungs = []
+    for level in levels:
+        ladder.observe(level(multiple(ladder.rung)) if callable(level) else level, error, HIGHEST)
+        rungs.append(ladder.rung)
+    return rungs
+
+
+def exponential(mean: float) -> Any:
+    """The mean of exponential values that are cut at a cap."""
+    return lambda cap: mean * (1 - np.exp(-cap / mean))
+
+
+def test_rungs_are_the_caps_of_the_trees() -> None:
+    for rung in range(1, 18):
+        assert float(cap_factor((1, 8), rung)) == pytest.approx(multiple(rung), rel=1e-3)
+        for shape in RANGE_ERROR:
+            assert cap_factor(shape, rung) >= 1
+    assert multiple(0) == multiple(1) == 1
+    assert multiple(17) == 256
+
+
+def test_a_typical_tail_changes_nothing() -> None:
+    assert set(climb(Ladder(), [exponential(0.21)] * 30)) == {0}
+
+
+@pytest.mark.parametrize("mean", [1.0, 5.0, 60.0])
+def test_the_cap_rises_until_it_hardly_cuts(mean: float) -> None:
+    rungs = climb(Ladder(), [exponential(0.2)] * 3 + [exponential(mean)] * 30)
+    assert multiple(rungs[-1]) > 1.3 * mean
+    assert multiple(rungs[-1]) < 8 * mean
+
+
+@pytest.mark.parametrize("level", [0.55, 0.8, 0.99])
+def test_values_without_a_tail_cost_one_trial(level: float) -> None:
+    rungs = climb(Ladder(), [level] * 30)
+    assert sum(rung > 1 for rung in rungs) == 1
+    assert rungs[-1] == 1
+
+
+def test_what_moves_by_itself_is_seldom_tried() -> None:
+    cycle = [0.5 + 0.3 * np.sin(block) for block in range(64)]
+    assert sum(rung > 1 for rung in climb(Ladder(), cycle)) < 64 / 5
+
+
+def test_it_comes_down_again() -> None:
+    ladder = Ladder()
+    climb(ladder, [exponential(0.2)] * 3 + [exponential(8.0)] * 20)
+    assert ladder.rung > 5
+    assert climb(ladder, [exponential(0.2)] * 20)[-1] == 0
+
+
+def test_noise_alone_moves_nothing() -> None:
+    random = np.random.default_rng(1)
+    levels = 0.2 + 0.3 * random.normal(size=200)  # noise as large as the level
+    rungs = climb(Ladder(), levels, error=0.3)
+    assert np.mean([rung > 0 for rung in rungs]) < 0.1
+
+
+HOLDOUT = 2000
+
+
+def pipeline() -> tg.Pipeline:
+    return tg.adaptive(1, 1000, horizon=8192, holdout=HOLDOUT)
+
+
+def outgrown(count: int) -> np.ndarray:
+    """Values that outgrow what the hold-out showed tenfold."""
+    level = np.where(np.arange(count) < count // 4, 4.0, 40.0)
+    random = np.random.default_rng(1)
+    return random.poisson(level * random.gamma(1.0, size=count))
+
+
+def test_a_stream_that_outgrows_its_threshold_is_followed() -> None:
+    values = outgrown(HOLDOUT + 2 * 8192)
+    release = pipeline().start(tg.seeded(1))
+    out = release.push(values)
+    course = release.record.segments[0]
+    rungs = [tree.rung for tree in course.trees]
+    assert rungs[0] == 0
+    assert max(rungs) >= 3
+    # Without the ladder half of it would be cut off.
+    cut = np.minimum(values[-4096:], release.threshold).mean()
+    assert cut < 0.6 * values[-4096:].mean()
+    assert out[-4096:].mean() > 0.7 * values[-4096:].mean()
+
+
+def test_rungs_and_output_can_be_computed_from_what_was_released() -> None:
+    one = pipeline()
+    release = one.start(tg.seeded(2))
+    out = release.push(outgrown(HOLDOUT + 2 * 8192))
+    course = release.record.segments[0]
+    released = iter(course.released.tolist())
+    theta = course.threshold
+    run = one.smoother.start_forecast(threshold=theta, perturber=one.perturber)
+    rebuilt: list[float] = []
+    for chunk in range(2):
+        for number, length in enumerate(one.perturber.lengths(chunk)):
+            options = one.perturber.trees(length, theta, one.ceiling)
+            tree = options[run.choose(options, first=number == 0)]
+            run.begin(tree)
+            part = np.zeros(length)
+            sums = [next(released) for _ in range(tree.leaves)]
+            run.push(Noisy(np.array(sums, dtype=np.int64)), part)
+            rebuilt.extend(part.tolist())
+    assert len({tree.rung for tree in course.trees}) > 3  # the ladder was used
+    np.testing.assert_array_equal(out, rebuilt)
+
+
+def test_a_snapshot_in_the_middle_of_a_climb_goes_on_alike() -> None:
+    one = pipeline()
+    values = outgrown(HOLDOUT + 8192)
+    whole = one.start(tg.seeded(3))
+    expected = whole.push(values)
+    parts = one.start(tg.seeded(3))
+    found = [parts.push(values[: HOLDOUT + 100])]
+    for cut in range(HOLDOUT + 100, values.size, 611):
+        parts = one.resume(parts.snapshot())
+        found.append(parts.push(values[cut : cut + 611]))
+    assert max(tree.rung for tree in whole.record.segments[0].trees) > 2
+    np.testing.assert_array_equal(np.concatenate(found), expected)
+
+
+def test_audit_of_a_block_whose_cap_was_raised() -> None:
+    """Two neighbours, the same earlier releases: the raised block gives away ε and no more."""
+    stage = AdaptiveTrees(epsilon=1, horizon=64, nodes=(1,))
+    assert stage.trees(64, 4, 1000)[-1].cap == 1000
+    sums: list[list[int]] = [[], []]
+    for world, telling in enumerate((0, 10**6)):
+        values = np.full(64, 3)
+        values[5] = telling
+        for seed in range(4000):
+            keystream = tg.seeded(2 * seed + world).new_epoch().keystream("perturb", b"")
+            run = stage.start_guided(4, 1000, keystream)
+            run.begin(len(run.options) - 1)
+            sums[world].append(int(run.push(values[: run.options[0].length]).sums[0]))
+    losses = []
+    for cut in np.quantile(sums[0], np.linspace(0.5, 0.95, 10)):
+        one, two = ((np.array(world) >= cut).mean() for world in sums)
+        noise = 3 * np.sqrt((1 - one) / (one * 4000)) + 3 * np.sqrt((1 - two) / (two * 4000))
+        losses.append((np.log(two / one) - noise, np.log(two / one) + noise))
+    assert max(low for low, _ in losses) <= 1
+    assert max(high for _, high in losses) > 0.9  # nearly all of ε is used: the audit has power
+    assert max(low for low, _ in losses) > 0.5

@@ -1,0 +1,122 @@
+"""What is published does not hang on a mathematical library: plain IEEE arithmetic decides."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+import tidegate.forecast
+from tidegate.forecast.beliefs import Beliefs
+from tidegate.forecast.crossings import applied, product
+from tidegate.forecast.elementary import exp, expm1, halved, log
+from tidegate.noise import discrete_laplace_variance
+from tidegate.perturb.adaptive import RANGE_ERROR, AdaptiveTrees, cap_factor
+
+FOLDER = Path(tidegate.forecast.__file__).parent
+# Libraries differ in these, or in the order in which they add up.
+LIBRARY = {
+    "exp", "expm1", "exp2", "log", "log2", "log10", "log1p", "pow", "power", "sin", "cos", "tanh",
+    "matmul", "dot", "vdot", "inner", "einsum", "tensordot", "linalg", "convolve",
+}  # fmt: skip
+
+
+def calls(tree: ast.AST) -> list[str]:
+    """What a module takes from numpy and math."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("np", "math"):
+            found.append(node.attr)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            found.append("matmul")
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            exponent = node.right
+            if not (isinstance(exponent, ast.Constant) and exponent.value in (2, 3)):
+                found.append("pow")
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+def test_forecasts_call_no_library_function_that_differs(path: Path) -> None:
+    assert not LIBRARY & set(calls(ast.parse(path.read_text())))
+
+
+def test_the_scan_would_find_them() -> None:
+    for text in ("np.exp(x)", "a @ b", "np.linalg.solve(a, b)", "math.log(2)", "x ** y"):
+        assert LIBRARY & set(calls(ast.parse(text)))
+
+
+def test_our_own_functions_are_right() -> None:
+    values = np.array([-30.0, -1.0, -1e-9, 0.0, 0.3, 5.0])
+    np.testing.assert_allclose(exp(values), np.exp(values), rtol=1e-15)
+    np.testing.assert_allclose(expm1(values), np.expm1(values), rtol=1e-15)
+    np.testing.assert_allclose(
+        log(np.array([1e-30, 0.5, 7.0])), np.log([1e-30, 0.5, 7]), rtol=1e-15
+    )
+    for times in (0.0, 1e-12, 0.3, 0.999999, 1.0, 17.3, 59.99):
+        assert halved(times) == pytest.approx(2.0**-times, rel=1e-10)
+    random = np.random.default_rng(1)
+    left, right = random.normal(size=(2, 9, 6, 6))
+    np.testing.assert_allclose(product(left, right), left @ right, rtol=1e-11)
+    np.testing.assert_allclose(applied(left, right[..., 0]), (left @ right)[..., 0], rtol=1e-11)
+
+
+@pytest.mark.parametrize("theta", [1, 37, 10**9])
+def test_variances_are_those_of_the_noise(theta: int) -> None:
+    for tree in AdaptiveTrees(epsilon="1/7", horizon=4000).trees(4000, theta, 10**10):
+        for scale, variance in zip(tree.scales, tree.variances, strict=True):
+            assert variance == pytest.approx(discrete_laplace_variance(scale), rel=1e-12)
+
+
+def test_no_cap_lies_on_a_rounding_edge() -> None:
+    """Powers come from a library; caps are multiples of θ/1024 of them, far from every edge."""
+    for shape, error in RANGE_ERROR.items():
+        for rung in range(18):
+            factor = (error / 40) ** (-1 / 12)
+            if rung:
+                factor = max(factor, 1.0) * math.sqrt(2) ** (rung - 1)
+            part = factor * 1024 % 1
+            assert abs(part - 0.5) > 1e-6
+            assert float(cap_factor(shape, rung)) == pytest.approx(factor, rel=1e-3)
+
+
+def released(seed: int, epsilon: str = "1/10") -> np.ndarray:
+    random = np.random.default_rng(seed)
+    values = random.poisson(20 * (1 + 0.8 * np.sin(np.arange(6000) / 300)))
+    pipeline = tg.adaptive(epsilon, 500, horizon=2500, holdout=600)
+    return pipeline.start(tg.seeded(seed)).push(values)
+
+
+def test_last_bits_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All beliefs off by a relative 10⁻¹² after every measurement: the same stream, bit for bit."""
+    before = [released(seed) for seed in range(8)]
+    random = np.random.default_rng(1)
+    exact = Beliefs.measure
+
+    def nearly(self: Beliefs, *arguments: Any) -> None:
+        exact(self, *arguments)
+        self.table *= 1 + 1e-12 * random.uniform(-1, 1, size=self.table.shape)
+        self.misses *= 1 + 1e-12 * random.uniform(-1, 1, size=self.misses.shape)
+
+    monkeypatch.setattr(Beliefs, "measure", nearly)
+    after = [released(seed) for seed in range(8)]
+    assert sum(int((one != two).sum()) for one, two in zip(before, after, strict=True)) == 0
+
+    def roughly(self: Beliefs, *arguments: Any) -> None:
+        exact(self, *arguments)
+        self.table *= 1 + 1e-3 * random.uniform(-1, 1, size=self.table.shape)
+
+    monkeypatch.setattr(Beliefs, "measure", roughly)  # the comparison can fail
+    assert (released(0) != before[0]).any()
+
+
+def test_the_bits_are_pinned() -> None:
+    """Another machine, or another version, must publish the same; if not, the changelog says so."""
+    found = hashlib.sha256(b"".join(released(seed, "1/3").tobytes() for seed in range(3)))
+    assert found.hexdigest()[:16] == "ff257402da1bdfd5"
