@@ -15,17 +15,20 @@ Threshold and stream look at disjoint values, so each gets the whole ε.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from tidegate import forecast, perturb, smooth, threshold, units
 from tidegate.errors import SettingError
 from tidegate.forecast.models import MOST_TRUNCATED, TRUNCATED
-from tidegate.local.topl import Topl
 from tidegate.perturb.forest import level_count
 from tidegate.pipeline import Pipeline
 from tidegate.reselection import Reselection
 from tidegate.settings import Number, exact, positive, whole
 from tidegate.stages import Smoother
 from tidegate.units import Unit
+
+if TYPE_CHECKING:
+    from tidegate.local.topl import Topl
 
 
 def adaptive(
@@ -291,6 +294,8 @@ def topl(
     >>> print(topl(epsilon=1.0, bound=1657).guarantee)
     ε = 1 per event (exact arithmetic, local model)
     """
+    from tidegate.local.topl import Topl  # on demand: the central model needs none of it
+
     return Topl(
         epsilon=epsilon,
         bound=bound,

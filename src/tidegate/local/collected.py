@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -74,6 +73,8 @@ class Collected:
         marks of the running sums is interpolated: `prediction_error` is the largest standard error
         that this has for independent values with the mean of the cut block.
         """
+        from statistics import NormalDist  # on demand: importing it is slow
+
         confidence = checked_confidence(confidence)
         begin, end = self._checked(starts, ends)
         ranges = self.sums.before(end) - self.sums.before(begin)

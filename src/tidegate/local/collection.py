@@ -190,8 +190,7 @@ class Collection:
 
     def _publish(self, value: ValueQuestion, is_value: Any, reports: IntArray) -> FloatArray:
         """Every report at its position, and again for the devices asked otherwise after it."""
-        decision = self.decision
-        assert decision is not None  # noqa: S101  # the stream opens with a decision
+        offset = 0.0 if self.decision is None else self.decision.offset
         if len(self.slots) == 1:
             worth, repeats = value.decoded[reports], np.zeros(len(reports), dtype=np.int64)
         else:
@@ -208,10 +207,10 @@ class Collection:
         self.collected.push(
             worth * step,
             repeats,
-            offset=decision.offset * step,
+            offset=offset * step,
             worst=self._worst * step**2,
         )
-        return (worth + decision.offset) * step
+        return (worth + offset) * step
 
     # ----------------------------------------------------------------------------- answers
 

@@ -51,10 +51,17 @@ class RunningSums:
 
     def before(self, positions: IntArray) -> FloatArray:
         """The sums over the positions before each of `positions`; interpolated between marks."""
-        ends = np.append(np.arange(len(self.marks) + 1) * self.spacing, self.count)
-        sums = np.vstack((np.zeros_like(self.totals), self.marks, self.totals))
-        columns = [np.interp(positions, ends, column) for column in sums.T]
-        return np.stack(columns, axis=-1)
+        past, length = self.cut(positions)
+        mark = (positions // self.spacing)[:, None]
+        low, high = self._at(mark), self._at(mark + 1)
+        return low + (past / np.maximum(length, 1))[:, None] * (high - low)
+
+    def _at(self, mark: IntArray) -> FloatArray:
+        """The sums before each mark: none before the first, all before one that is to come."""
+        if not len(self.marks):
+            return np.where(mark > 0, self.totals, 0.0)
+        known = self.marks[np.clip(mark[:, 0] - 1, 0, len(self.marks) - 1)]
+        return np.where(mark == 0, 0.0, np.where(mark > len(self.marks), self.totals, known))
 
     def cut(self, positions: IntArray) -> tuple[IntArray, IntArray]:
         """How far each position is from the mark before it, and how far that is from the next."""
