@@ -260,10 +260,15 @@ class Server:
             return self.collection.queries(starts, ends, confidence)
 
     def poisoning_bound(self, fraction: float) -> PoisoningBound:
-        """How far a fraction of malicious clients can move a range sum, at the present θ."""
+        """How far a fraction of malicious clients can move a range sum (see `poisoning`).
+
+        At the largest threshold that was in use so far: reports are worth in proportion to it.
+        """
+        used = [threshold for _, threshold in self.collection.collected.thresholds]
         for slot in self.collection.slots:
             if isinstance(slot.question, ValueQuestion):
-                return bound_of(slot.question, fraction, float(self._resolution))
+                largest = round(max(used) / float(self._resolution))
+                return bound_of(slot.question.at(largest), fraction, float(self._resolution))
         raise QueryError("no threshold was chosen yet: there is no stream to move")
 
     # -- the file --------------------------------------------------------------------------------
