@@ -224,7 +224,11 @@ class Topl(Spec):
         A file that exists is gone on with; it must be of the same settings.
         """
         from tidegate.local.server import Server  # on demand: a client needs no database
+        from tidegate.local.wire import exact_of
 
+        for name in ("epsilon", "threshold_epsilon", "bound", "resolution"):
+            if getattr(self, name) is not None:  # with too many digits, no device could read it
+                exact_of({name: str(getattr(self, name))}, name)
         return Server(
             self.collection(),
             settings=self.settings(),
