@@ -64,8 +64,9 @@ def test_tables_cost_what_they_may_and_not_more(build, epsilon):
     question = build(TOP, epsilon)
     assert claimed(epsilon) * Decimal("0.9999") < exact_loss(question) <= claimed(epsilon)
     question.check(epsilon)
-    with pytest.raises(RefusedError, match="would cost more than epsilon"):
-        question.check(epsilon * Fraction(999, 1000))
+    for less in (epsilon * Fraction(999, 1000), Fraction(0), -epsilon):
+        with pytest.raises(RefusedError, match="would cost more than epsilon"):
+            question.check(less)
 
 
 @settings(max_examples=60)
@@ -106,6 +107,18 @@ def test_rounding_keeps_the_totals_and_the_loss_whatever_the_floats_were(
     assert {sum(row) for row in weights} == {2**32}
     for column in zip(*weights, strict=True):
         assert 1 <= least_weight(max(column), epsilon) <= min(column)
+
+
+def test_what_a_row_has_too_much_is_taken_from_as_many_columns_as_it_takes():
+    epsilon = Fraction(1, 10)
+    ratio = np.exp(0.12)  # more than may be: rounding lifts the low half of each row
+    row = np.repeat([ratio, 1.0], 20)
+    weights = whole_weights(np.array([row, row[::-1]]) / row.sum(), epsilon)
+    assert {sum(each) for each in weights} == {2**32}
+    lowered = sum(weight < max(weights[0]) for weight in weights[0][:20])
+    assert 1 < lowered < 20
+    for column in zip(*weights, strict=True):
+        assert least_weight(max(column), epsilon) <= min(column)
 
 
 def reports(question, value, name):

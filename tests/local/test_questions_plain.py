@@ -43,7 +43,7 @@ def test_a_question_survives_json(question):
         ),
         st.builds(
             square_wave,
-            st.integers(1, 2**40),
+            st.integers(1, 2**37),
             st.fractions(Fraction(1, 1000), 10, max_denominator=10**6),
             st.integers(1, 2**12),
         ),
@@ -87,7 +87,7 @@ def test_a_question_with_one_field_replaced_is_refused_or_sound(data, which, wro
         return
     with contextlib.suppress(RefusedError):
         question.check(ONE)
-    for value in (0, 1, 19, 2**53):
+    for value in (0, 1, 19, 2**53, -(10**400), 10**400):
         assert 0 <= question.answer(value, lambda: 0) < question.reports
 
 
@@ -134,7 +134,7 @@ TAIL = TailQuestion.at(20.5, ONE, dither=1.0).plain()
     ("plain", "wrong"),
     [
         (WAVE, {"top": 0}),
-        (WAVE, {"top": 2**60}),
+        (WAVE, {"top": 2**37 + 1}),
         (WAVE, {"bins": 0}),
         (WAVE, {"bins": 2**20}),
         (WAVE, {"half": -1}),

@@ -159,7 +159,19 @@ def test_the_coin_mixes_two_rows_to_the_value_itself():
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 def test_values_that_are_no_steps_are_refused(question):
     words = seeded(1).new_epoch().keystream("test", b"").at()
-    for values in (np.array([1.5]), np.array([True]), np.array([np.nan])):
+    for values in (np.array([1.5]), np.array([True]), np.array([np.nan]), np.array([[1, 2]])):
         with pytest.raises(InputError, match="whole steps"):
             question.answers(values, words)
     assert question.answers(np.array([], dtype=np.int64), words).size == 0
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_any_width_of_integer_gives_the_same_reports(question):
+    def answered(values):
+        words = seeded(1).new_epoch().keystream("test", b"").at()
+        return question.answers(values, words).tolist()
+
+    small = np.arange(0, 120, dtype=np.int8)
+    assert answered(small) == answered(small.astype(np.int64)) == answered(small.astype(np.uint16))
+    largest = np.array([2**64 - 1, 3], dtype=np.uint64)
+    assert answered(largest) == answered(np.array([2**53, 3]))

@@ -12,6 +12,7 @@ from tidegate.lattice import FloatArray
 _STEPS = 100
 _TOLERANCE = 1e-9
 _FAR = 1e15  # a solution so large is none
+_ALMOST = 1e-4  # what is left of a row beside the others, if they are dependent but for rounding
 _SHORT_OF_THE_WALL = 0.9995  # of the way to the nearest bound
 
 
@@ -123,7 +124,19 @@ def _solved(matrix: FloatArray, sides: FloatArray) -> FloatArray:
 
 
 def _orthogonal(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Q with orthonormal rows and a lower triangle C with matrix = C·Q: Gram-Schmidt, modified."""
+    """Q with orthonormal rows and a lower triangle C with matrix = C·Q.
+
+    By Gram-Schmidt, and where rows are almost dependent twice: once leaves them not orthogonal.
+    """
+    basis, corner = _gram_schmidt(matrix)
+    lengths = corner.diagonal()
+    if lengths.min() > _ALMOST * lengths.max():
+        return basis, corner
+    basis, again = _gram_schmidt(basis)
+    return basis, np.einsum("ij,jk->ik", corner, again)
+
+
+def _gram_schmidt(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     rows = len(matrix)
     basis, corner = matrix.copy(), np.zeros((rows, rows))
     for row in range(rows):

@@ -52,7 +52,7 @@ def check_loss(columns: Iterable[tuple[int, int]], epsilon: Fraction) -> None:
     tidegate.errors.RefusedError: the reports asked for would cost more than epsilon = 0.69
     """
     for least, largest in columns:
-        if least < least_weight(largest, epsilon):
+        if epsilon < 0 or least < least_weight(largest, epsilon):
             raise RefusedError(
                 f"the reports asked for would cost more than epsilon = {float(epsilon):g}"
             )

@@ -79,6 +79,7 @@ class Topl(Spec):
         report: the mechanism of the stream; None: "optimal", for published schemes "hybrid".
         keep_asking: while the first eighth of the horizon is collected, every second device is
             still asked about the tail (adaptive scheme only). Its neighbour's report counts twice.
+            After that the threshold stays, for all horizons to come.
         threshold: given instead of chosen: nobody is asked.
 
     >>> topl = Topl(epsilon=1, bound=1657)

@@ -12,11 +12,11 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.local.loss import WORDS, check_loss, coin_weights
-from tidegate.local.questions.bulk import slices, word_pairs
+from tidegate.local.questions.bulk import MOST_STEPS, slices, whole_steps, word_pairs
 from tidegate.local.questions.question import Words, drawn, number, whole_field
 from tidegate.randomness import WordSource
 
-_LARGEST = 2.0**53
+_LARGEST = float(MOST_STEPS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,19 +67,21 @@ class TailQuestion:
 
     def answer(self, value: int, words: Words) -> int:
         """The dither, then the coin."""
-        dithered = value + self.dither * (words() / WORDS - 0.5)
+        steps = min(max(value, 0), MOST_STEPS)  # an error would tell that a value is beyond floats
+        dithered = steps + self.dither * (words() / WORDS - 0.5)
         lies = drawn(WORDS, words) < self.lie
         return int((dithered > self.level) != lies)
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
         """The same for many devices."""
+        values = whole_steps(values)
         reports: IntArray = np.empty(values.size, dtype=np.int64)
-        for part in slices(values):
+        for part in slices(values.size):
             first, second = word_pairs(part.stop - part.start, WORDS, words)
             dithered = first * (1 / WORDS)  # as exact as a division: a power of two
             dithered -= 0.5
             dithered *= self.dither
-            dithered += values[part]
+            dithered += np.clip(values[part], 0, MOST_STEPS)
             reports[part] = (dithered > self.level) != (second < self.lie)
         return reports
 

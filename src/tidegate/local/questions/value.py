@@ -14,15 +14,15 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.loss import WORD_BITS, WORDS, check_loss
-from tidegate.local.questions.bulk import Guide, PackedArray, halves, packed, slices, word_pairs
+from tidegate.local.loss import WORDS, check_loss
+from tidegate.local.questions.bulk import halves, slices, whole_steps, word_pairs
+from tidegate.local.questions.guide import Guide
+from tidegate.local.questions.places import Places
 from tidegate.local.questions.question import LEAST_TOTAL, Words, drawn, number, whole_field
 from tidegate.randomness import WordSource
 
 _MOST_CELLS = 1 << 20
 _LARGEST = 2.0**53
-_SLOTS = 512  # a value times this is still an integer of 63 bits
-_LOOKED_UP = 1 << 20  # up to this threshold, rows and coins of all values are tabulated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,7 @@ class ValueQuestion:
 
     def answer(self, value: int, words: Words) -> int:
         """A coin takes the row, a word below the total takes the column."""
-        row, coin = self._place(min(max(value, 0), self.threshold))
+        row, coin = self._places.one(min(max(value, 0), self.threshold))
         row += words() < coin
         word = drawn(self.total, words)
         for column, weight in enumerate(self.weights[row]):
@@ -136,41 +136,9 @@ class ValueQuestion:
             word -= weight
         raise AssertionError("a word below the total falls into some column")
 
-    def _place(self, value: int) -> tuple[int, int]:
-        x = 2 * value / self.threshold - 1
-        means = self.means
-        row = 0
-        while row < len(means) - 2 and means[row + 1] <= x:
-            row += 1
-        fraction = (x - means[row]) / (means[row + 1] - means[row])
-        return row, math.floor(fraction * WORDS)
-
-    def _places(self, values: IntArray) -> tuple[IntArray, IntArray]:
-        x = 2 * values / self.threshold - 1
-        means, gaps, ends, first_rows = self._steps
-        rows = first_rows[values * _SLOTS // (self.threshold + 1)]
-        rows += x >= ends[rows]
-        again = np.flatnonzero(x >= ends[rows])  # a slot with more than one end: rare
-        while again.size:
-            rows[again] += 1
-            again = again[x[again] >= ends[rows[again]]]
-        coins = np.floor((x - means[rows]) / gaps[rows] * WORDS).astype(np.int64)
-        whole = coins >> WORD_BITS  # a coin that always falls on the next row is that row
-        return rows + whole, coins - whole * WORDS
-
     @cached_property
-    def _steps(self) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-        """Means, their gaps, where a next row begins, and the row of the first value of a slot."""
-        means = np.array(self.means)
-        ends = np.append(means[1:-1], np.inf)
-        starts = [-(-slot * (self.threshold + 1) // _SLOTS) for slot in range(_SLOTS)]
-        x = 2 * np.array(starts) / self.threshold - 1
-        return means, np.diff(means), ends, np.searchsorted(ends, x, side="right")
-
-    @cached_property
-    def _lookup(self) -> PackedArray:
-        """The places of all values."""
-        return packed(*self._places(np.arange(self.threshold + 1)))
+    def _places(self) -> Places:
+        return Places(self.means, self.threshold)
 
     @cached_property
     def _guide(self) -> Guide:
@@ -178,13 +146,12 @@ class ValueQuestion:
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
         """The same for many devices."""
+        values = whole_steps(values)
         reports: IntArray = np.empty(values.size, dtype=np.int64)
-        looked_up = self.threshold < min(_LOOKED_UP, values.size)
-        for part in slices(values):
+        find = self._places.finder(values.size)
+        for part in slices(values.size):
             first, second = word_pairs(part.stop - part.start, self.total, words)
-            cut = np.clip(values[part], 0, self.threshold)
-            places = self._lookup[cut] if looked_up else packed(*self._places(cut))
-            rows, coins = halves(places)
+            rows, coins = halves(find(np.clip(values[part], 0, self.threshold)))
             chosen = np.add(rows, first < coins, dtype=np.int64)
             self._guide.columns(chosen, second, reports[part])
         return reports

@@ -12,11 +12,11 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.local.loss import WORDS, check_loss
-from tidegate.local.questions.bulk import slices, word_pairs
+from tidegate.local.questions.bulk import slices, whole_steps, word_pairs
 from tidegate.local.questions.question import LEAST_TOTAL, Words, drawn, whole_field
 from tidegate.randomness import WordSource
 
-_MOST_STEPS = 1 << 46  # times the number of bins, an integer of 63 bits
+_MOST_STEPS = 1 << 37  # times the number of bins, exact as a float: what a browser computes with
 _MOST_BINS = 1 << 16
 
 
@@ -45,8 +45,8 @@ class WaveQuestion:
     low: int
 
     def __post_init__(self) -> None:
-        if not 0 < self.top < _MOST_STEPS or not 0 < self.bins <= _MOST_BINS or self.half < 0:
-            raise SettingError("bins", "top and bins must be greater than 0, half not negative")
+        if not 0 < self.top <= _MOST_STEPS or not 0 < self.bins <= _MOST_BINS or self.half < 0:
+            raise SettingError("bins", "top, bins or half is out of range")
         if not 0 < self.low <= self.high or self.total > WORDS:
             raise SettingError("high", "weights must be positive, high ≥ low, and fit 32 bits")
 
@@ -77,10 +77,11 @@ class WaveQuestion:
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
         """The same for many devices."""
+        values = whole_steps(values)
         reports: IntArray = np.empty(values.size, dtype=np.int64)
         width = 2 * self.half + 1
         window = width * self.high
-        for part in slices(values):
+        for part in slices(values.size):
             _, second = word_pairs(part.stop - part.start, self.total, words)
             start = np.clip(values[part], 0, self.top)
             start *= self.bins
