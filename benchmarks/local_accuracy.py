@@ -1,13 +1,18 @@
 """How accurate the local model is: `python -m benchmarks local-accuracy`.
 
-Protocol: 65,536 held-out values, then 2^20 reports, ε on both; the error of a run is the mean
-squared error over *all* ranges, which is 2·Var over t of the error of the prefix sum at t. Shown
-are the median over seeded runs, which is held against the note, and the mean. Streams are the
-folder that TIDEGATE_DATA names, with the bounds of its README; short ones are extended by mirrored
-copies (records recur, so no privacy claim describes such a stream). Without the folder there is
-nothing to hold against: no rows.
+Protocol: 65,536 held-out values, then 2^20 reports, ε on both. The error of a run is the mean
+squared error over *all* ranges, which is 2·Var over t of the error of the prefix sum at t; it is
+averaged exactly over the noise of the stream's reports (their variances are known), so that runs
+differ by the chosen thresholds only. That this is what the reports measure is a row of its own.
+Shown are the median over seeded runs, which is held against the note, and the mean.
 
-Published ToPL on POS follows NOTES.md instead: stream ε = 1, 200 random ranges, median of runs.
+Streams are the folder that TIDEGATE_DATA names, with the bounds of its README; short ones are
+extended by mirrored copies (records recur, so no privacy claim describes such a stream). Without
+the folder there is nothing to hold against: no rows.
+
+Published ToPL is held against twice: as the note has it, and as it is measured here, where it is
+better than in the note for ε ≥ 1. On POS it follows NOTES.md: stream ε = 1, 200 random ranges of
+the reports as drawn, median of runs.
 """
 
 from __future__ import annotations
@@ -21,12 +26,15 @@ from dataclasses import dataclass
 from statistics import mean, median
 
 import numpy as np
+from numpy.typing import NDArray
 
 import tidegate as tg
 from benchmarks.accuracy_adaptive import HOLDOUT, HORIZON, bounds, stream
 from benchmarks.local_table import EPSILONS, PUBLISHED_ON_POS, TABLE
 from benchmarks.table import Row, at_least, at_most, within_factor_two
 from benchmarks.timing import again, best_in_turns, progress
+from tidegate.local.simulation import Simulation
+from tidegate.local.topl import Topl
 
 _SCHEMES = ("adaptive", "published", "published-authors")
 _POS = "pos_length"
@@ -48,8 +56,9 @@ class Task:
 class Run:
     """What came out of one run."""
 
-    error: float  # over all ranges
-    sampled: float  # over the 200 random ranges of NOTES.md
+    error: float  # over all ranges, expected given the thresholds
+    measured: float  # over all ranges, of the reports as drawn
+    sampled: float  # over the 200 random ranges of NOTES.md, of the reports as drawn
     threshold: float
 
 
@@ -66,8 +75,35 @@ def run(task: Task) -> Run:
     simulation = topl.simulate(values, tg.seeded(task.seed))
     errors = np.concatenate(([0.0], np.cumsum(simulation.released - values[HOLDOUT:])))
     ends = np.random.default_rng(task.seed).integers(0, HORIZON + 1, size=(2, _RANGES))
-    sampled = float(np.mean(np.square(errors[ends[0]] - errors[ends[1]])))
-    return Run(2 * float(errors.var()), sampled, simulation.threshold or math.nan)
+    return Run(
+        error=_expected(topl, simulation, values[HOLDOUT:]),
+        measured=2 * float(errors.var()),
+        sampled=float(np.mean(np.square(errors[ends[0]] - errors[ends[1]]))),
+        threshold=simulation.threshold or math.nan,
+    )
+
+
+def _expected(topl: Topl, simulation: Simulation, values: NDArray[np.int64]) -> float:
+    """The error over all ranges, averaged over the noise of the reports.
+
+    Noise of variance s at a share τ of the stream adds s·2τ(1 − τ); what truncation, offsets and
+    represented neighbours do is not random.
+    """
+    tallies, starts = simulation.collection.tallies, simulation.collection.collected.thresholds
+    share = (np.arange(values.size) + 0.5) / values.size
+    weight = 2 * share * (1 - share)
+    missed, noise = np.empty(values.size), 0.0
+    stops = [start for start, _ in starts[1:]] + [values.size]
+    for index, ((start, theta), stop) in enumerate(zip(starts, stops, strict=True)):
+        decision = topl.survey.decide(tallies[: len(tallies) - len(starts) + 1 + index])
+        part, last = slice(start, stop), index == len(starts) - 1
+        kept = np.minimum(values[part], theta)
+        variance = topl.question(round(theta)).variance(2 * kept / theta - 1) * theta**2 / 4
+        if not last:  # every second device was asked otherwise
+            kept, variance[::2], variance[1::2] = np.repeat(kept[::2], 2), 4 * variance[::2], 0.0
+        missed[part] = kept + decision.offset - values[part]
+        noise += float(variance @ weight[part])
+    return noise + 2 * float(np.cumsum(missed).var())
 
 
 def measure(quick: bool) -> list[Row]:
@@ -121,24 +157,32 @@ def _cell(name: str, epsilon: float, found: dict[Cell, list[Run]]) -> Row:
     note = (
         f"mean {mean(one.error for one in results):.1e}, "
         f"theta {median(one.threshold for one in results):,.0f}, "
-        f"corrected {corrected:.1e}, authors {authors:.1e}, oracle {noted.oracle[index]:.1e}"
+        f"here corrected {corrected:.1e}, authors {authors:.1e}; oracle {noted.oracle[index]:.1e}"
     )
     return at_most(f"{name}, e={epsilon:g}", mine, 1.5 * noted.scheme[index], note=note)
 
 
 def _summary(names: list[str], found: dict[Cell, list[Run]]) -> list[Row]:
-    logs, worse = [], []
-    for name in names:
-        for epsilon in EPSILONS:
-            mine, corrected, authors = _medians(name, epsilon, found)
-            logs.append(math.log(authors / mine))
-            if mine > min(corrected, authors):
-                worse.append(f"{name} e={epsilon:g} ({mine / min(corrected, authors):.1f}x)")
-    gain = math.exp(mean(logs))
-    return [
-        at_least("times better than the authors' objective, geometric mean", gain, 5, "x"),
-        at_most("cells worse than a published variant", len(worse), 1, note="; ".join(worse)),
-    ]
+    rows = []
+    for where in ("of the note", "measured here"):
+        logs, worse = [], []
+        for name in names:
+            for index, epsilon in enumerate(EPSILONS):
+                mine, corrected, authors = _medians(name, epsilon, found)
+                if where == "of the note":
+                    corrected, authors = TABLE[name].corrected[index], TABLE[name].authors[index]
+                logs.append(math.log(authors / mine))
+                best = min(corrected, authors)
+                if mine > best:
+                    worse.append(f"{name} e={epsilon:g} ({mine / best:.1f}x)")
+        gain, note = math.exp(mean(logs)), "; ".join(worse)
+        better = f"times better than the authors' objective {where}, geometric mean"
+        rows += [
+            at_least(better, gain, 5, "x"),
+            at_most(f"cells worse than ToPL {where}", len(worse), 1, note=note),
+        ]
+    ratios = [one.measured / one.error for runs in found.values() for one in runs]
+    return [*rows, Row("error of the reports as drawn over the expected one, mean", mean(ratios))]
 
 
 def _published_on_pos(found: dict[Cell, list[Run]]) -> list[Row]:

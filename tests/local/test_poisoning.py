@@ -63,6 +63,17 @@ def test_the_attack_stays_within_the_bound_and_reaches_it(report: str, epsilon: 
         assert 5 * noise < bound.expected(COUNT) / 2  # else this would show nothing
 
 
+def test_the_bound_speaks_of_the_largest_threshold_that_was_in_use() -> None:
+    server = Topl(epsilon=1, bound=1000, threshold=100, report="hybrid").server()
+    now = server.poisoning_bound(0.1)
+    server.collection.collected.begin(250.0)
+    later = server.poisoning_bound(0.1)
+    assert later.threshold == 250
+    assert later.expected(10) == pytest.approx(2.5 * now.expected(10))
+    server.collection.collected.begin(50.0)
+    assert server.poisoning_bound(0.1) == later
+
+
 def test_no_other_column_does_more() -> None:
     question = hybrid(100, Fraction(1))
     bound = bound_of(question, 1.0)

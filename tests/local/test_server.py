@@ -284,16 +284,16 @@ def test_shuffled_reports_are_checked_too() -> None:
 # -- the file -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("replayed", [1, 1 << 16])
+@pytest.mark.parametrize("rows", [1, 3, 1 << 16])
 def test_a_server_goes_on_where_it_stopped(
-    talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replayed: int
+    talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
-    monkeypatch.setattr(store, "_REPLAYED", replayed)
+    monkeypatch.setattr(store, "_MOST_ROWS", rows)
     topl = Topl(**ASKING)
     whole, texts = talk
     path = tmp_path / "server"
     twin(whole, topl, path).close()
-    stops = [0, 1, 119, 120, 121, 600, 640, 1100, 1200]
+    stops = [0, 1, 119, 120, 121, 600, 640, 1100, 1113, 1114, 1120, 1150, 1199, 1200]
     for start, end in pairwise(stops):
         with topl.server(path) as server:
             assert server.accepted == start
@@ -410,7 +410,7 @@ def watched(function):
 
 for name in ("is_new", "append", "count_rejected", "set_facts", "write_state"):
     setattr(store.Store, name, watched(getattr(store.Store, name)))
-store._REPLAYED = 1
+store._MOST_ROWS = 1
 server.collect_many(sys.stdin.read().splitlines())
 print("committed")
 """
@@ -464,6 +464,15 @@ def test_what_devices_report_is_what_the_server_adds_up() -> None:
     truth = np.minimum(values, 40).sum()
     assert abs(answer.estimate - truth) < 5 * answer.standard_error
     assert answer.standard_error < truth / 10
+
+
+@pytest.mark.parametrize("name", ["epsilon", "threshold_epsilon", "bound", "resolution"])
+def test_settings_that_no_message_could_carry_are_named(name: str, tmp_path: Path) -> None:
+    given = {"epsilon": 1, "bound": 100, "report": "hybrid", name: "1.0000000000000000001"}
+    with pytest.raises(SettingError) as caught:
+        Topl(**given).server(tmp_path / "server")
+    assert caught.value.setting == name
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_bad_fractions_are_named() -> None:

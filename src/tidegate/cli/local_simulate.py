@@ -64,7 +64,8 @@ def simulate(
     """Play all devices and their server on a file: what would the local model have published?
 
     Every value is taken for a device of its own, in the order of the file. The output is stamped as
-    a simulation, whatever the noise came from: this process saw the raw values.
+    a simulation, whatever the noise came from: this process saw the raw values. It holds the whole
+    file in memory.
 
     Examples:
 

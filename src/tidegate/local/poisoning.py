@@ -75,7 +75,8 @@ def bound_of(question: ValueQuestion, fraction: float, step: float = 1.0) -> Poi
 
 
 def tail_shift(question: TailQuestion, fraction: float) -> float:
-    """How far the expected share of values above a level moves at most.
+    """How far the expected share of values above a level moves at most, if this fraction of the
+    answers to the question is malicious.
 
     Honest bits are 1 with probability lie to 1 − lie; malicious ones move their share by at most
     1 − lie, and the estimate divides by 1 − 2·lie. So fraction·e^ε/(e^ε − 1).

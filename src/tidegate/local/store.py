@@ -2,8 +2,9 @@
 
 A batch of reports is one transaction (`synchronous=FULL`): what was accepted, from whom, and how
 many were rejected. After a kill or a power cut the file holds whole batches. The state of the
-collection is written now and then, and between those the accepted reports are kept as they came,
-so that a single report costs a small write, and loading replays at most `_REPLAYED` of them.
+collection is written when a round closes and now and then, and between those the accepted reports
+are kept as they came: so a single report costs a small write, and loading replays at most
+`_MOST_REPORTS` of them, within a second.
 
 Memory is bounded; of the clients of the open round the disk holds a digest each, which takes 24
 bytes. They are forgotten when the round closes: later reports to it are refused anyway.
@@ -28,7 +29,8 @@ from tidegate.lattice import IntArray
 
 FORMAT = 1
 _APPLICATION = 0x54474C31  # "TGL1", in the header of the file; both again at the schema's end
-_REPLAYED = 1 << 16
+_MOST_REPORTS = 1 << 22  # in the journal, ...
+_MOST_ROWS = 1 << 16  # ... and batches of them
 _SCHEMA = """
 BEGIN;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value NOT NULL);
@@ -56,7 +58,7 @@ class Store:
     def __init__(self, path: Path | None, *, create: bool) -> None:
         self.path = path
         self._name = "the collection" if path is None else str(path)
-        self._waiting = 0  # reports in the journal
+        self._waiting = self._rows = 0  # reports in the journal, and batches
         self._usable = True
         try:
             self._database = self._opened(path, create)
@@ -107,16 +109,15 @@ class Store:
         except (ValueError, TypeError):
             raise self._damaged() from None
 
-    def journal(self) -> Iterator[tuple[IntArray, IntArray]]:
+    def journal(self) -> tuple[IntArray, IntArray]:
         """Slots and reports since the state was written, in the order of acceptance."""
-        for slots, reports in self._execute("SELECT slots, reports FROM journal ORDER BY number"):
-            if len(reports) != 2 * len(slots):
-                raise self._damaged()
-            self._waiting += len(slots) // 2
-            yield (
-                np.frombuffer(slots, "<u2").astype(np.int64),
-                np.frombuffer(reports, "<u4").astype(np.int64),
-            )
+        rows = self._execute("SELECT slots, reports FROM journal ORDER BY number").fetchall()
+        slots = np.frombuffer(b"".join(row[0] for row in rows), np.uint8)
+        reports = np.frombuffer(b"".join(row[1] for row in rows), np.uint8)
+        if slots.size % 2 or reports.size != 2 * slots.size:
+            raise self._damaged()
+        self._rows, self._waiting = len(rows), slots.size // 2
+        return slots.view("<u2").astype(np.int64), reports.view("<u4").astype(np.int64)
 
     def rejected(self) -> Counter[str]:
         """How many reports were rejected, by reason."""
@@ -175,6 +176,7 @@ class Store:
         row = (slots.astype("<u2").tobytes(), reports.astype("<u4").tobytes())
         self._database.execute("INSERT INTO journal (slots, reports) VALUES (?, ?)", row)
         self._waiting += len(slots)
+        self._rows += 1
 
     def count_rejected(self, counts: Mapping[str, int]) -> None:
         """So many more, by reason."""
@@ -187,13 +189,13 @@ class Store:
     @property
     def state_is_old(self) -> bool:
         """Whether loading would have to replay many reports."""
-        return self._waiting >= _REPLAYED
+        return self._waiting >= _MOST_REPORTS or self._rows >= _MOST_ROWS
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         """The state that includes all of the journal, which is dropped."""
         self.set_facts({"state": state})
         self._database.execute("DELETE FROM journal")
-        self._waiting = 0
+        self._waiting = self._rows = 0
 
     def _explained(self, error: sqlite3.Error) -> TidegateError:
         if isinstance(error, sqlite3.OperationalError):  # the disk, or a file that is not there

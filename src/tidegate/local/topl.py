@@ -79,6 +79,7 @@ class Topl(Spec):
         report: the mechanism of the stream; None: "optimal", for published schemes "hybrid".
         keep_asking: while the first eighth of the horizon is collected, every second device is
             still asked about the tail (adaptive scheme only). Its neighbour's report counts twice.
+            After that the threshold stays, for all horizons to come.
         threshold: given instead of chosen: nobody is asked.
 
     >>> topl = Topl(epsilon=1, bound=1657)
@@ -224,7 +225,11 @@ class Topl(Spec):
         A file that exists is gone on with; it must be of the same settings.
         """
         from tidegate.local.server import Server  # on demand: a client needs no database
+        from tidegate.local.wire import exact_of
 
+        for name in ("epsilon", "threshold_epsilon", "bound", "resolution"):
+            if getattr(self, name) is not None:  # with too many digits, no device could read it
+                exact_of({name: str(getattr(self, name))}, name)
         return Server(
             self.collection(),
             settings=self.settings(),

@@ -126,7 +126,9 @@ def exact_of(plain: Mapping[str, Any], name: str) -> Fraction:
     value = field(plain, name)
     number = _fraction(value) if isinstance(value, str) else None
     if number is None:
-        raise SettingError(name, 'must be a fraction in lowest terms, such as "1" or "1/2"')
+        raise SettingError(
+            name, 'must be a fraction in lowest terms of at most 18 digits, such as "1" or "1/2"'
+        )
     return number
 
 
