@@ -117,8 +117,7 @@ class AdaptiveTrees(Spec):
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All caps and scales that any choice can lead to."""
-        lengths = sorted({*self.lengths(0), *self.lengths(1)})
-        return repr([(length, self.trees(length, threshold, ceiling)) for length in lengths])
+        return _noise_identity(self, threshold, ceiling)
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
@@ -134,6 +133,12 @@ class AdaptiveTrees(Spec):
     def start_guided(self, threshold: int, ceiling: int, keystream: Keystream) -> AdaptiveRun:
         """Begin; the first block waits for `begin`."""
         return AdaptiveRun(self, threshold, ceiling, keystream)
+
+
+@lru_cache(maxsize=16)
+def _noise_identity(stage: AdaptiveTrees, threshold: int, ceiling: int) -> str:
+    lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
+    return repr([(length, stage.trees(length, threshold, ceiling)) for length in lengths])
 
 
 @lru_cache(maxsize=64)
