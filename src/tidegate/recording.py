@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tidegate.courses import Course
+from tidegate.gaps import Gap
 from tidegate.pieces import Piece
 from tidegate.queries import Record
-from tidegate.segments import Gap, Segment
+from tidegate.segments import Segment
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
