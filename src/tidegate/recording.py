@@ -76,7 +76,8 @@ class Recorder:
             last.end = piece.end
         elif isinstance(last, Course):
             last.follow(piece.trace.begun, piece.trace.sums, piece.end)
-            self._shorten()
+            if piece.trace.begun.size:
+                self._shorten()
         else:
             filled = (piece.end - last.origin) % pipeline.perturber.block
             last.extend(piece.trace.sums, piece.trace.following, filled)
