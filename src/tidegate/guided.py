@@ -10,7 +10,7 @@ compose in parallel, adaptively; `tidegate.perturb.adaptive` has the argument.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -38,7 +38,7 @@ class Tree:
     cap: int
     scales: tuple[Fraction, ...]
     variances: tuple[float, ...]
-    used: int | None = field(default=None, repr=False)  # public geometry, no part of a law
+    used: int | None = None
 
     @property
     def leaves(self) -> int:

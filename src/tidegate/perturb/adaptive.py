@@ -135,12 +135,6 @@ class AdaptiveTrees(Spec):
         return AdaptiveRun(self, threshold, ceiling, keystream)
 
 
-@lru_cache(maxsize=16)
-def _noise_identity(stage: AdaptiveTrees, threshold: int, ceiling: int) -> str:
-    lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
-    return repr([(length, stage.trees(length, threshold, ceiling)) for length in lengths])
-
-
 @lru_cache(maxsize=64)
 def cap_factor(shape: tuple[int, ...]) -> Fraction:
     """φ = (T/40)^(−1/12): finer trees have more noise, so a lower cap pays."""
@@ -169,6 +163,12 @@ def _law(
     scales = level_scales(cap, epsilon, _equal_shares(levels))
     # Above 0 even where noise is so small that its variance vanishes: weights divide by it.
     return scales, tuple(max(discrete_laplace_variance(scale), 1e-150) for scale in scales)
+
+
+@lru_cache(maxsize=16)
+def _noise_identity(stage: AdaptiveTrees, threshold: int, ceiling: int) -> str:
+    lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
+    return repr([(length, stage.trees(length, threshold, ceiling)) for length in lengths])
 
 
 def _equal_shares(levels: int) -> tuple[Fraction, ...]:
