@@ -26,9 +26,10 @@ class _Block:
         self.favourite = favourite  # the model with the largest weight when the block began
         self.sums: list[int] = []
 
-    def cells(self, unit: int) -> int:
-        """How many steps a look back takes over this block."""
-        return Cells(self.tree, unit).count
+    @property
+    def cells(self) -> int:
+        """About how many steps a look back takes over this block."""
+        return max(16, self.tree.leaves)  # as `tidegate.forecast.cells` cuts it
 
 
 class Course:
@@ -81,7 +82,7 @@ class Course:
         self.favourite = favourite
         block = _Block(self.end, tree, choice, favourite)
         self._kept.append(block)
-        self.cells += block.cells(self.threshold)
+        self.cells += block.cells
         while len(self._kept) > 1 and self._kept[1].start <= self.end - self._history:
             self.forget_oldest()
 
@@ -89,7 +90,7 @@ class Course:
         """Drop the oldest block, unless it is open; gives how many cells it had."""
         if len(self._kept) < 2:
             return 0
-        count = self._kept.popleft().cells(self.threshold)
+        count = self._kept.popleft().cells
         self.cells -= count
         return count
 
@@ -155,7 +156,7 @@ class Course:
             tree = self._stage.trees(length, self.threshold, self._ceiling)[choice]
             self._kept.append(_Block(start, tree, choice, favourite))
             self._counts.append(count)
-        self.cells = sum(block.cells(self.threshold) for block in self._kept)
+        self.cells = sum(block.cells for block in self._kept)
 
     @property
     def sums(self) -> IntArray:
@@ -186,7 +187,7 @@ class Course:
         both.end, both.favourite = later.end, later.favourite
         both._kept.extend(block for block in self._kept if block.start < later.start)
         both._kept.extend(later._kept)
-        both.cells = sum(block.cells(self.threshold) for block in both._kept)
+        both.cells = sum(block.cells for block in both._kept)
         return both
 
     # -- answering -------------------------------------------------------------------------------

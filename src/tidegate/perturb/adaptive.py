@@ -117,7 +117,8 @@ class AdaptiveTrees(Spec):
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All caps and scales that any choice can lead to."""
-        return _noise_identity(self, threshold, ceiling)
+        lengths = sorted({*self.lengths(0), *self.lengths(1)})
+        return repr([(length, self.trees(length, threshold, ceiling)) for length in lengths])
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
@@ -163,12 +164,6 @@ def _law(
     scales = level_scales(cap, epsilon, _equal_shares(levels))
     # Above 0 even where noise is so small that its variance vanishes: weights divide by it.
     return scales, tuple(max(discrete_laplace_variance(scale), 1e-150) for scale in scales)
-
-
-@lru_cache(maxsize=16)
-def _noise_identity(stage: AdaptiveTrees, threshold: int, ceiling: int) -> str:
-    lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
-    return repr([(length, stage.trees(length, threshold, ceiling)) for length in lengths])
 
 
 def _equal_shares(levels: int) -> tuple[Fraction, ...]:
