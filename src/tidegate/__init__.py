@@ -5,7 +5,7 @@
                                                         the privacy barrier: `Noisy`
 
 >>> import tidegate as tg
->>> pipeline = tg.tops(epsilon=0.5, bound=500, horizon=2**16, holdout=4096)
+>>> pipeline = tg.adaptive(epsilon=0.5, bound=500, horizon=2**16, holdout=4096)
 >>> release = pipeline.start()  # or start(tg.seeded(7)) to simulate
 >>> released = release.push(tg.synthetic.baskets(40_000))
 >>> len(released)  # the first 4,096 chose the threshold

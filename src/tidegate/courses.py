@@ -26,6 +26,11 @@ class _Block:
         self.favourite = favourite  # the model with the largest weight when the block began
         self.sums: list[int] = []
 
+    @property
+    def cells(self) -> int:
+        """About how many steps a look back takes over this block."""
+        return max(16, self.tree.leaves)  # as `tidegate.forecast.cells` cuts it
+
 
 class Course:
     """The blocks of the last `history` values of one epoch, each with its tree and leaf sums.
@@ -50,7 +55,7 @@ class Course:
         self._allowance = allowance  # for truncation, per value, as a share of θ
         self.end = origin  # the position after the last released value
         self.favourite = 0
-        self.measured = 0  # leaf sums that are kept
+        self.cells = 0  # of the blocks that are kept: what a look back costs
         self._kept: deque[_Block] = deque()
         self._known: tuple[tuple[int, int], Retrospect] | None = None  # the last look back
 
@@ -75,22 +80,23 @@ class Course:
     def begin(self, tree: Tree, choice: int, favourite: int) -> None:
         """A block begins at the present end."""
         self.favourite = favourite
-        self._kept.append(_Block(self.end, tree, choice, favourite))
+        block = _Block(self.end, tree, choice, favourite)
+        self._kept.append(block)
+        self.cells += block.cells
         while len(self._kept) > 1 and self._kept[1].start <= self.end - self._history:
             self.forget_oldest()
 
     def forget_oldest(self) -> int:
-        """Drop the oldest block, unless it is open; gives how many sums that were."""
+        """Drop the oldest block, unless it is open; gives how many cells it had."""
         if len(self._kept) < 2:
             return 0
-        count = len(self._kept.popleft().sums)
-        self.measured -= count
+        count = self._kept.popleft().cells
+        self.cells -= count
         return count
 
     def extend(self, sums: IntArray, count: int) -> None:
         """`count` more values were released, and completed these leaves."""
         self._kept[-1].sums.extend(sums.tolist())
-        self.measured += sums.size
         self.end += count
 
     def follow(self, begun: IntArray, sums: IntArray, end: int) -> None:
@@ -115,7 +121,6 @@ class Course:
         self.end += 1
         if noisy is not None:
             self._kept[-1].sums.append(noisy)
-            self.measured += 1
 
     @property
     def latest(self) -> tuple[int, int, int, int]:
@@ -151,6 +156,7 @@ class Course:
             tree = self._stage.trees(length, self.threshold, self._ceiling)[choice]
             self._kept.append(_Block(start, tree, choice, favourite))
             self._counts.append(count)
+        self.cells = sum(block.cells for block in self._kept)
 
     @property
     def sums(self) -> IntArray:
@@ -163,7 +169,6 @@ class Course:
         for block, count in zip(self._kept, self._counts, strict=True):
             block.sums = found[at : at + count]
             at += count
-        self.measured = flat.size
 
     def joined(self, later: Course) -> Course:
         """This course and a later state of it, as one that answers for both."""
@@ -182,7 +187,7 @@ class Course:
         both.end, both.favourite = later.end, later.favourite
         both._kept.extend(block for block in self._kept if block.start < later.start)
         both._kept.extend(later._kept)
-        both.measured = sum(len(block.sums) for block in both._kept)
+        both.cells = sum(block.cells for block in both._kept)
         return both
 
     # -- answering -------------------------------------------------------------------------------

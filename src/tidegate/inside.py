@@ -39,6 +39,19 @@ class Shape(NamedTuple):
     steepness: FloatArray  # mean squared slope around, noise and all
     bumpiness: FloatArray  # squared excess over the neighbours, without what noise explains
 
+    def variance(self, counts: IntArray, block: int, threshold: int) -> FloatArray:
+        """Of what so many values of a block are put at: scatter, drift and bursts, in units²."""
+        share = counts / block
+        bend = share * (1 - share)
+        level = np.clip(self.sums / block, 0, threshold)
+        spread = np.maximum(level * (threshold - level), threshold**2 / 16)
+        found: FloatArray = (
+            block * bend * spread
+            + np.square(bend) * (self.steepness + self.slope_noise / 4)
+            + bend * self.bumpiness
+        )
+        return found
+
 
 def shapes(
     blocks: IntArray,

@@ -13,13 +13,14 @@ import numpy as np
 
 from tidegate.courses import Course, course_state
 from tidegate.errors import SnapshotError
+from tidegate.gaps import Gap
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.pieces import Piece, Trace
 from tidegate.publish import Remainder
 from tidegate.randomness import Epoch
 from tidegate.recording import begun_segment
 from tidegate.sealing import restore, state_of
-from tidegate.segments import Gap, Segment
+from tidegate.segments import Segment
 from tidegate.settings import digest
 from tidegate.stream import Stream, resumed_stream, start_stream
 

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from tidegate.answers import Answer, Answers
 from tidegate.courses import Course
 from tidegate.errors import QueryError, SettingError
+from tidegate.gaps import Gap
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.segments import Gap, Segment
+from tidegate.segments import Segment
 from tidegate.settings import exact, whole
 
 _FARTHEST = (1 << 63) - 1

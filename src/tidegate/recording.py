@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tidegate.courses import Course
+from tidegate.gaps import Gap
 from tidegate.pieces import Piece
 from tidegate.queries import Record
-from tidegate.segments import Gap, Segment
+from tidegate.segments import Segment
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
 
-# Of guided releases, so many of the newest sums are kept: 400 horizons and more of the usual
-# 2^20 values, in bounded memory whatever the horizon.
-_MOST_SUMS = 1 << 20
+# Of guided releases, so many of the newest cells are kept: 64 horizons if all trees are as fine as
+# can be, 500 if they are coarse. To look back over all takes some seconds, and 2.5 kB each.
+_MOST_CELLS = 1 << 17
 
 
 def begun_segment(
@@ -75,7 +76,8 @@ class Recorder:
             last.end = piece.end
         elif isinstance(last, Course):
             last.follow(piece.trace.begun, piece.trace.sums, piece.end)
-            self._shorten()
+            if piece.trace.begun.size:
+                self._shorten()
         else:
             filled = (piece.end - last.origin) % pipeline.perturber.block
             last.extend(piece.trace.sums, piece.trace.following, filled)
@@ -103,7 +105,7 @@ class Recorder:
     def _shorten(self) -> None:
         """Forget the oldest blocks of the oldest course, if there are too many."""
         courses = [segment for segment in self._segments if isinstance(segment, Course)]
-        spare = sum(course.measured for course in courses) - _MOST_SUMS
+        spare = sum(course.cells for course in courses) - _MOST_CELLS
         while spare > 0:
             oldest = self._segments[0]
             if isinstance(oldest, Course) and (found := oldest.forget_oldest()):

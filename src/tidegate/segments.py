@@ -275,7 +275,7 @@ class Segment:
             np.where(done, share * shape.sums - shape.slopes * bend / 2, partial),
             np.where(
                 done,
-                self._known_variance(shape, offsets),
+                shape.variance(offsets, self._block, self.threshold),
                 self._prediction_variance(blocks, np.where(done, 0, offsets), closed),
             ),
             shape,
@@ -287,19 +287,8 @@ class Segment:
         predicted = self._prediction_variance(blocks, counts, closed)
         if end.shape is None:
             return predicted
-        return np.where(blocks < closed, self._known_variance(end.shape, counts), predicted)
-
-    def _known_variance(self, shape: Shape, offsets: IntArray) -> FloatArray:
-        """Variance of the shape and the scatter of k values of a block whose sum is known."""
-        share = offsets / self._block
-        bend = share * (1 - share)
-        level = np.clip(shape.sums / self._block, 0, self.threshold)
-        spread = np.maximum(level * (self.threshold - level), self.threshold**2 / 16)
-        return (
-            self._block * bend * spread
-            + np.square(bend) * (shape.steepness + shape.slope_noise / 4)
-            + bend * shape.bumpiness
-        )
+        known = end.shape.variance(counts, self._block, self.threshold)
+        return np.where(blocks < closed, known, predicted)
 
     def _prediction_variance(self, blocks: IntArray, offsets: IntArray, closed: int) -> FloatArray:
         """Variance of (k·prediction − sum of the first k values of the open block), in units²."""
@@ -312,38 +301,3 @@ class Segment:
         share = offsets / self._block
         spread = np.maximum(level * (self.threshold - level), self.threshold**2 / 16)
         return np.where(offsets == 0, 0.0, share**2 * miss + offsets * (1 - share) * spread)
-
-
-class Gap:
-    """Values that chose a threshold instead of being measured: predictions were published."""
-
-    def __init__(
-        self, *, origin: int, end: int, prediction: float, threshold: int, step: float, epoch: str
-    ) -> None:
-        self.origin = self.start = origin
-        self.end = end
-        self.prediction = prediction
-        self.threshold = threshold
-        self.epoch = epoch
-        self._step = step
-
-    @property
-    def threshold_value(self) -> float:
-        """The threshold in the unit of the data."""
-        return self.threshold * self._step
-
-    @property
-    def caps(self) -> list[float]:
-        """At which levels values were truncated."""
-        return [self.threshold_value]
-
-    def parts(self, starts: IntArray, ends: IntArray, as_of: int | None = None) -> Parts:
-        """Nothing was measured here: the error may be a quarter of the threshold for each value."""
-        lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
-        nothing = np.zeros(starts.size)
-        error = np.square(lengths * self.threshold / 4.0)
-        return Parts(lengths * self.prediction, nothing, error, largest_variance=0.0)
-
-    def joined(self, later: Gap) -> Gap:
-        """A later state of the same gap is the whole of it."""
-        return later

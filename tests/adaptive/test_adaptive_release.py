@@ -77,7 +77,7 @@ def coverage(kind: str, epsilon: str) -> np.ndarray:
     )
     random = np.random.default_rng(0)
     inside = []
-    for seed in range(12):
+    for seed in range(24):
         values = course_of(kind, HORIZON * 13 // 10, random)
         release = pipeline.start(tg.seeded(seed))
         release.push(values)

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tidegate import recording
 from tidegate.durable import DurableRelease, StateError
+from tidegate.recording import Recorder
 
 
 def _again(share, blocking):
@@ -191,3 +193,26 @@ def test_the_journal_holds_no_raw_value(tmp_path):
         run.push(np.full(64, planted))
     rows = b"".join(body for _, body in bodies(tmp_path / "s"))
     assert planted.to_bytes(8, "little") not in rows
+
+
+def test_the_record_of_an_endless_guided_release_is_bounded(monkeypatch):
+    """The oldest blocks go first, and what is left answers as before."""
+    monkeypatch.setattr(recording, "_MOST_CELLS", 200)
+    pipeline = PIPELINES["adaptive, shared"]
+    release = pipeline.start(tg.seeded(3))
+    release.journalled()
+    recorder, starts = Recorder(pipeline), []
+    for part in np.array_split(np.random.default_rng(1).integers(0, 100, 3000), 70):
+        release.push(part)
+        thresholds = {phase.start: (phase.threshold, phase.epoch) for phase in release.phases}
+        for piece in release.journalled():
+            recorder.push(piece, thresholds)
+        record = recorder.record("")
+        if record is not None:
+            assert record.end == release.position
+            starts.append(record.start)
+    assert starts == sorted(starts)
+    assert 2500 < starts[-1] < 2980
+    assert sum(segment.cells for segment in record.segments) <= 200
+    ends = np.array([starts[-1], 2970, 2980])
+    assert np.isfinite(record.queries(np.full(3, starts[-1]), ends).high).all()

@@ -21,6 +21,7 @@ from tidegate.durable.journal import (
     published,
     verified,
 )
+from tidegate.durable.looking_back import JournalRecord
 from tidegate.durable.opening import opened, source_of
 from tidegate.durable.store import StateError, Store, UserRows
 from tidegate.durable.users import UserLog
@@ -31,7 +32,6 @@ from tidegate.phases import Phase
 from tidegate.pieces import Piece
 from tidegate.pipeline import Pipeline
 from tidegate.queries import Record
-from tidegate.recording import Recorder
 from tidegate.release import Release
 from tidegate.sealing import restore, seal, state_of
 
@@ -66,8 +66,7 @@ class DurableRelease:
         self._unsaved = 0
         self._torn = False
         self._phases: list[Phase] = []
-        self._recorder = Recorder(release.pipeline)
-        self._recorded, self._recorded_head = 0, self._head  # how much of the journal it knows
+        self._journalled = JournalRecord(release.pipeline)
         self.source = ""
         self._costs: Iterator[Cost] = iter(())
         self._next_cost: Cost | None = None
@@ -336,14 +335,9 @@ class DurableRelease:
 
         (The running release knows only what came since it was opened.)
         """
-        key, head, count = self.release.derived_key("journal"), self._recorded_head, self._recorded
-        verified(self._store.journal(count), key, self._head, head)
-        thresholds = {phase.start: (phase.threshold, phase.epoch) for phase in self._phases}
-        for piece in pieces(self._store.journal(count)):
-            self._recorder.push(piece, thresholds)
-            self._recorded += 1
-        self._recorded_head = self._head
-        return self._recorder.record(str(self.release.guarantee))
+        key = self.release.derived_key("journal")
+        self._journalled.catch_up(self._store, key, self._head, self._phases)
+        return self._journalled.record(str(self.release.guarantee))
 
     def recogniser(self) -> Recogniser:
         """Tells whether an input that is read again is the one that was read before."""

@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import TidegateError
+from tidegate.gaps import Gap
 from tidegate.io.errors import sink_error
 from tidegate.pipeline import Pipeline
 from tidegate.queries import Record
 from tidegate.released.scan import row_kind
-from tidegate.segments import Gap, Segment
+from tidegate.segments import Segment
 
 _MARK = b"TIDEGATE INDEX 1"
 _END = struct.Struct(f"<Q{len(_MARK)}s")

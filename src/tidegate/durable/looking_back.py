@@ -1,0 +1,28 @@
+"""The record of the whole past, from the journal: the running release knows only its own time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.durable.journal import HEAD_BYTES, pieces, verified
+from tidegate.durable.store import Store
+from tidegate.phases import Phase
+from tidegate.pipeline import Pipeline
+from tidegate.recording import Recorder
+
+
+class JournalRecord(Recorder):
+    """A record that reads on in the journal whenever it is asked for."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        super().__init__(pipeline)
+        self._rows, self._head = 0, bytes(HEAD_BYTES)  # how far it has read
+
+    def catch_up(self, store: Store, key: bytes, head: bytes, phases: Sequence[Phase]) -> None:
+        """Read the rows that were added since, once their chain is seen to end in `head`."""
+        verified(store.journal(self._rows), key, head, self._head)
+        thresholds = {phase.start: (phase.threshold, phase.epoch) for phase in phases}
+        for piece in pieces(store.journal(self._rows)):
+            self.push(piece, thresholds)
+            self._rows += 1
+        self._head = head
