@@ -80,6 +80,23 @@ def reselected(price: float, ratio: float, share: float) -> Rule:
     return rule
 
 
+def counted(price: float, ratio: float, share: float) -> Rule:
+    """A sliver of the stream's ε buys a histogram of every block; θ follows from its tail.
+
+    A value lies in one bin of one block, so every bin gets Laplace noise 1/(share·ε), 16 times.
+    """
+
+    def rule(held: Values, bound: int, epsilon: float, random: np.random.Generator) -> Floats:
+        grid = _grid(bound, ratio)
+        above = held.size - np.searchsorted(np.sort(held), grid, side="right")
+        noise = random.laplace(0, 1 / (share * epsilon), size=(_DRAWS, 16, grid.size)).sum(axis=1)
+        tails = 16.0 * above + noise[:, ::-1].cumsum(axis=1)[:, ::-1]
+        chosen = grid[np.argmax(-tails - 16 * price / epsilon * np.log(grid), axis=1)]
+        return chosen / (1 - share)
+
+    return rule
+
+
 RULES: dict[str, Rule] = {
     "7 ln θ, ratio 1.25 (ScaleFree)": logarithmic(7, 1.25),
     "7 ln θ, ratio 1.1": logarithmic(7, 1.1),
@@ -91,6 +108,8 @@ RULES: dict[str, Rule] = {
     "two halves, 12 θ/scale": in_two_steps(7, 12, 1.1),
     "chosen again from 16x, 5 % of ε": reselected(7, 1.1, 0.05),
     "chosen again from 16x, 10 % of ε": reselected(7, 1.1, 0.1),
+    "histograms of 16 blocks, 5 % of ε": counted(7, 1.25, 0.05),
+    "histograms of 16 blocks, 10 % of ε": counted(7, 1.25, 0.1),
 }
 
 

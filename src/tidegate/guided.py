@@ -10,7 +10,7 @@ compose in parallel, adaptively; `tidegate.perturb.adaptive` has the argument.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -40,7 +40,7 @@ class Tree:
     cap: int
     scales: tuple[Fraction, ...]
     variances: tuple[float, ...]
-    used: int | None = None
+    used: int | None = field(default=None, repr=False)  # the repr identifies the noise
     rung: int = 0
 
     @property

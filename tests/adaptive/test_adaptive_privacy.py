@@ -12,7 +12,7 @@ import pytest
 import tidegate as tg
 from tidegate.lattice import Lattice
 from tidegate.noise import discrete_laplace_variance, permute_and_flip
-from tidegate.perturb.adaptive import RANGE_ERROR, AdaptiveTrees
+from tidegate.perturb.adaptive import RANGE_ERROR, AdaptiveTrees, shares
 
 THETA = 40
 
@@ -35,7 +35,7 @@ def test_node_noise_has_the_claimed_scale(shape: tuple[int, ...]) -> None:
             for kept, noise in zip(draws, run.nodes(tree), strict=True):
                 kept.extend(noise.tolist())
     for level, noise in enumerate(draws):
-        claimed = float(len(shape) * tree.cap / stage.epsilon)
+        claimed = float(tree.cap / (shares(shape)[level] * stage.epsilon))
         assert float(tree.scales[level]) == pytest.approx(claimed, rel=1e-5)
         found = float(np.abs(noise).mean())  # of a Laplace variable: its scale
         assert abs(found / claimed - 1) < 0.15

@@ -12,13 +12,14 @@ from tidegate.forecast.models import CELLS, ROUGHER, SCATTER, Models, models
 from tidegate.forecast.noise_path import noise_path
 from tidegate.lattice import FloatArray
 
+Shape = tuple[tuple[int, ...], tuple[float, ...]]  # nodes per level, and the levels' shares of ε
 # Beliefs settle after a few blocks; the third is typical.
 _SETTLED = 3
 
 
 @lru_cache(maxsize=64)
 def log_costs(
-    epsilon: float, horizon: int, lengths: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]
+    epsilon: float, horizon: int, lengths: tuple[int, ...], shapes: tuple[Shape, ...]
 ) -> dict[tuple[int, bool], FloatArray]:
     """Log of the expected error over that of the best tree, for (length, first block of all).
 
@@ -33,9 +34,8 @@ def log_costs(
     per_horizon = horizon / length
     first = np.empty((len(shapes), wide.count))
     later = np.empty((len(shapes), wide.count))
-    for index, shape in enumerate(shapes):
-        variance = 2 * (len(shape) / epsilon) ** 2
-        path = noise_path(shape, [variance] * len(shape))
+    for index, (shape, shares) in enumerate(shapes):
+        path = noise_path(shape, [2 / (share * epsilon) ** 2 for share in shares])
         each = max(1, CELLS // shape[-1])
         count = shape[-1] * each
         width = length / count

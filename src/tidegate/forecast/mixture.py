@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from operator import itemgetter
 from typing import ClassVar
 
@@ -119,12 +120,15 @@ class MixtureRun:
         stage = self._perturber
         lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
         longest = stage.trees(stage.horizon, self._threshold, self._threshold)
-        shapes = tuple(dict.fromkeys(tree.nodes for tree in longest))
-        table = log_costs(float(stage.epsilon), stage.horizon, tuple(lengths), shapes)
+        shapes = {tree.nodes: _shares(tree, stage.epsilon) for tree in longest}
+        known = list(shapes)
+        table = log_costs(
+            float(stage.epsilon), stage.horizon, tuple(lengths), tuple(shapes.items())
+        )
         nothing_known = first and not self._beliefs.misses.any()
         costs = table[options[0].length, nothing_known]
         expected = [
-            mixed(self._weights, costs[shapes.index(options[index].nodes)].tolist())
+            mixed(self._weights, costs[known.index(options[index].nodes)].tolist())
             for index in here
         ]
         return here[expected.index(min(expected))]
@@ -286,3 +290,8 @@ class MixtureRun:
     def doublings(self, doublings: FloatArray) -> None:
         self._beliefs.doublings[:] = doublings
         self._weights = self._beliefs.weights()
+
+
+def _shares(tree: Tree, epsilon: Fraction) -> tuple[float, ...]:
+    """The parts of ε that the levels got; to 1/1024, since scales are rounded."""
+    return tuple(round(tree.cap / scale / epsilon * 1024) / 1024 for scale in tree.scales)

@@ -35,6 +35,7 @@ from tidegate.stages import Noisy, no_sums
 # came within 5 % of these.
 RANGE_ERROR: dict[tuple[int, ...], float] = {
     (1,): 10.7,
+    (1, 4): 12.1,
     (2,): 21.3,
     (4,): 42.7,
     (1, 8): 56.6,
@@ -42,6 +43,11 @@ RANGE_ERROR: dict[tuple[int, ...], float] = {
     (1, 8, 64): 163.6,
     (1, 16, 128): 211.4,
 }
+# How a tree's levels share ε: equally, but for the watchful tree (1, 4). It measures a block almost
+# as well as a single node would, and sees with what is left if the level jumps inside.
+SHARES: dict[tuple[int, ...], tuple[Fraction, ...]] = {(1, 4): (Fraction(15, 16), Fraction(1, 16))}
+# A single node is blind for a sixteenth of the horizon: only where a block has no room for more.
+_BLIND = (1,)
 # The best number of truncated values grows as the square root of the noise variance, so for a tail
 # of index κ the best cap goes as T^(−1/2κ): κ = 6 in between light and heavy tails, and 40 the
 # error of the tree for which the hold-out's θ is about right.
@@ -112,8 +118,10 @@ class AdaptiveTrees(Spec):
 
     def trees(self, length: int, threshold: int, ceiling: int) -> tuple[Tree, ...]:
         """The shapes that fit into `length` values, coarsest first; for every rung of caps."""
-        shapes = (self.nodes,) if self.nodes is not None else tuple(RANGE_ERROR)
-        fitting = tuple(shape for shape in shapes if shape[-1] <= length) or ((1,),)
+        shapes = tuple(shape for shape in RANGE_ERROR if shape != _BLIND)
+        if self.nodes is not None:
+            shapes = (self.nodes,)
+        fitting = tuple(shape for shape in shapes if shape[-1] <= length) or (_BLIND,)
         return _trees(fitting, self.epsilon, length, threshold, ceiling)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
@@ -126,7 +134,7 @@ class AdaptiveTrees(Spec):
             check_headroom(
                 ceiling,
                 self.epsilon,
-                _equal_shares(len(shape)),
+                shares(shape),
                 draws=2 * shape[-1] * len(shape),
                 values=2 * self.horizon,
             )
@@ -156,7 +164,7 @@ def _trees(
             min(ceiling, max(1, round(threshold * cap_factor(shape, rung)))) for shape in shapes
         ]
         found += [
-            Tree(length, shape, cap, *_law(cap, epsilon, len(shape)), rung=rung)
+            Tree(length, shape, cap, *_law(cap, epsilon, shares(shape)), rung=rung)
             for shape, cap in zip(shapes, caps, strict=True)
         ]
         if min(caps) == ceiling:  # no higher rung would differ
@@ -192,10 +200,10 @@ def _lengths(horizon: int, ends: tuple[Fraction, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)
 def _law(
-    cap: int, epsilon: Fraction, levels: int
+    cap: int, epsilon: Fraction, parts: tuple[Fraction, ...]
 ) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
     """Scales and variances per level, coarsest first."""
-    scales = level_scales(cap, epsilon, _equal_shares(levels))
+    scales = level_scales(cap, epsilon, parts)
     return scales, tuple(map(_variance, scales))
 
 
@@ -212,8 +220,9 @@ def _variance(scale: Fraction) -> float:
         return max(float(2 * kept / (1 - kept) ** 2), 1e-150)
 
 
-def _equal_shares(levels: int) -> tuple[Fraction, ...]:
-    return (Fraction(1, levels),) * levels
+def shares(shape: tuple[int, ...]) -> tuple[Fraction, ...]:
+    """The parts of ε that the levels get, coarsest first; they sum to 1."""
+    return SHARES.get(shape, (Fraction(1, len(shape)),) * len(shape))
 
 
 class AdaptiveRun:
