@@ -192,7 +192,7 @@ class Topl(Spec):
 
     def client(
         self,
-        memory: Memory | str | Path,
+        memory: Memory | str | Path | None = None,
         *,
         lifetime: Number | None = None,
         name: str | None = None,
@@ -200,21 +200,24 @@ class Topl(Spec):
     ) -> Client:
         """A device (see `tidegate.local.client.Client`), which remembers its reports in `memory`.
 
-        >>> from tidegate.local.memory import Memory
+        A real device gives a path. Without one it remembers for as long as it lives: started anew,
+        it would draw, and spend, once more.
+
         >>> topl = Topl(epsilon=1, bound=100)
-        >>> client, server = topl.client(Memory.volatile()), topl.server()
+        >>> client, server = topl.client(), topl.server()
         >>> server.collect(client.answer(server.announcement().json(), 17).json())
         >>> server.accepted
         1
         """
         from tidegate.local.client import Client  # on demand: a server needs no client
+        from tidegate.local.memory import Memory
 
         return Client(
             epsilon=self.guarantee.epsilon,
             bound=self.bound,
             resolution=self.resolution,
             lifetime=lifetime,
-            memory=memory,
+            memory=Memory.volatile() if memory is None else memory,
             name=name,
             clamp=clamp,
         )
