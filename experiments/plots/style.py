@@ -90,8 +90,6 @@ def save(picture: Picture, stem: Path, *, vector: bool = True) -> list[Path]:
     picture.savefig(paths[0], dpi=140, metadata={"Software": None})
     if vector:
         paths.append(stem.with_suffix(".svg"))
-        picture.set_layout_engine(
-            "none"
-        )  # the panels have their places already
+        picture.set_layout_engine("none")  # the panels have their places already
         picture.savefig(paths[1], metadata={"Date": None})
     return paths
