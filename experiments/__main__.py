@@ -146,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--output", type=Path, help="default: report.html beside the results")
     for command in (run, report):
         command.add_argument("figures", nargs="*", metavar="FIGURE", help="names from `list`")
-        command.add_argument("--quick", action="store_true", help="3 runs, 3 epsilons")
+        command.add_argument("--quick", action="store_true", help="2 runs, 3 epsilons")
         command.add_argument("--runs", type=_count, help="runs of every cell")
         command.add_argument("--seed", type=_whole, help="base seed")
         command.add_argument("--datasets", nargs="+", metavar="NAME", help="these streams only")

@@ -27,7 +27,7 @@ _ASIDE = (
     *("__init__", "__main__", "_version", "cli", "demo", "durable", "io", "ledger"),
     *("released", "service", "spark"),
 )
-_QUICK_RUNS = 3
+_QUICK_RUNS = 2
 
 
 @dataclass(frozen=True)

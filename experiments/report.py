@@ -153,5 +153,5 @@ def _claim(verdict: Verdict) -> str:
 def _picture(figure: Figure, rows: list[Row]) -> str:
     """The picture as a data address; PNG, since some browsers draw large SVGs slowly."""
     with tempfile.TemporaryDirectory() as folder:
-        png = draw(figure, rows, Path(folder))[0]
+        png = draw(figure, rows, Path(folder), vector=False)[0]
         return "data:image/png;base64," + base64.b64encode(png.read_bytes()).decode()

@@ -13,9 +13,9 @@ from experiments.results import Row
 _KINDS = {"curves": curves.draw, "score": score.draw, "course": course.draw, "table": table.draw}
 
 
-def draw(figure: Figure, rows: list[Row], folder: Path) -> list[Path]:
-    """The picture of a figure, as PNG and as SVG."""
+def draw(figure: Figure, rows: list[Row], folder: Path, *, vector: bool = True) -> list[Path]:
+    """The picture of a figure, as PNG and, with `vector`, as SVG."""
     if not rows:
         raise ExperimentError(f"there are no results of {figure.name} to draw")
     picture = _KINDS[figure.kind](figure, rows, new_figure)
-    return save(picture, folder / figure.name)
+    return save(picture, folder / figure.name, vector=vector)

@@ -83,10 +83,13 @@ def legend_below(picture: Picture, axes: Axes, most: int = 5) -> None:
     picture.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=even)
 
 
-def save(picture: Picture, stem: Path) -> list[Path]:
-    """As PNG and as SVG."""
+def save(picture: Picture, stem: Path, *, vector: bool = True) -> list[Path]:
+    """As PNG, and as SVG unless that is not wanted."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    png, svg = stem.with_suffix(".png"), stem.with_suffix(".svg")
-    picture.savefig(png, dpi=140, metadata={"Software": None})
-    picture.savefig(svg, metadata={"Date": None})
-    return [png, svg]
+    paths = [stem.with_suffix(".png")]
+    picture.savefig(paths[0], dpi=140, metadata={"Software": None})
+    if vector:
+        paths.append(stem.with_suffix(".svg"))
+        picture.set_layout_engine("none")  # the panels have their places already
+        picture.savefig(paths[1], metadata={"Date": None})
+    return paths
