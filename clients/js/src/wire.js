@@ -123,7 +123,10 @@ export function exactField(plain, name) {
     const number = new Fraction(BigInt(parts[1]), BigInt(parts[2] ?? 1));
     if (number.toString() === value) return number;
   }
-  throw new SettingError(name, 'must be a fraction in lowest terms, such as "1" or "1/2"');
+  throw new SettingError(
+    name,
+    'must be a fraction in lowest terms of at most 18 digits, such as "1" or "1/2"',
+  );
 }
 
 /**

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +11,7 @@ from tidegate.forecast.beliefs import SUM, Beliefs, Cell
 from tidegate.forecast.elementary import log
 from tidegate.forecast.models import CELLS, ROUGHER, SCATTER, Models, models
 from tidegate.forecast.noise_path import noise_path
+from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import FloatArray
 
 Shape = tuple[tuple[int, ...], tuple[float, ...]]  # nodes per level, and the levels' shares of ε
@@ -72,3 +74,19 @@ def log_costs(
             here = np.maximum(errors[:, columns], 1e-300)
             table[one, is_first] = log(here / here.min(axis=0))
     return table
+
+
+def tree_costs(
+    stage: GuidedPerturber, threshold: int, length: int, *, first: bool
+) -> dict[tuple[int, ...], FloatArray]:
+    """The log costs of every tree of `stage` for a block of so many values, one for each model."""
+    lengths = tuple(sorted({*stage.lengths(0), *stage.lengths(1)}))
+    longest = stage.trees(stage.horizon, threshold, threshold)
+    shapes = {tree.nodes: _shares(tree, stage.epsilon) for tree in longest}
+    table = log_costs(float(stage.epsilon), stage.horizon, lengths, tuple(shapes.items()))
+    return dict(zip(shapes, table[length, first], strict=True))
+
+
+def _shares(tree: Tree, epsilon: Fraction) -> tuple[float, ...]:
+    """The parts of ε that the levels got; to 1/1024, since scales are rounded."""
+    return tuple(round(tree.cap / scale / epsilon * 1024) / 1024 for scale in tree.scales)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from operator import itemgetter
 from typing import ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.forecast.beliefs import MISSES_PER_HALVING, SUM, Beliefs, Cell, mixed
 from tidegate.forecast.cells import Cells, cells_of
-from tidegate.forecast.costs import log_costs
+from tidegate.forecast.costs import tree_costs
 from tidegate.forecast.ladder import Ladder, moved
 from tidegate.forecast.models import SECOND_CHANCE, models
 from tidegate.forecast.noise_path import MOST_LEVELS
@@ -117,20 +116,9 @@ class MixtureRun:
         here = [index for index, option in enumerate(options) if option.rung == ladder.rung]
         if len(here) == 1:
             return here[0]
-        stage = self._perturber
-        lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
-        longest = stage.trees(stage.horizon, self._threshold, self._threshold)
-        shapes = {tree.nodes: _shares(tree, stage.epsilon) for tree in longest}
-        known = list(shapes)
-        table = log_costs(
-            float(stage.epsilon), stage.horizon, tuple(lengths), tuple(shapes.items())
-        )
         nothing_known = first and not self._beliefs.misses.any()
-        costs = table[options[0].length, nothing_known]
-        expected = [
-            mixed(self._weights, costs[known.index(options[index].nodes)].tolist())
-            for index in here
-        ]
+        costs = tree_costs(self._perturber, self._threshold, options[0].length, first=nothing_known)
+        expected = [mixed(self._weights, costs[options[index].nodes].tolist()) for index in here]
         return here[expected.index(min(expected))]
 
     @property
@@ -290,8 +278,3 @@ class MixtureRun:
     def doublings(self, doublings: FloatArray) -> None:
         self._beliefs.doublings[:] = doublings
         self._weights = self._beliefs.weights()
-
-
-def _shares(tree: Tree, epsilon: Fraction) -> tuple[float, ...]:
-    """The parts of ε that the levels got; to 1/1024, since scales are rounded."""
-    return tuple(round(tree.cap / scale / epsilon * 1024) / 1024 for scale in tree.scales)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tidegate.courses import Course
-from tidegate.forecast.costs import log_costs
+from tidegate.forecast.costs import tree_costs
 from tidegate.forecast.models import LEVEL_MEAN, WALKS
 from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import IntArray
@@ -52,7 +52,7 @@ def played(stage: GuidedPerturber, threshold: int, ceiling: int, roughness: floa
     )
     for number, length in enumerate(stage.lengths(0)):
         options = stage.trees(length, threshold, ceiling)
-        choice = _preferred(stage, options, model, first=number == 0)
+        choice = _preferred(stage, options, threshold, model, first=number == 0)
         tree = options[choice]
         course.begin(tree, choice, model)
         edges = np.array([tree.edge(leaf) for leaf in range(tree.leaves + 1)])
@@ -63,15 +63,14 @@ def played(stage: GuidedPerturber, threshold: int, ceiling: int, roughness: floa
 
 
 def _preferred(
-    stage: GuidedPerturber, options: tuple[Tree, ...], model: int, *, first: bool
+    stage: GuidedPerturber, options: tuple[Tree, ...], threshold: int, model: int, *, first: bool
 ) -> int:
-    if len(options) == 1:
-        return 0
-    lengths = tuple(sorted({*stage.lengths(0), *stage.lengths(1)}))
-    shapes = tuple(dict.fromkeys(tree.nodes for tree in stage.trees(stage.horizon, 1, 1)))
-    costs = log_costs(float(stage.epsilon), stage.horizon, lengths, shapes)
-    column = costs[options[0].length, first][:, model]
-    return min(range(len(options)), key=lambda at: column[shapes.index(options[at].nodes)])
+    """The tree that costs least, with the lowest caps: nobody knows of a stream that outgrows θ."""
+    lowest = [index for index, tree in enumerate(options) if tree.rung == options[0].rung]
+    if len(lowest) == 1:
+        return lowest[0]
+    costs = tree_costs(stage, threshold, options[0].length, first=first)
+    return min(lowest, key=lambda index: costs[options[index].nodes][model])
 
 
 def guided_parts(course: Course, horizon: int, lengths: Iterable[int]) -> Iterable[Parts]:

@@ -42,8 +42,8 @@ export class WaveQuestion {
     /**
      * One word below the total picks the cell.
      *
-     * (Rounding a quotient of whole numbers below 2**53 never lifts it to the next whole one, so the
-     * floors are exact.)
+     * (Products stay within 2**53, and rounding a quotient of such whole numbers never lifts it to the
+     * next whole one, so the floors are exact.)
      *
      * @param {number} value
      * @param {Words} words
@@ -56,7 +56,6 @@ export class WaveQuestion {
      * @returns {Record<string, unknown>}
      */
     toJSON(): Record<string, unknown>;
-    #private;
 }
 export type Words = import("./question.js").Words;
 export type Fraction = import("./question.js").Fraction;
