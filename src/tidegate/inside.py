@@ -21,21 +21,23 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import NoiseLaw
 
 # How many blocks to either side say what slopes are like.
 _AROUND = 8
+# Blocks that are looked at together: their surroundings are twenty times as many numbers.
+_PIECE = 1 << 15
 
 
 class Shape(NamedTuple):
     """What is known about blocks, one entry each, in lattice units."""
 
     sums: FloatArray
+    noise: FloatArray  # variance of the noise in them
     slopes: FloatArray  # shrunk
-    slope_noise: FloatArray  # variance of the noise in them
+    slope_noise: FloatArray  # variance of the noise in these
     steepness: FloatArray  # mean squared slope around, noise and all
     bumpiness: FloatArray  # squared excess over the neighbours, without what noise explains
 
@@ -65,41 +67,43 @@ def shapes(
     """Blocks from `oldest` to before `closed`, as far as their running sums tell.
 
     Args:
-        blocks: which.
+        blocks: which; looked at once each, however often they come.
         running: the noisy sum of all blocks before each of these.
         law: the law of the noise.
         oldest: the first block that is known.
         closed: the first block that is not.
         unknown: the squared slope to assume where there are too few blocks to see any.
     """
+    once, places = np.unique(blocks, return_inverse=True)
+    pieces = [
+        _shapes(once[at : at + _PIECE], running, law, oldest, closed, unknown)
+        for at in range(0, once.size, _PIECE)
+    ]
+    return Shape(*(np.concatenate(column)[places] for column in zip(*pieces, strict=True)))
 
-    def sums(which: IntArray) -> FloatArray:
-        found: FloatArray = (running(which + 1) - running(which)).astype(np.float64)
-        return found
 
-    def slope_and_bump(which: IntArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-        """Half the difference of the neighbours, and what is above their mean, where known."""
-        known = (which > oldest) & (which < closed - 1)
-        if not known.any():
-            return np.zeros(which.size), np.zeros(which.size), known
-        safe = np.where(known, which, oldest + 1)
-        before, own, after = (sums(safe + offset) for offset in (-1, 0, 1))
-        return (
-            np.where(known, (after - before) / 2, 0.0),
-            np.where(known, own - (after + before) / 2, 0.0),
-            known,
-        )
-
-    slopes, bumps, count = (np.zeros(blocks.size) for _ in range(3))
-    for offset in range(-_AROUND, _AROUND + 1):
-        slope, bump, known = slope_and_bump(blocks + offset)
-        slopes += np.square(slope)
-        bumps += np.square(bump)
-        count += known
+def _shapes(
+    blocks: IntArray,
+    running: Callable[[IntArray], IntArray],
+    law: NoiseLaw,
+    oldest: int,
+    closed: int,
+    unknown: float,
+) -> Shape:
+    # Running sums, from the farthest neighbour's neighbour on; they stand still beyond the known.
+    around = blocks[:, None] + np.arange(-_AROUND - 1, _AROUND + 3)
+    sums: FloatArray = np.diff(running(np.clip(around, oldest, closed)), axis=1).astype(np.float64)
+    centres = around[:, 1:-2]
+    known = (centres > oldest) & (centres < closed - 1)
+    before, own, after = sums[:, :-2], sums[:, 1:-1], sums[:, 2:]
+    slopes = np.where(known, (after - before) / 2, 0.0)
+    bumps = np.where(known, own - (after + before) / 2, 0.0)
+    count = known.sum(axis=1)
     mean, bumpy = (
-        np.where(count > 0, squares / np.maximum(count, 1), unknown) for squares in (slopes, bumps)
+        np.where(count > 0, np.square(all_of).sum(axis=1) / np.maximum(count, 1), unknown)
+        for all_of in (slopes, bumps)
     )
-    slope, bump, known = slope_and_bump(blocks)
+    slope, bump, known = slopes[:, _AROUND], bumps[:, _AROUND], known[:, _AROUND]
     inner = np.where(known, blocks, oldest + 1)
     edges = [inner - 1, inner, inner + 1, inner + 2]
     noise, ripple = (
@@ -108,7 +112,8 @@ def shapes(
     )
     part = np.clip(1 - noise / np.maximum(mean, 1e-300), 0.0, 1.0)
     return Shape(
-        sums(blocks),
+        own[:, _AROUND],
+        law.range_variance(blocks, blocks + 1),
         part * slope,
         np.where(known, np.square(part) * noise, 0.0),
         np.maximum(mean, np.square(slope)),
