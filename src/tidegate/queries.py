@@ -117,17 +117,7 @@ class Record:
         )
 
     def _checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
-        pair = []
-        for name, positions in (("starts", starts), ("ends", ends)):
-            array = np.asarray(positions)
-            if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-                raise QueryError(f"{name} must be whole numbers, in one dimension")
-            if array.dtype == np.uint64:  # may not fit int64; such positions are refused below
-                array = np.minimum(array, np.uint64(_FARTHEST))
-            pair.append(array.astype(np.int64))
-        begin, end = pair
-        if begin.size != end.size:
-            raise QueryError(f"{begin.size} starts but {end.size} ends")
+        begin, end = paired(starts, ends)
         wrong = np.flatnonzero((begin > end) | (begin < self.start) | (end > self.end))
         if wrong.size:
             raise QueryError(self._complaint(int(begin[wrong[0]]), int(end[wrong[0]])))
@@ -144,6 +134,22 @@ class Record:
             f"range [{start}, {end}) is older than the record, which begins at {self.start}: ask a "
             "stored record, or keep more with `history` (a fork's record begins where it branched)"
         )
+
+
+def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
+    """Whole positions, as many starts as ends."""
+    pair = []
+    for name, positions in (("starts", starts), ("ends", ends)):
+        array = np.asarray(positions)
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            raise QueryError(f"{name} must be whole numbers, in one dimension")
+        if array.dtype == np.uint64:  # may not fit int64; such positions are beyond every release
+            array = np.minimum(array, np.uint64(_FARTHEST))
+        pair.append(array.astype(np.int64))
+    begin, end = pair
+    if begin.size != end.size:
+        raise QueryError(f"{begin.size} starts but {end.size} ends")
+    return begin, end
 
 
 def checked_confidence(confidence: float) -> float:

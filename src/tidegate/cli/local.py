@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.exits import complain, plain_errors
-from tidegate.cli.query import asked
+from tidegate.cli.query import AsJson, Confidence, End, Ranges, Start, asked
 from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import SettingError
 
@@ -111,9 +111,7 @@ def collect(
     reports: Annotated[
         str, typer.Argument(metavar="REPORTS", help="JSON lines; - or nothing: standard input.")
     ] = "-",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Take reports, one of each client and round, and count those that are rejected.
 
@@ -141,21 +139,10 @@ def collect(
 @app.command()
 def query(
     state: State,
-    start: Annotated[
-        int | None, typer.Argument(metavar="START", help="First position, counted from 0.")
-    ] = None,
-    end: Annotated[
-        int | None, typer.Argument(metavar="END", help="Position after the last.")
-    ] = None,
-    ranges: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Many ranges: CSV with columns start and end; - is stdin."
-        ),
-    ] = None,
-    confidence: Annotated[
-        float, typer.Option(help="Probability that the interval holds the truncated sum.")
-    ] = 0.95,
+    start: Start = None,
+    end: End = None,
+    ranges: Ranges = None,
+    confidence: Confidence = 0.95,
     malicious: Annotated[
         float | None,
         typer.Option(metavar="FRACTION", help="Say how far so many malicious clients move a sum."),

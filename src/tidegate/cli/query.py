@@ -19,6 +19,19 @@ if TYPE_CHECKING:
     from tidegate.answers import Answers
     from tidegate.released import ReleasedFile
 
+Start = Annotated[
+    int | None, typer.Argument(metavar="START", help="First position, counted from 0.")
+]
+End = Annotated[int | None, typer.Argument(metavar="END", help="Position after the last.")]
+Ranges = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Many ranges: CSV with columns start and end; - is stdin."),
+]
+Confidence = Annotated[
+    float, typer.Option(help="Probability that the interval holds the truncated sum.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+
 _COLUMNS = ("estimate", "low", "high", "standard_error", "noise_error", "prediction_error")
 
 
@@ -26,21 +39,10 @@ def query(
     released: Annotated[
         Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
     ],
-    start: Annotated[
-        int | None, typer.Argument(metavar="START", help="First position, counted from 0.")
-    ] = None,
-    end: Annotated[
-        int | None, typer.Argument(metavar="END", help="Position after the last.")
-    ] = None,
-    ranges: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Many ranges: CSV with columns start and end; - is stdin."
-        ),
-    ] = None,
-    confidence: Annotated[
-        float, typer.Option(help="Probability that the interval holds the truncated sum.")
-    ] = 0.95,
+    start: Start = None,
+    end: End = None,
+    ranges: Ranges = None,
+    confidence: Confidence = 0.95,
     as_of: Annotated[
         int | None,
         typer.Option(metavar="POSITION", help="Answer from what was released before POSITION."),
@@ -49,9 +51,7 @@ def query(
         str | None,
         typer.Option(help="Of RELEASED: csv, jsonl or parquet; default: by extension."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Sum the released values from START up to END, with an interval.
 

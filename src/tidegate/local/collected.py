@@ -12,7 +12,7 @@ from tidegate.answers import Answers
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.running_sums import CAPACITY, RunningSums
-from tidegate.queries import checked_confidence
+from tidegate.queries import checked_confidence, paired
 
 # Columns of the running sums. A report that is published w times counts w² in the second moments.
 _ESTIMATE, _OFFSET, _SQUARED, _FIRST, _SECOND, _WORST = range(6)
@@ -126,15 +126,7 @@ class Collected:
         return largest, float(lowest if np.isfinite(lowest) else self.thresholds[-1][1])
 
     def _checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
-        pair = []
-        for name, positions in (("starts", starts), ("ends", ends)):
-            array = np.asarray(positions)
-            if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-                raise QueryError(f"{name} must be whole numbers, in one dimension")
-            pair.append(array.astype(np.int64))
-        begin, end = pair
-        if begin.size != end.size:
-            raise QueryError(f"{begin.size} starts but {end.size} ends")
+        begin, end = paired(starts, ends)
         wrong = np.flatnonzero((begin > end) | (begin < 0) | (end > self.count))
         if wrong.size:
             start, stop = int(begin[wrong[0]]), int(end[wrong[0]])
