@@ -5,7 +5,7 @@
                       └── which of the public options measures the next block
 
 What goes back over the barrier is a function of released data and public settings, so the blocks
-compose in parallel, adaptively; `tidegate.perturb.adaptive` has the argument.
+compose in parallel, adaptively; `tidegate.perturb.adaptive_run` has the argument.
 """
 
 from __future__ import annotations

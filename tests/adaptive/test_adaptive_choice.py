@@ -10,14 +10,9 @@ import pytest
 
 import tidegate as tg
 from tidegate.guided import Tree
-from tidegate.perturb.adaptive import (
-    RANGE_ERROR,
-    SHARES,
-    AdaptiveTrees,
-    cap_factor,
-    consistent_noise,
-    shares,
-)
+from tidegate.perturb.adaptive import AdaptiveTrees
+from tidegate.perturb.adaptive_run import consistent_noise
+from tidegate.perturb.trees import RANGE_ERROR, SHARES, cap_factor, shares
 from tidegate.stages import Noisy
 
 THETA, CEILING = 50, 53

@@ -17,7 +17,8 @@ from tidegate.forecast.models import (
 )
 from tidegate.forecast.noise_path import noise_path
 from tidegate.forecast.retrospect import Measured, Retrospect
-from tidegate.perturb.adaptive import RANGE_ERROR, AdaptiveTrees
+from tidegate.perturb.adaptive import AdaptiveTrees
+from tidegate.perturb.trees import RANGE_ERROR
 
 HORIZON = 4096
 

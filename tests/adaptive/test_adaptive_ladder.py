@@ -9,7 +9,8 @@ import pytest
 
 import tidegate as tg
 from tidegate.forecast.ladder import Ladder, multiple
-from tidegate.perturb.adaptive import RANGE_ERROR, AdaptiveTrees, cap_factor
+from tidegate.perturb.adaptive import AdaptiveTrees
+from tidegate.perturb.trees import RANGE_ERROR, cap_factor
 from tidegate.stages import Noisy
 
 HIGHEST = 17

@@ -17,7 +17,8 @@ from tidegate.forecast.beliefs import Beliefs
 from tidegate.forecast.crossings import applied, product
 from tidegate.forecast.elementary import exp, expm1, halved, log
 from tidegate.noise import discrete_laplace_variance
-from tidegate.perturb.adaptive import RANGE_ERROR, AdaptiveTrees, cap_factor
+from tidegate.perturb.adaptive import AdaptiveTrees
+from tidegate.perturb.trees import RANGE_ERROR, cap_factor
 
 FOLDER = Path(tidegate.forecast.__file__).parent
 # Libraries differ in these, or in the order in which they add up.

@@ -12,7 +12,8 @@ import pytest
 import tidegate as tg
 from tidegate.lattice import Lattice
 from tidegate.noise import discrete_laplace_variance, permute_and_flip
-from tidegate.perturb.adaptive import RANGE_ERROR, AdaptiveTrees, shares
+from tidegate.perturb.adaptive import AdaptiveTrees
+from tidegate.perturb.trees import RANGE_ERROR, shares
 
 THETA = 40
 

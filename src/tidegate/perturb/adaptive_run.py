@@ -1,0 +1,170 @@
+"""One block after the other, each measured by the tree that was chosen for it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from tidegate.guided import Tree
+from tidegate.lattice import IntArray
+from tidegate.noise import discrete_laplace
+from tidegate.perturb.consistency import consistent_leaves, own_weights
+from tidegate.perturb.trees import RANGE_ERROR
+from tidegate.randomness import Keystream
+from tidegate.stages import Noisy, no_sums
+
+if TYPE_CHECKING:
+    from tidegate.perturb.adaptive import AdaptiveTrees
+
+
+class AdaptiveRun:
+    """Releases the noisy leaf sums of one block after the other, a tree for each, for ever.
+
+    Privacy. Released: for every leaf its sum of capped values plus the leaf noise that
+    `consistent_leaves` makes of the tree's node noise; by equivariance a function of the noisy
+    tree, whose nodes have independent exact discrete Laplace noise. Values are capped *here*, next
+    to the noise, so a replaced value moves each of its nodes, one per level of one tree, by at most
+    `cap`; the scales satisfy Σ cap/scale ≤ ε exactly (`level_scales`). Block borders are fixed by
+    position. Tree and cap of a block are an input of `begin`; they are functions of θ, public
+    settings and *earlier releases*, so given the same earlier releases they are the same for two
+    neighbouring streams: blocks compose in parallel, adaptively. (Multiply the conditional
+    probabilities of the blocks' releases, given those before: all factors but one are equal, and
+    that of the block with the replaced value is within e^ε.)
+
+    Noise is addressed by (chunk, rung and block, tree and level): no two options share words.
+
+    The state is secret: the open leaf's raw sum, and the position that addresses its noise.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("chunk", "number", "choice", "leaf", "total", "filled")
+    # Room in the address of noise, for the levels of a tree and the blocks of a horizon.
+    _MOST_LEVELS, _MOST_BLOCKS = 8, 64
+
+    def __init__(
+        self, stage: AdaptiveTrees, threshold: int, ceiling: int, keystream: Keystream
+    ) -> None:
+        self._stage = stage
+        self._threshold = threshold
+        self._ceiling = ceiling
+        self._keystream = keystream
+        self._open: Tree | None = None
+        self._noise: IntArray | None = None
+        self._width = 0  # of the open leaf
+        self.chunk = 0  # horizons completed
+        self.number = 0  # blocks completed in this horizon
+        self.leaf = 0  # leaves completed in this block
+        self.total = 0  # raw sum of the open leaf
+        self.filled = 0  # values in the open leaf
+
+    @property
+    def options(self) -> tuple[Tree, ...]:
+        """The trees to choose from for the present block."""
+        length = self._stage.lengths(self.chunk)[self.number]
+        return self._stage.trees(length, self._threshold, self._ceiling)
+
+    @property
+    def choice(self) -> int:
+        """Which option measures the present block; −1: none was chosen yet."""
+        return -1 if self._open is None else self.options.index(self._open)
+
+    @choice.setter
+    def choice(self, choice: int) -> None:
+        self._open = None if choice < 0 else self.options[choice]
+        self._noise = None
+
+    def begin(self, choice: int) -> None:
+        """Measure the block that comes next by this option."""
+        if self._open is not None:
+            raise AssertionError("a block is open: its tree must not change any more")
+        self.choice = choice
+        self.leaf = self.total = self.filled = 0
+        self._width = 0
+
+    def push(self, values: IntArray) -> Noisy:
+        """Take raw units, not beyond the block's end; give the noisy sums of completed leaves."""
+        tree = self._tree()
+        capped = np.minimum(values, tree.cap)
+        first = tree.edge(self.leaf) + self.filled  # where these values begin in the block
+        ends = [tree.edge(leaf) - first for leaf in range(self.leaf + 1, tree.leaves + 1)]
+        completed = bisect_right(ends, capped.size)
+        if not completed:
+            self.total += int(capped.sum())
+            self.filled += capped.size
+            return Noisy(no_sums())
+        body = ends[completed - 1]
+        sums: IntArray = np.add.reduceat(capped[:body], [0, *ends[: completed - 1]])
+        sums[0] += self.total
+        sums += self._leaf_noise(tree)[self.leaf : self.leaf + completed]
+        self._advance(tree, completed)
+        self.total = int(capped[body:].sum())
+        self.filled = capped.size - body
+        return Noisy(sums)
+
+    def push_one(self, value: int) -> int | None:
+        """The same for one value, without the cost of arrays."""
+        cap = self._tree().cap
+        self.total += value if value < cap else cap
+        self.filled += 1
+        if self._room():
+            return None
+        return self._close()
+
+    def _tree(self) -> Tree:
+        if self._open is None:
+            raise AssertionError("no tree was chosen for this block")
+        return self._open
+
+    def _room(self) -> int:
+        """Values until the open leaf is complete."""
+        if not self._width:
+            tree = self._tree()
+            self._width = tree.edge(self.leaf + 1) - tree.edge(self.leaf)
+        return self._width - self.filled
+
+    def _close(self) -> int:
+        tree = self._tree()
+        noisy: int = self.total + self._leaf_noise(tree).item(self.leaf)
+        self._advance(tree, 1)
+        return noisy
+
+    def _advance(self, tree: Tree, completed: int) -> None:
+        """So many leaves were released."""
+        self.total = self.filled = self._width = 0
+        self.leaf += completed
+        if self.leaf == tree.leaves:
+            self._open = self._noise = None
+            self.leaf = 0
+            self.number += 1
+            if self.number == len(self._stage.lengths(self.chunk)):
+                self.chunk += 1
+                self.number = 0
+
+    def _leaf_noise(self, tree: Tree) -> IntArray:
+        """The consistent noise of the present block's leaves, made when first needed."""
+        if self._noise is None:
+            self._noise = consistent_noise(self.nodes(tree), tree)
+        return self._noise
+
+    def nodes(self, tree: Tree) -> list[IntArray]:
+        """Independent noise of every node of the present block, coarsest level first."""
+        first = list(RANGE_ERROR).index(tree.nodes) * self._MOST_LEVELS
+        place = tree.rung * self._MOST_BLOCKS + self.number
+        return [
+            discrete_laplace(
+                self._keystream.at(chunk=self.chunk, tree=place, level=first + level),
+                count,
+                scale,
+            )
+            for level, (count, scale) in enumerate(zip(tree.nodes, tree.scales, strict=True))
+        ]
+
+
+def consistent_noise(nodes: list[IntArray], tree: Tree) -> IntArray:
+    """Leaves that agree best with all the nodes (noise, or noisy sums), coarsest level first."""
+    fanouts = [after // before for before, after in pairwise(tree.nodes)][::-1]
+    weights = own_weights(fanouts, tree.variances[::-1])
+    leaves, _ = consistent_leaves(nodes[::-1], fanouts, weights)
+    return leaves

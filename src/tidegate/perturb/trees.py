@@ -1,0 +1,104 @@
+"""The trees that can measure a block: their shapes, caps and scales, and why these."""
+
+from __future__ import annotations
+
+import math
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+from tidegate.guided import Tree
+from tidegate.perturb.budget import level_scales
+
+# Nodes per level, and the error that the tree leaves in ranges over a horizon whose sixteenths are
+# all measured by it, in (θ/ε)²: 16·V/3 for the prefix error at block ends, which walks by V a
+# block, plus twice the mean variance of the bridge inside a block. Other shapes and level budgets
+# came within 5 % of these.
+RANGE_ERROR: dict[tuple[int, ...], float] = {
+    (1,): 10.7,
+    (1, 4): 12.1,
+    (2,): 21.3,
+    (4,): 42.7,
+    (1, 8): 56.6,
+    (1, 16): 80.2,
+    (1, 8, 64): 163.6,
+    (1, 16, 128): 211.4,
+}
+# How a tree's levels share ε: equally, but for the watchful tree (1, 4). It measures a block almost
+# as well as a single node would, and sees with what is left if the level jumps inside.
+SHARES: dict[tuple[int, ...], tuple[Fraction, ...]] = {(1, 4): (Fraction(15, 16), Fraction(1, 16))}
+# A single node is blind for a sixteenth of the horizon: only where a block has no room for more.
+BLIND = (1,)
+# The best number of truncated values grows as the square root of the noise variance, so for a tail
+# of index κ the best cap goes as T^(−1/2κ): κ = 6 in between light and heavy tails, and 40 the
+# error of the tree for which the hold-out's θ is about right.
+_TYPICAL_ERROR = 40.0
+_CAP_EXPONENT = 1 / 12
+# Caps are θ times a whole number of these, so that they are the same on every machine.
+_CAP_GRAIN = 1024
+# Caps can be raised up to √2^16 = 256 times θ (`tidegate.forecast.ladder` says when they are).
+_RUNGS = 18
+_DIGITS = 60  # of decimals; scales may be as large as 2**40, and 1 − q loses as many digits twice
+
+
+@lru_cache(maxsize=256)
+def all_trees(
+    shapes: tuple[tuple[int, ...], ...],
+    epsilon: Fraction,
+    length: int,
+    threshold: int,
+    ceiling: int,
+) -> tuple[Tree, ...]:
+    """These shapes for a block of `length` values, on every rung of caps up to `ceiling`."""
+    found = []
+    for rung in range(_RUNGS):
+        caps = [
+            min(ceiling, max(1, round(threshold * cap_factor(shape, rung)))) for shape in shapes
+        ]
+        found += [
+            Tree(length, shape, cap, *_law(cap, epsilon, shares(shape)), rung=rung)
+            for shape, cap in zip(shapes, caps, strict=True)
+        ]
+        if min(caps) == ceiling:  # no higher rung would differ
+            break
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def cap_factor(shape: tuple[int, ...], rung: int = 0) -> Fraction:
+    """φ = (T/40)^(−1/12): finer trees have more noise, so a lower cap pays.
+
+    So it is on rung 0. On rung 1 it is at least 1, for values that crowd just below θ; on each
+    higher rung √2 more, for streams that have outgrown θ.
+    """
+    factor = (RANGE_ERROR[shape] / _TYPICAL_ERROR) ** -_CAP_EXPONENT
+    if rung:
+        factor = max(factor, 1.0) * math.sqrt(2.0) ** (rung - 1)
+    return Fraction(round(factor * _CAP_GRAIN), _CAP_GRAIN)
+
+
+@lru_cache(maxsize=1024)
+def _law(
+    cap: int, epsilon: Fraction, parts: tuple[Fraction, ...]
+) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
+    """Scales and variances per level, coarsest first."""
+    scales = level_scales(cap, epsilon, parts)
+    return scales, tuple(map(_variance, scales))
+
+
+@lru_cache(maxsize=1024)
+def _variance(scale: Fraction) -> float:
+    """2q/(1 − q)², q = exp(−1/scale), the variance of the noise: the same bits on every machine.
+
+    Forecasts, the choice of trees and the identity of noise hang on it. Above 0 even where noise is
+    so small that its variance vanishes: weights divide by it.
+    """
+    with localcontext(Context(prec=_DIGITS)):
+        steps = min(Decimal(scale.denominator) / Decimal(scale.numerator), Decimal(1000))
+        kept = (-steps).exp()
+        return max(float(2 * kept / (1 - kept) ** 2), 1e-150)
+
+
+def shares(shape: tuple[int, ...]) -> tuple[Fraction, ...]:
+    """The parts of ε that the levels get, coarsest first; they sum to 1."""
+    return SHARES.get(shape, (Fraction(1, len(shape)),) * len(shape))
