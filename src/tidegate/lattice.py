@@ -47,6 +47,9 @@ class Lattice:
         self._per_unit = float(1 / resolution)
         self._unscaled = resolution == 1
 
+    def __repr__(self) -> str:
+        return f"Lattice(bound={self.bound}, resolution={self.resolution})"
+
     def numbers(self, values: Any, position: int = 0) -> NDArray[Any]:
         """`values` as a one-dimensional array of numbers; the only place where input can be
         refused.

@@ -30,6 +30,10 @@ class Record:
         self.segments = tuple(segments)
         self.guarantee = guarantee
 
+    def __repr__(self) -> str:
+        known = f"[{self.start}, {self.end})" if self.segments else "nothing"
+        return f"<Record of {known}; {self.guarantee}>"
+
     @property
     def start(self) -> int:
         """The first position that can still be asked about."""

@@ -66,6 +66,9 @@ class KeystreamWords:
         self._encryptor = encryptor
         self._left = _WORDS
 
+    def __repr__(self) -> str:
+        return "<KeystreamWords>"
+
     def take(self, count: int) -> NDArray[np.uint64]:
         """The next `count` words."""
         self._left -= count
@@ -79,6 +82,9 @@ class Keystream:
 
     def __init__(self, key: bytes) -> None:
         self._algorithm = algorithms.AES256(key)
+
+    def __repr__(self) -> str:  # the key is the noise
+        return "<Keystream>"
 
     def at(self, *, chunk: int = 0, tree: int = 0, level: int = 0) -> KeystreamWords:
         """A fresh reader of the words that belong to this place, from their beginning."""

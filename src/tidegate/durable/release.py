@@ -72,6 +72,9 @@ class DurableRelease:
         self._next_cost: Cost | None = None
         release.journalled()
 
+    def __repr__(self) -> str:
+        return f"<DurableRelease source={self.source!r} {self.release!r}>"
+
     # -- opening ---------------------------------------------------------------------------------
 
     @classmethod

@@ -38,6 +38,9 @@ class ParquetSink(Completed):
             self.abort()
             raise
 
+    def __repr__(self) -> str:
+        return f"<ParquetSink {self._outgoing.name}>"
+
     def _open_writer(self) -> Any:
         position = self._arrow.field("position", self._arrow.int64(), nullable=False)
         value = self._arrow.field("value", self._arrow.float64(), nullable=False)

@@ -39,6 +39,9 @@ class ParquetSource(Closed):
             raise
         self.rows: int | None = int(self._file.metadata.num_rows)
 
+    def __repr__(self) -> str:
+        return f"<ParquetSource {self._incoming.name}>"
+
     def _open(self) -> Any:
         arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
         if self._incoming.size is None or self._incoming.descriptor is None:

@@ -74,6 +74,9 @@ class TextSink(Completed):
             self.abort()
             raise
 
+    def __repr__(self) -> str:
+        return f"<TextSink {self._outgoing.name}>"
+
     @property
     def _in_place(self) -> bool:
         return self._path is not None and self._kind.recoverable

@@ -53,6 +53,9 @@ class TextSource(Closed):
                 self.close()
                 raise
 
+    def __repr__(self) -> str:
+        return f"<TextSource {self._incoming.name}>"
+
     def batches(self) -> Iterator[Batch]:
         """The stream, once. What precedes a bad row is given before the error."""
         for values, *users in self.arrays():

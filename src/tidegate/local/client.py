@@ -99,6 +99,9 @@ class Client:
             raise SettingError("randomness", "a seeded client needs Memory.volatile()")
         self.memory = memory if isinstance(memory, Memory) else Memory.open(memory)
 
+    def __repr__(self) -> str:
+        return f"<Client {self.left} of {self.lifetime} left; {self.guarantee}>"
+
     @property
     def guarantee(self) -> Guarantee:
         """What every single value is promised; the device as a whole has `lifetime`."""

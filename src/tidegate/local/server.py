@@ -81,6 +81,9 @@ class Server:
         self._closed = False  # a round, since the state was written
         self._open_round()
 
+    def __repr__(self) -> str:
+        return f"<Server round={self.round} accepted={self.accepted}; {self.guarantee}>"
+
     def _begin(self, settings: Mapping[str, Any]) -> None:
         self._id, self._window = random_bytes(8).hex(), 0
         self.accepted, self.rejected = 0, Counter[str]()

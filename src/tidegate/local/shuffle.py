@@ -56,6 +56,9 @@ class Shuffler:
     def __len__(self) -> int:
         return len(self._reports)
 
+    def __repr__(self) -> str:
+        return f"<Shuffler round={self.round} reports={len(self)}>"
+
     def add(self, report: Report) -> bool:
         """Take a report; False if it is of another round, or not its client's first."""
         if report.round != self.round or report.client in self._reports:
