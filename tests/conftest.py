@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# No deadlines: a slow machine is not a failing law. CI draws the same examples every time, so that
-# a red run can be repeated; elsewhere every run looks at new ones.
-settings.register_profile("tidegate", deadline=None)
-settings.register_profile("tidegate-ci", deadline=None, derandomize=True, database=None)
-settings.load_profile("tidegate-ci" if os.environ.get("CI") else "tidegate")
+from tests.entropy import EXPLORING
+
+# No deadlines: a slow machine is not a failing law. The same examples every time, so that a red run
+# can be repeated; exploring, every run looks at new ones.
+settings.register_profile("tidegate", deadline=None, derandomize=True, database=None)
+settings.register_profile("tidegate-exploring", deadline=None)
+settings.load_profile("tidegate-exploring" if EXPLORING else "tidegate")
 
 
 @pytest.fixture(scope="session")
