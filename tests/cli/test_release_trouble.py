@@ -22,6 +22,8 @@ from tidegate.io import read_metadata, read_released
 
 SECRET = "s3cr3t-8675309"
 VALUES = np.random.default_rng(1).integers(0, 100, 5000)
+# Far longer than any of this takes: on a loaded machine slowness is no failure.
+PATIENCE = 240.0
 SETTINGS = ["--epsilon", "1", "--bound", "100", "--holdout", "100", "--horizon", "256"]
 
 
@@ -31,7 +33,12 @@ def command(*arguments):
 
 def run(*arguments, stdin=None, **options):
     return subprocess.run(
-        command(*arguments), input=stdin, capture_output=True, timeout=60, check=False, **options
+        command(*arguments),
+        input=stdin,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+        **options,
     )
 
 
@@ -201,7 +208,7 @@ def test_a_closed_pipe(tmp_path):
         assert process.stdout.readline() == b"position,value\n"
         process.stdout.close()
         error = process.stderr.read().decode()
-        assert process.wait(60) == 4
+        assert process.wait(PATIENCE) == 4
     assert "Traceback" not in error
     assert "BrokenPipe" not in error
     again = run(source, "--state", tmp_path / "state", "-o", tmp_path / "out.csv")
@@ -212,7 +219,7 @@ def test_a_closed_pipe(tmp_path):
 # -- pipes and signals -----------------------------------------------------------------------------
 
 
-def wait_for(condition, seconds=20.0):
+def wait_for(condition, seconds=PATIENCE):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come in time"
@@ -224,7 +231,7 @@ def at_work(state):
     return (state / "state.sqlite-wal").exists()
 
 
-def read_line(process, seconds=20.0):
+def read_line(process, seconds=PATIENCE):
     ready, _, _ = select.select([process.stdout], [], [], seconds)
     assert ready, "no answer in time"
     return process.stdout.readline()
@@ -237,13 +244,13 @@ def test_a_piped_value_is_answered_at_once(tmp_path, durable):
         command("--skipped", "0", *state), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as process:
         process.stdin.write("".join(f"{value}\n" for value in VALUES[:101]).encode())
-        assert read_line(process, 20) == b"position,value\n"
+        assert read_line(process) == b"position,value\n"
         assert read_line(process).startswith(b"0,")
         for position in range(1, 40):  # each is answered while the pipe stays open
             process.stdin.write(b"50\n")
             assert read_line(process).startswith(b"%d," % position)
         process.stdin.close()
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -270,7 +277,7 @@ def test_a_signal_ends_it_tidily_wherever_it_is(tmp_path, number):
             at += 1
         process.send_signal(number)
         try:
-            _, error = process.communicate(timeout=20)
+            _, error = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
         codes.add(process.returncode)
@@ -297,7 +304,7 @@ def test_a_growing_file_is_followed_until_a_signal(tmp_path, durable):
         wait_for(lambda: output.read_bytes().count(b"\n") == 201)
         process.terminate()
         error = process.stderr.read().decode()
-        assert process.wait(20) == 0, error
+        assert process.wait(PATIENCE) == 0, error
     assert "Traceback" not in error
     assert read_metadata(output)["released"] == 200
     if durable:  # the unfinished line was not read

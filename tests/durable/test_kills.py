@@ -15,7 +15,7 @@ def test_two_hundred_kills_leave_no_trace(tmp_path):
         [sys.executable, str(DRIVER), str(tmp_path), "20261115", str(KILLS)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,  # far longer than it takes: on a loaded machine slowness is no failure
         check=False,
     )
     assert process.returncode == 0, process.stderr[-3000:]

@@ -56,7 +56,7 @@ def test_a_second_process_is_kept_out(folder):
                 DurableRelease.open(folder, PIPELINE, new_epoch=new_epoch)
         assert sorted(path.name for path in folder.iterdir()) == before
         other.stdin.close()
-        assert other.wait(10) == 0
+        assert other.wait(240) == 0
     assert opened(folder) == (2980, 2980)
 
 

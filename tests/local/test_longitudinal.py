@@ -121,7 +121,7 @@ def test_an_adaptive_server_learns_no_more_than_the_lifetime_allows() -> None:
     right, devices = 0, 400
     for index in range(devices):
         secret = 90 if index % 2 else 10
-        client, low, high = device(), 0.0, 100.0
+        client, low, high = device(randomness=seeded(index)), 0.0, 100.0
         for number in range(12):
             question = TailQuestion.at((low + high) / 2, quarter, dither=0.0)
             announcement = asked(question, f"r{number}", epsilon=quarter, phase="threshold")
