@@ -8,11 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tidegate.errors import InputError, SettingError
-from tidegate.io import SourceError, open_source
+from tidegate.io import SourceError, incoming, open_source
 
 # Far longer than any of this takes: on a loaded machine slowness is no failure.
 PATIENCE = 240.0
@@ -206,3 +207,45 @@ def test_only_plain_files_are_followed(tmp_path, name):
         path.touch()
     with pytest.raises(SettingError, match="follow"):
         open_source(path, follow=True)
+
+
+class ClosingAt:
+    """A signal's handler that meets the reading thread at its line `number`, locks held or not."""
+
+    PLACES = (incoming.__file__, threading.__file__)
+
+    def __init__(self, source, number):
+        self.source, self.left, self.lines = source, number, set()
+
+    def __call__(self, frame, event, argument):
+        if frame.f_code.co_filename not in self.PLACES:
+            return None
+        if event == "line":
+            self.lines.add((frame.f_code.co_filename, frame.f_lineno))
+            self.left -= 1
+            if self.left == 0:
+                sys.settrace(None)
+                self.source.close()
+        return self
+
+
+def test_a_signal_between_any_two_lines_ends_a_followed_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(incoming, "_FIRST_WAIT", 1e-6)
+    monkeypatch.setattr(incoming, "_LONGEST_WAIT", 1e-6)
+    path = tmp_path / "s.csv"
+    path.write_text("1\n")
+    descriptors = len(list(Path("/dev/fd").iterdir()))
+    lines = set()
+    for number in range(1, 80):  # two rounds of looking at the file, at least
+        with open_source(path, follow=True) as source:
+            batches = source.batches()
+            assert next(batches).values.tolist() == [1]
+            closing, tracing = ClosingAt(source, number), sys.gettrace()
+            sys.settrace(closing)
+            try:
+                assert list(batches) == []
+            finally:
+                sys.settrace(tracing)
+        lines |= closing.lines
+    assert len(lines) > 15
+    assert len(list(Path("/dev/fd").iterdir())) == descriptors

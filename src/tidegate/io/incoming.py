@@ -6,13 +6,17 @@ import os
 import stat
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.kinds import is_standard
 from tidegate.io.optional import require
+
+Seen = TypeVar("Seen")
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.2  # seconds between looks at a file that is followed
 _UNPACKED = 1 << 16  # a small step, so that little is lost before the spot where a file is torn
@@ -29,8 +33,12 @@ class Incoming:
         self._path = None if is_standard(path) else path
         self._descriptor, self._stream = self._open()
         self.followed = follow
-        self._lock = threading.RLock()  # of a followed file: closing it may come from elsewhere
-        self._closing = threading.Event()
+        # Closing a followed file comes from another thread, which the lock makes wait, or from a
+        # signal, which meets this thread anywhere, with the lock in its hands too: then whoever
+        # looks at the file finishes, and it is closed when it is closed again. (An Event would
+        # not do: set by a signal inside its own `wait`, it waits for itself for ever.)
+        self._lock = threading.RLock()
+        self._busy = self._closing = False
         self._failure: SourceError | None = None
         self.taken = 0
         self.size: int | None = None  # of a regular file, as it was when opened
@@ -112,10 +120,10 @@ class Incoming:
             except OSError as error:
                 raise source_error(error, self.name) from None
             self.taken += len(data)
-            if data or not self.followed or self._closing.is_set():
+            if data or not self.followed or self._closing:
                 return data
             self._check_same_file()
-            self._closing.wait(wait)
+            time.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
 
     def _read_once(self, count: int) -> bytes:
@@ -124,15 +132,24 @@ class Incoming:
             return data
         if not self.followed:
             return os.read(self._descriptor, count)
+        return self._looked_at(lambda descriptor: os.read(descriptor, count)) or b""
+
+    def _looked_at(self, look: Callable[[int], Seen]) -> Seen | None:
+        """What is seen of a followed file; None if it was closed meanwhile."""
         with self._lock:
-            return b"" if self._closing.is_set() else os.read(self._descriptor, count)
+            self._busy = True
+            try:
+                if self._closing or self._descriptor is None:
+                    return None
+                return look(self._descriptor)
+            finally:
+                self._busy = False
 
     def _check_same_file(self) -> None:
         """A file that shrank or was replaced has lost rows: going on would shift positions."""
-        with self._lock:
-            if self._descriptor is None or self._path is None:  # closed meanwhile
-                return
-            ours, path = os.fstat(self._descriptor), self._path
+        ours, path = self._looked_at(os.fstat), self._path
+        if ours is None or path is None:
+            return
         if ours.st_size < self.taken:
             raise SourceError(None, "shrank while it was followed", self.name)
         try:
@@ -144,9 +161,9 @@ class Incoming:
 
     def close(self) -> None:
         """Let go of it; standard input stays open."""
+        self._closing = True
         with self._lock:
-            self._closing.set()
-            if self._path is not None and self._descriptor is not None:
+            if not self._busy and self._path is not None and self._descriptor is not None:
                 os.close(self._descriptor)
                 self._descriptor, self._path = None, None
                 self._stream = _Ended()
