@@ -13,7 +13,6 @@ import pytest
 
 import tidegate as tg
 from tidegate.durable import DurableRelease, StateError
-from tidegate.durable.store import Store
 from tidegate.errors import TidegateError
 
 PIPELINE = tg.tops(epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1)
@@ -69,11 +68,15 @@ def test_a_second_release_in_this_process_is_kept_out(folder):
 
 
 def test_the_lock_of_a_killed_process_is_gone(tmp_path):
-    process = os.fork()
-    if not process:
-        Store(tmp_path / "state").open(create=True)
-        os._exit(0)
-    os.waitpid(process, 0)
+    script = (
+        "import os, sys\n"
+        "from tidegate.durable.store import Store\n"
+        "from pathlib import Path\n"
+        "Store(Path(sys.argv[1])).open(create=True)\n"
+        "os._exit(9)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path / "state")], check=False)
+    assert killed.returncode == 9
     DurableRelease.open(tmp_path / "state", PIPELINE).close()
 
 
