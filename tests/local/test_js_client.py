@@ -10,8 +10,8 @@ import pytest
 import tidegate as tg
 
 CLIENT = Path(__file__).parent.parent.parent / "clients" / "js"
-# One version, so that the generated declarations are the same everywhere.
-COMPILER = ("typescript@5.9.3", "@types/node@20")
+# One version, so that the generated declarations are the same everywhere, and tomorrow.
+COMPILER = ("typescript@5.9.3", "@types/node@20.19.43")
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node 20 or newer")
 needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
@@ -21,6 +21,18 @@ def run(*command: str | Path, folder: Path = CLIENT) -> str:
     result = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
+
+
+def install(*packages: str, folder: Path) -> None:
+    """With npm, which waits and asks again; a network that is away for longer is asked thrice."""
+    quietly = ("--no-save", "--no-package-lock", "--no-audit", "--no-fund")
+    patiently = ("--prefer-offline", "--fetch-retries=5")
+    command = ("npm", "install", *quietly, *patiently, "--prefix", folder, *packages)
+    for _ in range(3):
+        result = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
+        if result.returncode == 0:
+            return
+    raise AssertionError(result.stdout + result.stderr)
 
 
 @needs_node
@@ -34,8 +46,7 @@ def test_the_tests_of_the_client() -> None:
 @needs_npm
 def test_the_types_hold_and_the_declarations_are_current(tmp_path: Path) -> None:
     """The sources are checked strictly by their comments; declarations are made from these."""
-    quietly = ("--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--fetch-retries=5")
-    run("npm", "install", *quietly, "--prefix", tmp_path, *COMPILER, folder=tmp_path)
+    install(*COMPILER, folder=tmp_path)
     modules = tmp_path / "node_modules"
     compiler = (modules / ".bin" / "tsc", "--typeRoots", modules / "@types")
     made = tmp_path / "types"
