@@ -6,7 +6,6 @@ The planted secret must not be in any message; what was released before the trou
 import gzip
 import json
 import os
-import resource
 import select
 import signal
 import subprocess
@@ -31,14 +30,13 @@ def command(*arguments):
     return [sys.executable, "-m", "tidegate", "release", *map(str, arguments), *SETTINGS]
 
 
-def run(*arguments, stdin=None, **options):
+def run(*arguments, stdin=None, prefix=()):
     return subprocess.run(
-        command(*arguments),
+        [*prefix, *command(*arguments)],
         input=stdin,
         capture_output=True,
         timeout=PATIENCE,
         check=False,
-        **options,
     )
 
 
@@ -179,6 +177,16 @@ def test_a_full_disk(tmp_path, durable):
     complained(result, 4, "full")
 
 
+# Sets the limit and becomes the command: a fork of the threads of this process may not run Python.
+LIMITED = (
+    sys.executable,
+    "-c",
+    "import os, resource, sys\n"
+    "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n"
+    "os.execv(sys.argv[1], sys.argv[1:])\n",
+)
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet", "csv.gz"])
 def test_a_file_that_may_not_grow(tmp_path, kind):
     """RLIMIT_FSIZE stands for a full disk: after it is lifted, the same command completes."""
@@ -186,10 +194,7 @@ def test_a_file_that_may_not_grow(tmp_path, kind):
     source.write_text(text(np.tile(VALUES, 40)))
     arguments = [source, "-o", output, "--state", tmp_path / "state", "--skipped", "0"]
 
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
-
-    result = run(*arguments, preexec_fn=limit)
+    result = run(*arguments, prefix=LIMITED)
     assert result.returncode == 4, result.stderr.decode()
     assert b"Traceback" not in result.stderr
     result = run(*arguments)
