@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.forecast.elementary import NOTHING, exp, expm1, halved
 from tidegate.forecast.models import LEVEL_MEAN, LEVEL_VARIANCE, SCATTER, Models
@@ -107,7 +108,7 @@ class Beliefs:
         self.covariance: FloatArray = self.table[:, :SIZE]
         self.misses: FloatArray = np.zeros(count)
         self.spread: FloatArray = np.ones(count)
-        self.doublings: FloatArray = np.zeros(count)
+        self.doublings: NDArray[np.int32] = np.zeros(count, dtype=np.int32)
         self.mean[LEVEL] = LEVEL_MEAN
         self.covariance[LEVEL, LEVEL] = LEVEL_VARIANCE
         self.covariance[SWING, SWING] = models.variance
@@ -140,7 +141,7 @@ class Beliefs:
         self._variances: FloatArray = np.ones((1, count))
         self._variance = self._variances[0]
         self._squares: FloatArray = np.empty(count)
-        self._exponents = np.zeros(count, dtype=np.int32)
+        self._exponents = np.zeros_like(self.doublings)
 
     def halvings(self) -> list[float]:
         """How many times a model's weight is halved, up to a constant, `spread` left aside."""
@@ -200,10 +201,11 @@ class Beliefs:
             return
         rows, columns, share = self._rows, self._columns, leaf.inner_share
         if leaf.outer is not None:
-            rows[OUTER][:] = columns[OUTER][:] = 0.0
+            rows[OUTER].fill(0.0)
+            columns[OUTER].fill(0.0)
             self.covariance[OUTER, OUTER] = leaf.outer
-        rows[INNER][:] = share * rows[OUTER]
-        columns[INNER][:] = share * columns[OUTER]
+        _multiply(rows[OUTER], share, rows[INNER])
+        _multiply(columns[OUTER], share, columns[INNER])
         self.covariance[INNER, INNER] = share * share * self.covariance[OUTER, OUTER] + leaf.inner
         if share:
             rows[OUTER] -= rows[INNER]
