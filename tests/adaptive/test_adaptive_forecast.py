@@ -16,7 +16,8 @@ from tidegate.forecast.models import (
     models,
 )
 from tidegate.forecast.noise_path import noise_path
-from tidegate.forecast.retrospect import Measured, Retrospect
+from tidegate.forecast.retrospect import Retrospect
+from tidegate.forecast.stretches import Measured
 from tidegate.perturb.adaptive import AdaptiveTrees
 from tidegate.perturb.trees import RANGE_ERROR
 

@@ -211,8 +211,11 @@ class Beliefs:
             rows[OUTER] -= rows[INNER]
             columns[OUTER] -= columns[INNER]
 
-    def measure(self, leaf: Leaf, noisy: float | None) -> None:
-        """The leaf is complete and its noisy sum known; None: covariances only."""
+    def measure(self, leaf: Leaf, noisy: float | FloatArray | None) -> None:
+        """The leaf is complete and its noisy sum known; None: covariances only.
+
+        (The same sum for all, or one for each where the same model sees several streams.)
+        """
         table, along, gain, missed = self.table, self._along, self._gain, self._missed
         variance = self._variance
         wide, narrow = self._shares.get(leaf.share) or self._sharing(leaf.share)
@@ -249,10 +252,9 @@ class Beliefs:
         self._shares[share] = found
         return found
 
-    def last_measurement(self) -> tuple[float, float, list[float]]:
-        """Of the first model: by how much it missed, the variance of that, and the gain."""
-        gain: list[float] = self._gain[:SIZE, 0].tolist()
-        return -self._along.item(SIZE, 0), self._variance.item(0), gain
+    def last_measurement(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """By how much each model missed, the variance of that, and the gains."""
+        return -self._missed, self._variance, self._gain[:SIZE]
 
 
 def mixed(weights: Weights, values: list[float]) -> float:

@@ -23,9 +23,10 @@ NOTHING = 60.0
 
 
 def _by_decimals(function: Callable[[Decimal], Decimal], values: FloatArray) -> FloatArray:
+    different, where = np.unique(values.reshape(-1), return_inverse=True)
     with localcontext(Context(prec=_DIGITS)):
-        found = [float(function(Decimal(value))) for value in values.reshape(-1).tolist()]
-    return np.array(found).reshape(values.shape)
+        found = [float(function(Decimal(value))) for value in different.tolist()]
+    return np.array(found)[where].reshape(values.shape)
 
 
 def exp(values: FloatArray) -> FloatArray:
