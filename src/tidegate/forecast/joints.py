@@ -16,7 +16,7 @@ from tidegate.forecast.crossings import applied, product
 from tidegate.forecast.ladder import moved
 from tidegate.forecast.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
 from tidegate.forecast.stretches import HANDED_ON, Stretch
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,17 @@ class Joints:
     Attributes:
         means: of the running sum, the level and the swing, given all blocks before.
         covariances: the same.
-        informations: Λ of the level and the swing: what the block and all later ones add.
-        adjoints: λ of the level and the swing.
+        later: Λ of the level and the swing, and λ as the last column: what the block and all after
+            it add to that.
     """
 
     means: FloatArray
     covariances: FloatArray
-    informations: FloatArray
-    adjoints: FloatArray
+    later: FloatArray
+
+    def after(self, numbers: IntArray) -> FloatArray:
+        """Λ and λ where these blocks end; nothing follows the last one."""
+        return np.concatenate((self.later, np.zeros((1, 2, 3))))[numbers + 1]
 
 
 def joints(parts: Sequence[Stretch], rungs: Sequence[int], one: Models) -> Joints:
@@ -66,18 +69,18 @@ def joints(parts: Sequence[Stretch], rungs: Sequence[int], one: Models) -> Joint
         covariance = _completed(first, gain)
         mean = applied(across[at], mean) + shifts[at]
         covariance = product(product(across[at], covariance), across[at].T) + noise[at]
-    informations, adjoints = np.empty((count, 2, 2)), np.empty((count, 2))
+    adding = np.empty((count, 2, 3))
     later, hint = np.zeros((2, 2)), np.zeros(2)
     for at in range(count - 1, -1, -1):
         over, left = across[at, 1:, 1:], _left(later, noise[at, 1:, 1:])
         hint = hints[at] + applied(over.T, applied(left, hint - applied(later, shifts[at, 1:])))
         later = own[at] + product(over.T, product(product(left, later), over))
         left = _left(later, covariances[at, 1:, 1:])
-        informations[at] = product(left, later)
-        adjoints[at] = -applied(left, hint - applied(later, means[at, 1:]))
+        adding[at, :, :2] = product(left, later)
+        adding[at, :, 2] = -applied(left, hint - applied(later, means[at, 1:]))
         left = _left(later, unsettled[at])
         later, hint = product(left, later), applied(left, hint)
-    return Joints(means, covariances, informations, adjoints)
+    return Joints(means, covariances, adding)
 
 
 def _left(information: FloatArray, noise: FloatArray) -> FloatArray:

@@ -36,51 +36,47 @@ class Retrospect:
 
     def __init__(self, blocks: Sequence[Measured], horizon: int, model: int) -> None:
         one = models(horizon, ROUGHER).only(model)
+        begin = blocks[0].start if blocks else 0
+        blocks = [block for block in blocks if block.end > block.start]
         parts = stretches(blocks, one)
         met = joints(parts, [block.cells.tree.rung for block in blocks], one)
-        cells = np.zeros(len(blocks) + 1, dtype=np.int64)
+        cells = np.zeros(len(blocks), dtype=np.int64)
         for part in parts:
-            cells[part.numbers + 1] = len(part.steps)
-        firsts = np.cumsum(cells)  # the first cell of every block, and the end
-        count = int(firsts[-1])
-        starts = np.array([block.start for block in blocks], dtype=np.int64)
-        self.edges: IntArray = np.zeros(count + 1, dtype=np.int64)
-        self.edges[:1] = starts[:1]
+            cells[part.numbers] = len(part.steps)
+        firsts, count = np.cumsum(cells) - cells, int(cells.sum())
+        self.edges: IntArray = np.full(count + 1, begin)
         self.sums, self.levels = np.zeros(count + 1), np.zeros(count + 1)
         self._rows: FloatArray = np.empty((count, SIZE))  # of P, for the sum
         self._ends: FloatArray = np.empty((count, SIZE))  # (I − Λ P) e_sum
         leaving: FloatArray = np.empty((count, SIZE, SIZE))
         entering: FloatArray = np.empty((count, 6))
-        places, ways = [], []
+        starts = np.array([block.start for block in blocks], dtype=np.int64)
+        misses, ways = 0.0, []
         for part in parts:
-            here = firsts[part.numbers, np.newaxis] + np.arange(len(part.steps))
-            way = part.way(met.means[part.numbers], met.covariances[part.numbers])
+            numbers = part.numbers
+            here = firsts[numbers, np.newaxis] + np.arange(len(part.steps))  # its cells
+            way = part.way(met.means[numbers], met.covariances[numbers])
+            ways.append((part, here, way))
+            misses += float((np.square(way.misses) / way.variances).sum())
             widths = np.cumsum([step.width for step in part.steps])
-            self.edges[here + 1] = starts[part.numbers, np.newaxis] + widths
+            self.edges[here + 1] = starts[numbers, np.newaxis] + widths
             self._rows[here] = way.sum_rows[..., :SIZE]
             leaving[here] = _leaving(part.steps, way)
             entering[here] = _entering(part.steps, one)
-            places.append(here)
-            ways.append(way)
         self._maps = _entered(leaving[:-1], entering[1:])
-        # What all later blocks say where a block ends; nothing follows the last one.
-        informations = np.concatenate((met.informations[1:], np.zeros((1, 2, 2))))
-        adjoints = np.concatenate((met.adjoints[1:], np.zeros((1, 2))))
-        for part, here, way in zip(parts, places, ways, strict=True):
-            state = np.zeros((part.numbers.size, SIZE, SIZE + 1))  # Λ, and λ as the last column
-            state[:, LEVEL : SWING + 1, LEVEL : SWING + 1] = informations[part.numbers]
-            state[:, LEVEL : SWING + 1, SIZE] = adjoints[part.numbers]
-            self._settle(part, here, way, state, leaving[here[:, -1]])
-        self.levels[:1] = self.levels[1:2]
+        for part, here, way in ways:
+            self._settle(part, here, way, met.after(part.numbers), leaving[here[:, -1]])
+        self.levels[0] = self.levels[min(1, count)]
         # If measurements miss by more than the model expects, so may everything else.
-        misses = [np.square(way.misses) / way.variances for way in ways]
         measured = sum(block.sums.size for block in blocks)
-        self._misfit = max(1.0, sum(each.sum() for each in misses) / max(measured, 1))
+        self._misfit = max(1.0, misses / max(measured, 1))
 
     def _settle(
-        self, part: Stretch, here: IntArray, way: Way, state: FloatArray, maps: FloatArray
+        self, part: Stretch, here: IntArray, way: Way, after: FloatArray, maps: FloatArray
     ) -> None:
         """The way back through blocks of one kind; `maps` lead from their last cells out."""
+        state: FloatArray = np.zeros((len(here), SIZE, SIZE + 1))  # Λ, and λ as the last column
+        state[:, LEVEL : SWING + 1, [LEVEL, SWING, SIZE]] = after
         seen: FloatArray = np.empty((*here.shape, SIZE, SIZE + 1))
         for cell in range(len(part.steps) - 1, -1, -1):
             state = product(maps.transpose(0, 2, 1), state)
@@ -130,7 +126,7 @@ def _leaving(steps: Sequence[Step], way: Way) -> FloatArray:
 
 def _entering(steps: Sequence[Step], one: Models) -> FloatArray:
     """What opening a leaf leaves of the noise, and how a cell is passed: six numbers for each."""
-    movements = {step.width: Cell(one, step.width) for step in steps}
+    movements = {width: Cell(one, width) for width in {step.width for step in steps}}
     rows = []
     for step in steps:
         cell, opened = movements[step.width], step.opened
