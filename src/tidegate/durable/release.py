@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tidegate._version import __version__
+from tidegate.contexts import Closed
 from tidegate.durable.charges import Cost, costs
 from tidegate.durable.facts import describe
 from tidegate.durable.inputs import InputDigests, Recogniser
@@ -39,7 +39,7 @@ from tidegate.sealing import restore, seal, state_of
 _HELD_UNSAVED = 1024
 
 
-class DurableRelease:
+class DurableRelease(Closed):
     """A release in a folder. Made by `DurableRelease.open`; close it, or use `with`.
 
     Order of every step: charge the ledger (on the disk) → release in memory → commit journal, state
@@ -205,17 +205,6 @@ class DurableRelease:
         finally:
             self._ledger.close()
             self._store.close()
-
-    def __enter__(self) -> DurableRelease:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # -- data ------------------------------------------------------------------------------------
 
