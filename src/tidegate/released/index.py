@@ -26,6 +26,7 @@ from tidegate.io.errors import sink_error
 from tidegate.pipeline import Pipeline
 from tidegate.queries import Record
 from tidegate.released.scan import row_kind
+from tidegate.rings import Rings
 from tidegate.segments import Segment
 
 _MARK = b"TIDEGATE INDEX 1"
@@ -37,10 +38,9 @@ class _StoredSegment(Segment):
 
     def __init__(self, rows: NDArray[Any], filled: int, **facts: Any) -> None:
         super().__init__(history=1, first=0.0, **facts)
-        self._closed, self.filled = rows.size - 1, filled
-        self._sums = rows["sum"]
-        if self._block > 1:
-            self._predictions, self._squares = rows["prediction"], rows["square"]
+        self.filled = filled
+        columns = [rows[name] for name in rows.dtype.names or ()]
+        self._rings = Rings.stored(block=facts["block"], columns=columns)
 
 
 class Index:
