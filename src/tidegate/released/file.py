@@ -16,7 +16,7 @@ from tidegate.io.kinds import kind_of
 from tidegate.phases import Phase
 from tidegate.pipeline import Pipeline
 from tidegate.queries import Record
-from tidegate.released.growth import goes_on, has_grown, prefix_digest
+from tidegate.released.growth import grown_from
 from tidegate.released.index import Index, built
 from tidegate.released.scan import DAMAGED, checked, scan, stretches
 from tidegate.snapshots import record_of
@@ -73,10 +73,7 @@ class ReleasedFile:
             return cls(Path(path), metadata, pipeline, _carried(metadata, pipeline, name))
         if index is None or index.metadata != metadata:
             parts = stretches(pipeline, phases, name)
-            if before is not None and not (
-                has_grown(before, place, found.st_size, kind, metadata) and goes_on(before, parts)
-            ):
-                before = None
+            before, prefix = grown_from(before, place, kind, found.st_size, metadata, parts)
 
             def scanned(out: IO[bytes]) -> dict[str, Any]:
                 if before is None:
@@ -86,7 +83,6 @@ class ReleasedFile:
                 new = checked(path, format, start, skipped)
                 return scan(out, pipeline, parts, new, before.footer)
 
-            prefix = prefix_digest(place, found.st_size, kind)
             facts = {"version": version, "metadata": metadata, "prefix": prefix}
             index = built(index_path, found.st_mode, facts, scanned)
         return cls(Path(path), metadata, pipeline, index.record(pipeline, metadata["guarantee"]))

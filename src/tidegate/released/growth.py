@@ -7,7 +7,7 @@ then are compared by their digest, which takes an eighth of the time of reading 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,38 +18,49 @@ from tidegate.released.scan import Stretch
 _PIECE = 1 << 20
 
 
-def prefix_digest(path: Path, size: int, kind: Kind) -> str | None:
-    """Of the first `size` bytes; None if rows could not be added to just these.
+def grown_from(
+    before: Index | None,
+    path: Path,
+    kind: Kind,
+    size: int,
+    metadata: Mapping[str, Any],
+    parts: list[Stretch],
+) -> tuple[Index | None, str | None]:
+    """The earlier index, if the file only has more rows; and the digest of the file as it is."""
+    if (
+        before is None
+        or before.footer.get("prefix") is None
+        or before.version["size"] >= size
+        or before.metadata["settings"] != metadata["settings"]
+        or not _goes_on(before, parts)
+    ):
+        return None, _digests(path, kind, [size])[0]
+    then, now = _digests(path, kind, [before.version["size"], size])
+    return before if then == before.footer["prefix"] else None, now
+
+
+def _digests(path: Path, kind: Kind, sizes: Sequence[int]) -> list[str | None]:
+    """Of the first so many bytes, for growing sizes; None where rows could not be added to these.
 
     They can to plain lines of which the last is complete, and not blank.
     """
-    if not kind.recoverable or size < 2:
-        return None
-    digest, left, last = hashlib.sha256(), size, b""
+    found: list[str | None] = []
+    digest, taken, last = hashlib.sha256(), 0, b""
     try:
         with path.open("rb") as file:
-            while left and (data := file.read(min(_PIECE, left))):
-                digest.update(data)
-                left -= len(data)
-                last = (last + data)[-2:]
+            for size in sizes if kind.recoverable else ():
+                while taken < size and (data := file.read(min(_PIECE, size - taken))):
+                    digest.update(data)
+                    taken += len(data)
+                    last = (last + data)[-2:]
+                whole = taken == size and last.endswith(b"\n") and last[:1].strip() != b""
+                found.append(digest.hexdigest() if whole else None)
     except OSError:  # whoever reads its rows will say so
-        return None
-    whole = not left and last.endswith(b"\n") and last[:1].strip() != b""
-    return digest.hexdigest() if whole else None
+        found.clear()
+    return found + [None] * (len(sizes) - len(found))
 
 
-def has_grown(index: Index, path: Path, size: int, kind: Kind, metadata: Mapping[str, Any]) -> bool:
-    """Whether the file is the one that was indexed, with more rows."""
-    before = index.footer.get("prefix")
-    return (
-        before is not None
-        and size > index.version["size"]
-        and metadata["settings"] == index.metadata["settings"]
-        and prefix_digest(path, index.version["size"], kind) == before
-    )
-
-
-def goes_on(index: Index, stretches: list[Stretch]) -> bool:
+def _goes_on(index: Index, stretches: list[Stretch]) -> bool:
     """Whether what is known of positions now agrees with what was known then."""
     known = index.footer["segments"]
     if len(known) > len(stretches):
