@@ -35,7 +35,7 @@ demo: $(STAMPS)/demo ## a stream goes in, a private one comes out: see it in a m
 test: $(STAMPS)/test ## the whole suite, with the examples of docstrings and docs
 	@$(RUN) -m pytest -n $(WORKERS) $(ARGS)
 
-lint: $(STAMPS)/demo+lint ## style, types, layers
+lint: $(STAMPS)/test+lint ## style, types, layers
 	@$(RUN) -m ruff check
 	@$(RUN) -m ruff format --check
 	@$(RUN) -m mypy

@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from experiments.data_commands import add_data_parser
 from experiments.errors import ExperimentError, RefusedError
+
+if TYPE_CHECKING:
+    from experiments.cells import Wanted
 
 RESULTS = Path(__file__).parent / "results"
 _FAILED, _REFUSED = 2, 3  # as `tidegate` itself: 2 usage, 3 refused for privacy
@@ -97,7 +101,7 @@ def _compare(options: argparse.Namespace, console: Console) -> None:
     compare(load(options.file, options.column), question, options.output, console)
 
 
-def _wanted(options: argparse.Namespace):
+def _wanted(options: argparse.Namespace) -> Wanted:
     from experiments.cells import Wanted
     from experiments.registry import dataset
 
@@ -168,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_compare_parser(commands: argparse._SubParsersAction) -> None:
+def _add_compare_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     compare = commands.add_parser(
         "compare", help="rank all central methods on a sample that is not sensitive"
     )

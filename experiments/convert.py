@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from experiments.errors import ExperimentError
 from experiments.registry import Dataset
 
-_PACKED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_PACKED: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ _FORMATS: dict[str, Callable[[Path, Dataset], Converted]] = {
 
 
 def _opened(path: Path) -> IO[str]:
-    opener = _PACKED.get(path.suffix, open)
+    opener: Callable[..., IO[str]] = _PACKED.get(path.suffix, open)
     return opener(path, "rt", encoding="ascii" if path.suffix == ".dat" else "utf-8-sig")
 
 
@@ -107,9 +107,10 @@ def _parquet_column(path: Path, column: str) -> NDArray[np.float64]:
         table = pyarrow.parquet.read_table(path, columns=[column])
         if column not in table.column_names:
             raise ExperimentError(f"{path} has no column {column!r}")
-        return table.column(column).cast("float64").to_numpy()
+        values: NDArray[np.float64] = table.column(column).cast("float64").to_numpy()
     except pyarrow.ArrowException as error:
         raise ExperimentError(f"{path}: {error}") from None
+    return values
 
 
 def _csv_column(file: Iterable[str], column: str, path: Path) -> NDArray[np.float64]:

@@ -25,7 +25,7 @@ _COLUMNS = ("n", "p85", "p95", "p995", "p100", "mean")
 _SECONDS = 60  # without an answer
 
 
-def add_data_parser(commands: argparse._SubParsersAction) -> None:
+def add_data_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command `data` and what is below it."""
     data = commands.add_parser("data", help="the streams: where they are, how they get here")
     below = data.add_subparsers(required=True, metavar="COMMAND")
@@ -63,14 +63,14 @@ def _describe(options: argparse.Namespace, console: Console) -> None:
     console.print(f"{entry.title}: {entry.what}\nHome: {entry.home}\nBound: {entry.bound:,}")
     table = Table("", *_COLUMNS, box=None, padding=(0, 2, 0, 0))
     path = datasets.find(entry)
+    values = None if path is None else datasets.read(path)[0]
     if entry.table is not None:
         table.add_row("the paper's table", *_cells(entry.table))
         table.add_row("synthetic twin", *_cells(datasets.statistics(twin(entry))))
-    if path is not None:
-        values, _ = datasets.read(path)
+    if path is not None and values is not None:
         table.add_row(path.name, *_cells(datasets.statistics(values)))
     console.print(table)
-    if path is None:
+    if values is None:
         console.print(
             f"No file in {datasets.folder()}; it has {'a' if entry.table else 'no'} twin."
         )

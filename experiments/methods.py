@@ -12,6 +12,7 @@ Settings that a figure leaves out come from the cell: epsilon, bound, horizon, h
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
@@ -63,12 +64,10 @@ def release(
     held, stream = parts(values, protocol)
     truth = stream if protocol.stream == "next" else held
     if spec.get("zero"):
-        threshold = (
-            _true_percentile(spec["threshold"], held, stream, protocol)
-            if "threshold" in spec
-            else 0
-        )
-        return Outcome(np.zeros(truth.size), _truth(truth, threshold, protocol), float(threshold))
+        threshold = 0.0
+        if "threshold" in spec:
+            threshold = float(_true_percentile(spec["threshold"], held, stream, protocol))
+        return Outcome(np.zeros(truth.size), _truth(truth, threshold, protocol), threshold)
     if "local" in spec:
         return _local(spec["local"], values, bound, protocol, budgets, seed)
     pipeline = build(spec, held, stream, bound, protocol, budgets)
@@ -162,7 +161,7 @@ def _stage(family: Any, entry: dict[str, Any], common: dict[str, Any]) -> Any:
     return stage(**{key: value for key, value in common.items() if key in known} | settings)
 
 
-def _coarsened(make: Any, allowed: bool) -> tg.Pipeline:
+def _coarsened(make: Callable[..., tg.Pipeline], allowed: bool) -> tg.Pipeline:
     """At the finest resolution that 64-bit sums allow: an unclipped threshold can be huge."""
     for resolution in _COARSER if allowed else _COARSER[:1]:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -86,15 +87,16 @@ class Store:
     def processor_seconds(self, cells: Iterable[Cell]) -> float:
         """What finished cells cost, shared ones once: half of it on two free cores."""
         unique = {cell.key: cell for cell in cells}.values()
-        return sum(self.load(cell)["processor seconds"] for cell in unique if self.has(cell))
+        return math.fsum(self.load(cell)["processor seconds"] for cell in unique if self.has(cell))
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         message = f"{path} cannot be read ({error}): delete it and run again"
         raise ExperimentError(message) from None
+    return found
 
 
 def rows(cells: Iterable[Cell], store: Store) -> Iterator[Row]:

@@ -48,9 +48,10 @@ def _parquet(path: Path, column: str | None) -> NDArray[np.float64]:
         names = pyarrow.parquet.read_schema(path).names
         chosen = _chosen(path, names, column)
         table = pyarrow.parquet.read_table(path, columns=[chosen])
-        return table.column(chosen).cast("float64").to_numpy()
+        values: NDArray[np.float64] = table.column(chosen).cast("float64").to_numpy()
     except (pyarrow.ArrowException, OSError) as error:
         raise ExperimentError(f"{path} cannot be read as numbers from Parquet ({error})") from None
+    return values
 
 
 def _text(path: Path, column: str | None) -> NDArray[np.float64]:

@@ -70,4 +70,7 @@ def _daily(count: int, period: int, random: np.random.Generator) -> NDArray[np.f
     drift = np.interp(seconds, np.linspace(0, count, knots.size), knots)
     rest = random.normal(size=count)
     own = 1 - _CYCLE - _DRIFT
-    return np.sqrt(_CYCLE) * cycle + np.sqrt(_DRIFT) * drift + np.sqrt(own) * rest
+    course: NDArray[np.float64] = (
+        np.sqrt(_CYCLE) * cycle + np.sqrt(_DRIFT) * drift + np.sqrt(own) * rest
+    )
+    return course

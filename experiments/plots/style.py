@@ -17,7 +17,7 @@ from experiments.figures import Method
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _GREY = "#777777"
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8.5,
     "axes.grid": True,

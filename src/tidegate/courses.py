@@ -10,7 +10,8 @@ import numpy as np
 
 from tidegate.errors import QueryError
 from tidegate.forecast.cells import cells_of
-from tidegate.forecast.retrospect import Measured, Retrospect
+from tidegate.forecast.retrospect import Retrospect
+from tidegate.forecast.stretches import Measured
 from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.segments import Parts

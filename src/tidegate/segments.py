@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar, NamedTuple
@@ -13,9 +12,10 @@ from numpy.typing import NDArray
 from tidegate.errors import QueryError
 from tidegate.inside import Shape, shapes
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.rings import Rings
 from tidegate.stages import NoiseLaw
 
-_FIRST_CAPACITY = 1024
+_MOST_PENDING = 1024  # blocks that wait for someone to ask
 _CACHED = 1 << 14  # ranges at a time, whose intermediate results stay in the cache
 
 
@@ -48,9 +48,7 @@ class Segment:
     """The block sums of the last `history` values of one epoch, and the predictions inside blocks.
 
     Position p counts released values from 0; block t covers [origin + t·block, origin +
-    (t+1)·block). The segment keeps, for every block t it still knows, the running sum before t, the
-    prediction inside t, and the running sum of squared residuals before t, in ring buffers that
-    grow on demand.
+    (t+1)·block).
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("closed", "filled", "table")
@@ -64,38 +62,32 @@ class Segment:
         self._block = block
         self.threshold = threshold  # in lattice units
         self._step = step
-        self._most = max(2, -(-history // block) + 2)
         self.origin = origin
         self.epoch = epoch
-        self._closed = 0  # blocks completed since the origin, without the pending ones
         self.filled = 0  # values released of the open block
-        self._sums: NDArray[np.int64] = np.zeros(min(self._most, _FIRST_CAPACITY), dtype=np.int64)
-        width = 0 if block == 1 else self._sums.size  # blocks of one need no predictions
-        self._predictions = np.full(width, first)
-        self._squares = np.zeros(width)
-        self._oldest = 0  # the first block that is still known
+        self._rings = Rings(block=block, most=max(2, -(-history // block) + 2), first=first)
         self._pending: list[tuple[int, float]] = []
 
     @property
     def closed(self) -> int:
         """Blocks completed since the origin."""
         self._flush()
-        return self._closed
+        return self._rings.closed
 
     @closed.setter
     def closed(self, blocks: int) -> None:
-        self._closed = blocks
+        self._rings.closed = blocks
 
     @property
     def end(self) -> int:
         """The position after the last released value."""
-        return self.origin + (self._closed + len(self._pending)) * self._block + self.filled
+        return self.origin + (self._rings.closed + len(self._pending)) * self._block + self.filled
 
     @property
     def start(self) -> int:
         """The first position that can still be asked about."""
         self._flush()
-        return self.origin + self._oldest * self._block
+        return self.origin + self._rings.oldest * self._block
 
     @property
     def threshold_value(self) -> float:
@@ -112,96 +104,57 @@ class Segment:
     def extend(self, sums: IntArray, following: FloatArray, filled: int) -> None:
         """Completed blocks, the prediction for the block after each, and the open block's fill."""
         self._flush()
-        self._append(sums, following)
+        self._rings.append(sums, following)
         self.filled = filled
 
     def append_one(self, noisy: int, following: float) -> None:
         """One completed block: kept aside until someone asks, which saves the cost of arrays."""
         self._pending.append((noisy, following))
         self.filled = 0
-        if len(self._pending) >= _FIRST_CAPACITY:
+        if len(self._pending) >= _MOST_PENDING:
             self._flush()
 
     def _flush(self) -> None:
         if self._pending:
             sums, following = zip(*self._pending, strict=True)
             self._pending.clear()
-            self._append(np.array(sums, dtype=np.int64), np.array(following))
-
-    def _append(self, sums: IntArray, following: FloatArray) -> None:
-        self._grow(sums.size)
-        slots = self._slots(np.arange(self._closed, self._closed + sums.size + 1))
-        now, new = slots[:1], slots[1:][-self._most :]  # of a large push only the end is kept
-        running = np.cumsum(np.concatenate((self._sums[now], sums)))
-        if self._block > 1:
-            predictions = np.concatenate((self._predictions[now], following))
-            misses = np.square(sums - self._block * predictions[:-1])
-            squares = np.cumsum(np.concatenate((self._squares[now], misses)))
-            self._squares[new] = squares[1:][-self._most :]
-            self._predictions[new] = following[-self._most :]
-        self._sums[new] = running[1:][-self._most :]
-        self._closed += sums.size
-        self._oldest = max(self._oldest, self._closed + 1 - self._sums.size)
-
-    def _grow(self, more: int) -> None:
-        size = self._sums.size
-        needed = min(self._closed + 1 + more, self._most)
-        if needed <= size:
-            return
-        size = min(self._most, max(needed, 2 * size))
-        # Not full so far: slots are still in order and stay where they are. In place, since two
-        # copies would be the peak of the memory that a release needs.
-        for column in self._columns():
-            column.resize(size, refcheck=False)
-
-    def _slots(self, blocks: IntArray) -> IntArray:
-        return blocks % self._sums.size
+            self._rings.append(np.array(sums, dtype=np.int64), np.array(following))
 
     @property
     def table(self) -> list[NDArray[Any]]:
         """The kept blocks, oldest first: running sums, predictions, running squares."""
-        return self.last_blocks(self.closed + 1 - self._oldest)
+        return self.last_blocks(self.closed + 1 - self._rings.oldest)
 
     @table.setter
     def table(self, columns: list[NDArray[Any]]) -> None:
-        self._oldest = self._closed + 1 - columns[0].size
-        self._grow(0)
-        slots = self._slots(np.arange(self._oldest, self._closed + 1))
-        for column, values in zip(self._columns(), columns, strict=True):
-            column[slots] = values
+        self._rings.restore(columns)
 
     def last_blocks(self, count: int) -> list[NDArray[Any]]:
         """The same for the last `count` blocks only: what is needed to go on."""
         self._flush()
-        since = max(self._oldest, self._closed + 1 - count)
-        slots = self._slots(np.arange(since, self._closed + 1))
-        return [column[slots] for column in self._columns()]
+        return self._rings.last(count)
 
     def joined(self, later: Segment) -> Segment:
         """This segment and a later state of it, as one that answers for both."""
-        if self.epoch != later.epoch or not self._oldest <= later._oldest <= self.closed + 1:
+        oldest, cut = self._rings.oldest, later._rings.oldest
+        if self.epoch != later.epoch or not oldest <= cut <= self.closed + 1:
             raise QueryError("these are not two records of one release, without a gap between them")
         both = Segment(
             law=self._law,
             block=self._block,
             threshold=self.threshold,
             step=self._step,
-            history=(later.closed - self._oldest) * self._block,
+            history=(later.closed - oldest) * self._block,
             origin=self.origin,
             epoch=self.epoch,
             first=0.0,
         )
         both.closed, both.filled = later.closed, later.filled
         both.table = [
-            np.concatenate((early[: later._oldest - self._oldest], late))
+            np.concatenate((early[: cut - oldest], late))
             for early, late in zip(self.table, later.table, strict=True)
         ]
         return both
-
-    def _columns(self) -> Sequence[NDArray[Any]]:
-        if self._block == 1:
-            return (self._sums,)
-        return (self._sums, self._predictions, self._squares)
 
     # -- answering -------------------------------------------------------------------------------
 
@@ -209,11 +162,12 @@ class Segment:
     def level(self) -> float:
         """What one more value is expected to be, in lattice units: the mean of the last blocks."""
         self._flush()
-        since = max(self._closed - self.RESIDUALS, self._oldest)
-        if since == self._closed:
+        closed = self._rings.closed
+        since = max(closed - self.RESIDUALS, self._rings.oldest)
+        if since == closed:
             return self.threshold / 2
-        before, now = self._sums[self._slots(np.array([since, self._closed]))].tolist()
-        return float(now - before) / ((self._closed - since) * self._block)
+        before, now = self._rings.sums(np.array([since, closed])).tolist()
+        return float(now - before) / ((closed - since) * self._block)
 
     def parts(self, starts: IntArray, ends: IntArray, as_of: int | None = None) -> Parts:
         """The sums over [start, end), which must lie within [self.start, self.end].
@@ -225,7 +179,7 @@ class Segment:
         closed = (now - self.origin) // self._block
         first, first_offset = np.divmod(starts - self.origin, self._block)
         last, last_offset = np.divmod(ends - self.origin, self._block)
-        whole: FloatArray = (self._running(last) - self._running(first)).astype(np.float64)
+        whole: FloatArray = (self._rings.sums(last) - self._rings.sums(first)).astype(np.float64)
         if self._block == 1:
             noise = self._law.range_variance(first, last)
             return self._parts(whole, noise, np.zeros(starts.size))
@@ -262,22 +216,19 @@ class Segment:
                 total[piece] -= weight * self._law.range_variance(low, high)
         return np.maximum(total, 0.0)
 
-    def _running(self, blocks: IntArray) -> IntArray:
-        return self._sums[self._slots(blocks)]
-
     def _ends(self, blocks: IntArray, offsets: IntArray, closed: int) -> _Ends:
         """What lies between the beginning of each block and a position in it."""
         done, share = (blocks < closed) & (offsets > 0), offsets / self._block
-        partial = offsets * self._predictions[self._slots(blocks)]
+        partial = offsets * self._rings.predictions(blocks)
         if not done.any():
             variance = self._prediction_variance(blocks, offsets, closed)
             nothing = np.zeros(blocks.size)
             return _Ends(nothing, nothing, partial, variance, None)
         shape = shapes(
-            np.where(done, blocks, self._oldest),
-            self._running,
+            np.where(done, blocks, self._rings.oldest),
+            self._rings.sums,
             self._law,
-            oldest=self._oldest,
+            oldest=self._rings.oldest,
             closed=closed,
             unknown=(self._block * self.threshold / 2) ** 2,
         )
@@ -306,11 +257,11 @@ class Segment:
     def _prediction_variance(self, blocks: IntArray, offsets: IntArray, closed: int) -> FloatArray:
         """Variance of (k·prediction − sum of the first k values of the open block), in units²."""
         to = np.minimum(blocks + 1, closed)
-        since = np.maximum(to - self.RESIDUALS, self._oldest)
-        misses = self._squares[self._slots(to)] - self._squares[self._slots(since)]
+        since = np.maximum(to - self.RESIDUALS, self._rings.oldest)
+        misses = self._rings.squares(to) - self._rings.squares(since)
         unknown = (self._block * self.threshold / 2) ** 2  # block 0 is predicted from nothing
         miss = np.where(blocks == 0, unknown, np.maximum(misses, 0.0) / np.maximum(to - since, 1))
-        level = np.clip(self._predictions[self._slots(blocks)], 0, self.threshold)
+        level = np.clip(self._rings.predictions(blocks), 0, self.threshold)
         share = offsets / self._block
         spread = np.maximum(level * (self.threshold - level), self.threshold**2 / 16)
         return np.where(offsets == 0, 0.0, share**2 * miss + offsets * (1 - share) * spread)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -25,7 +26,29 @@ if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
 
 
-class BlockStream:
+class _Kept(ABC):
+    """The state of a phase: that of its runs, and whose noise they continue."""
+
+    threshold: int
+    _identity: bytes
+
+    @abstractmethod
+    def _runs(self) -> dict[str, object]: ...
+
+    def state(self) -> dict[str, Any]:
+        """What is needed to go on, raw partial sums among it; the segment is kept apart."""
+        states = {name: state_of(run) for name, run in self._runs().items()}
+        return {"threshold": self.threshold, "identity": self._identity, **states}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        if state["identity"] != self._identity:
+            raise SnapshotError("it was made by a version of Tidegate with another noise law")
+        for name, run in self._runs().items():
+            restore(run, state[name])
+
+
+class BlockStream(_Kept):
     """Perturber ║ smoother, publisher, segment of the record."""
 
     def __init__(
@@ -91,20 +114,8 @@ class BlockStream:
             "publisher": self._publisher,
         }
 
-    def state(self) -> dict[str, Any]:
-        """What is needed to go on, raw partial sums among it; the segment is kept apart."""
-        states = {name: state_of(run) for name, run in self._runs().items()}
-        return {"threshold": self.threshold, "identity": self._identity, **states}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
-        if state["identity"] != self._identity:
-            raise SnapshotError("it was made by a version of Tidegate with another noise law")
-        for name, run in self._runs().items():
-            restore(run, state[name])
-
-
-class GuidedStream:
+class GuidedStream(_Kept):
     """Guided perturber ║ forecaster, course of the record.
 
     The only thing that goes back over the barrier is which of the public options measures the next
@@ -189,17 +200,9 @@ class GuidedStream:
     def _runs(self) -> dict[str, object]:
         return {"perturber": self._perturber, "forecaster": self._forecaster}
 
-    def state(self) -> dict[str, Any]:
-        """What is needed to go on, raw partial sums among it; the segment is kept apart."""
-        states = {name: state_of(run) for name, run in self._runs().items()}
-        return {"threshold": self.threshold, "identity": self._identity, **states}
-
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
-        if state["identity"] != self._identity:
-            raise SnapshotError("it was made by a version of Tidegate with another noise law")
-        for name, run in self._runs().items():
-            restore(run, state[name])
+        super().restore(state)
         self._forecaster.resume(self._perturber.options[self._perturber.choice])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.adaptive.paths import covariance_of
 from tidegate.forecast.beliefs import LEVEL, SUM, SWING, Beliefs, Cell
 from tidegate.forecast.cells import Cells
 from tidegate.forecast.models import (
@@ -16,7 +17,8 @@ from tidegate.forecast.models import (
     models,
 )
 from tidegate.forecast.noise_path import noise_path
-from tidegate.forecast.retrospect import Measured, Retrospect
+from tidegate.forecast.retrospect import Retrospect
+from tidegate.forecast.stretches import Measured
 from tidegate.perturb.adaptive import AdaptiveTrees
 from tidegate.perturb.trees import RANGE_ERROR
 
@@ -37,22 +39,7 @@ def test_the_noise_path_has_the_covariance_of_the_leaves(
 ) -> None:
     variances = [3.0 if equal else 3.0 * 2**level for level in range(len(shape))]
     expected = least_squares_covariance(shape, variances)
-    # Leaves, and the noise left in the open nodes, as linear maps of independent unit draws.
-    path = noise_path(shape, variances)
-    draws = 4 * len(path)
-    outer, inner = np.zeros(draws), np.zeros(draws)
-    rows = []
-    for index, leaf in enumerate(path):
-        fresh = np.eye(draws)[4 * index : 4 * index + 4]
-        if leaf.inner is not None:
-            if leaf.outer is not None:
-                outer = fresh[0] * leaf.outer**0.5
-            inner = leaf.inner_share * outer + fresh[1] * leaf.inner**0.5
-            outer = outer - inner if leaf.inner_share else outer
-        noise = leaf.share * inner + fresh[2] * leaf.variance**0.5
-        inner = inner - noise
-        rows.append(noise)
-    found = np.array(rows) @ np.array(rows).T
+    found = covariance_of(noise_path(shape, variances))
     np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
 
 

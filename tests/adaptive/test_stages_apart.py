@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.adaptive.paths import covariance_of
 from tests.laws.catalogue import stages
 from tidegate.forecast.noise_path import noise_path
 
@@ -79,21 +80,7 @@ def test_the_law_of_the_followed_leaves_is_that_of_the_forest(
     rows: list[np.ndarray] = []
     for length in stage.lengths(0):
         (tree,) = stage.trees(length, 50, 50)
-        path = noise_path(tree.nodes, tree.variances)[: tree.leaves]
-        draws = 3 * len(path)
-        outer, inner = np.zeros(draws), np.zeros(draws)
-        block = []
-        for index, leaf in enumerate(path):
-            fresh = np.eye(draws)[3 * index : 3 * index + 3]
-            if leaf.inner is not None:
-                if leaf.outer is not None:
-                    outer = fresh[0] * leaf.outer**0.5
-                inner = leaf.inner_share * outer + fresh[1] * leaf.inner**0.5
-                outer = outer - inner if leaf.inner_share else outer
-            noise = leaf.share * inner + fresh[2] * leaf.variance**0.5
-            inner = inner - noise
-            block.append(noise)
-        rows.append(np.array(block) @ np.array(block).T)
+        rows.append(covariance_of(noise_path(tree.nodes, tree.variances)[: tree.leaves]))
     size = sum(len(part) for part in rows)
     assert size == leaves
     covariance, at = np.zeros((size, size)), 0

@@ -17,9 +17,15 @@ pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash
         ("tidegate release --hol", {"--holdout"}),
         ("tidegate state e", {"erase"}),
         ("tidegate query --j", {"--json"}),
+        ("tidegate release --preset a", {"adaptive"}),
+        ("tidegate release --preset pak-", {"pak-with-tops-threshold", "pak-with-tops-stream"}),
+        ("tidegate release --smoother me", {"mean", "median"}),
+        ("tidegate release --emit n", {"new"}),
+        ("tidegate plan --preset t", {"tops"}),
+        ("tidegate query --format p", {"parquet"}),
     ],
 )
-def test_bash_offers_commands_and_options(tmp_path, words, offered):
+def test_bash_offers_commands_options_and_their_values(tmp_path, words, offered):
     command = tmp_path / "tidegate"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tidegate "$@"\n')
     command.chmod(0o755)

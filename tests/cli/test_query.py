@@ -116,7 +116,7 @@ def test_a_block_longer_than_a_piece_of_the_file(
     path, release = write(tmp_path / "private.csv", count=20_000, skipped=3)
     values = np.concatenate([values for _, values in read_released(path)])
     pieces = [(at, values[at : at + 77]) for at in range(0, values.size, 77)]
-    monkeypatch.setattr(scan, "read_released", lambda *_: iter(pieces))
+    monkeypatch.setattr(scan, "read_released", lambda *_, **__: iter(pieces))
     starts, ends = ranges(release.position)
     ours = ReleasedFile.open(path).record.queries(starts, ends)
     np.testing.assert_allclose(ours.estimate, release.queries(starts, ends).estimate)
@@ -128,7 +128,7 @@ def test_a_block_longer_than_a_piece_of_the_file(
 def test_the_file_is_scanned_once(csv_file: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     path, _ = csv_file
     before = ReleasedFile.open(path).record.query(5, 20_000)
-    monkeypatch.setattr(scan, "read_released", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(scan, "read_released", lambda *_, **__: pytest.fail("read again"))
     assert ReleasedFile.open(path).record.query(5, 20_000) == before
 
 

@@ -10,6 +10,7 @@ import pytest
 import tidegate as tg
 from tidegate.durable import DurableRelease, StateError
 from tidegate.durable.inputs import InputDigests
+from tidegate.durable.saving import Saving
 from tidegate.durable.store import Store
 from tidegate.errors import InputError, TidegateError
 from tidegate.ledger import CapExceeded, Ledger
@@ -89,7 +90,7 @@ def interrupted(run, monkeypatch, owner, name, error, after=False):
     ("owner", "name"),
     [
         (Store, "commit"),
-        (DurableRelease, "_state"),
+        (Saving, "_state"),
         (Release, "push"),
         (Release, "journalled"),
         (Ledger, "charge"),

@@ -2,6 +2,8 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from unittest.mock import patch
@@ -34,6 +36,19 @@ def without_disk() -> patch:  # laws of arithmetic need no disk, and are looked 
     return patch.object(os, "fsync", lambda _: None)
 
 
+@contextmanager
+def charged(wanted: list[dict[str, object]]) -> Iterator[tuple[Ledger, Path]]:
+    """A ledger without a cap that was charged all this."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        without_disk(),
+        Ledger.open(Path(folder, "x")) as ledger,
+    ):
+        for item in wanted:
+            ledger.charge(epoch="5f", stage="stream", **item)
+        yield ledger, Path(folder, "x")
+
+
 def covers(charge: Charge, position: int) -> bool:
     return charge.start <= position and (charge.end is None or position < charge.end)
 
@@ -49,13 +64,7 @@ def by_hand(charges: list[Charge], amount: str) -> Fraction:
 def test_the_total_is_the_maximum_over_positions(
     wanted: list[dict[str, object]], closings: list[int]
 ) -> None:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        without_disk(),
-        Ledger.open(Path(folder, "x")) as ledger,
-    ):
-        for item in wanted:
-            ledger.charge(epoch="5f", stage="stream", **item)
+    with charged(wanted) as (ledger, path):
         for charge, end in zip(ledger.charges(), closings, strict=False):
             if charge.end is None and end >= charge.start:
                 assert ledger.close_stretch(charge, end).end == end
@@ -73,7 +82,7 @@ def test_the_total_is_the_maximum_over_positions(
             if parts:
                 whole = parallel(*(part.total for part in parts))
                 assert (whole.epsilon, whole.delta) == (total.epsilon, total.delta)
-        with Ledger.open(Path(folder, "x"), read_only=True) as again:
+        with Ledger.open(path, read_only=True) as again:
             assert again.entries == ledger.entries
             assert again.charges() == ledger.charges()
             assert again.total() == ledger.total()
@@ -110,13 +119,7 @@ def test_no_sequence_of_charges_exceeds_the_cap(
 def test_sources_add_up_unless_disjoint(
     wanted: list[dict[str, object]], disjoint: set[str]
 ) -> None:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        without_disk(),
-        Ledger.open(Path(folder, "x")) as ledger,
-    ):
-        for item in wanted:
-            ledger.charge(epoch="5f", stage="stream", **item)
+    with charged(wanted) as (ledger, _):
         for source in disjoint:
             ledger.declare(source, disjoint=True)
         a, b = (ledger.total(source).epsilon for source in ("a", "b"))

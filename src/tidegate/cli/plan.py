@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tidegate.cli.choices import PLANNED, offering
 from tidegate.cli.exits import plain_errors
 from tidegate.cli.pipelines import unit as parsed_unit
 from tidegate.cli.predictions import Report, Row
@@ -64,7 +65,9 @@ def plan(
     unit: Annotated[
         str, typer.Option(help="What epsilon protects: event, window:W or user-horizon:K.")
     ] = "event",
-    preset: Annotated[str, typer.Option(help="Method: tops or adaptive.")] = "tops",
+    preset: Annotated[
+        str, typer.Option(help="Method: tops or adaptive.", autocompletion=offering(PLANNED))
+    ] = "tops",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
@@ -85,7 +88,7 @@ def plan(
       tidegate plan --epsilon 0.1 --bound 1657 --threshold 50 --preset adaptive
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
-        if preset not in ("tops", "adaptive"):
+        if preset not in PLANNED:
             raise SettingError("preset", f"must be tops or adaptive, not {preset!r}")
         shared: dict[str, Any] = {
             "horizon": horizon,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.choices import FORMATS, offering
 from tidegate.cli.exits import plain_errors
 from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import QueryError, SettingError
@@ -49,7 +50,10 @@ def query(
     ] = None,
     format: Annotated[  # noqa: A002  # the option's name
         str | None,
-        typer.Option(help="Of RELEASED: csv, jsonl or parquet; default: by extension."),
+        typer.Option(
+            help="Of RELEASED: csv, jsonl or parquet; default: by extension.",
+            autocompletion=offering(FORMATS),
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidegate.cli.choices import EMITTED, FORMATS, PIPES, offering
 from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.keys import read_key
 from tidegate.cli.pipelines import PRESETS, SMOOTHERS, build, with_config
@@ -50,10 +51,17 @@ def release(
         int | None, typer.Option(help="Longest range to answer well (default 1048576).")
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help=f"Method: {', '.join(PRESETS)} (default tops).")
+        str | None,
+        typer.Option(
+            help=f"Method: {', '.join(PRESETS)} (default tops).", autocompletion=offering(PRESETS)
+        ),
     ] = None,
     smoother: Annotated[
-        str | None, typer.Option(help=f"In blocks: {', '.join(SMOOTHERS)} (default recent).")
+        str | None,
+        typer.Option(
+            help=f"In blocks: {', '.join(SMOOTHERS)} (default recent).",
+            autocompletion=offering(SMOOTHERS),
+        ),
     ] = None,
     fanout: Annotated[int | None, typer.Option(help="Children per tree node (default 16).")] = None,
     skipped: Annotated[
@@ -79,11 +87,18 @@ def release(
         str | None, typer.Option(help="Column or key that names the user (user-horizon).")
     ] = None,
     format: Annotated[  # noqa: A002  # the option's name
-        str | None, typer.Option(help="Of the input: csv, jsonl or parquet; default: by extension.")
+        str | None,
+        typer.Option(
+            help="Of the input: csv, jsonl or parquet; default: by extension.",
+            autocompletion=offering(FORMATS),
+        ),
     ] = None,
     output_format: Annotated[
         str | None,
-        typer.Option(help="Of the output: csv, jsonl or parquet; default: by extension."),
+        typer.Option(
+            help="Of the output: csv, jsonl or parquet; default: by extension.",
+            autocompletion=offering(FORMATS),
+        ),
     ] = None,
     follow: Annotated[
         bool | None, typer.Option("--follow", help="Wait for more at the end of a growing file.")
@@ -110,12 +125,16 @@ def release(
     stdin: Annotated[
         str | None,
         typer.Option(
-            help="After a restart, a pipe is resent from its start (default) or continues."
+            help="After a restart, a pipe is resent from its start (default) or continues.",
+            autocompletion=offering(PIPES),
         ),
     ] = None,
     emit: Annotated[
         str | None,
-        typer.Option(help="On standard output after a restart: all (default) or new."),
+        typer.Option(
+            help="On standard output after a restart: all (default) or new.",
+            autocompletion=offering(EMITTED),
+        ),
     ] = None,
     quiet: Annotated[
         bool | None, typer.Option("--quiet", "-q", help="No progress bar, no closing line.")
@@ -188,7 +207,7 @@ def _durable(
 
 
 def _check(source: str, options: dict[str, Any]) -> None:
-    for name, choices in (("stdin", ("resent", "continues")), ("emit", ("all", "new"))):
+    for name, choices in (("stdin", PIPES), ("emit", EMITTED)):
         if options.get(name, choices[-1]) not in choices:
             raise SettingError(name, f"must be one of {', '.join(choices)}, not {options[name]!r}")
     if "state" not in options:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidegate.cli.choices import FORMATS, offering
 from tidegate.cli.exits import plain_errors
 from tidegate.cli.tables import percent
 from tidegate.errors import QueryError, SettingError, TidegateError
@@ -49,7 +50,10 @@ def show(
     ] = 0.95,
     format: Annotated[  # noqa: A002  # the option's name
         str | None,
-        typer.Option(help="Of RELEASED: csv, jsonl or parquet; default: by extension."),
+        typer.Option(
+            help="Of RELEASED: csv, jsonl or parquet; default: by extension.",
+            autocompletion=offering(FORMATS),
+        ),
     ] = None,
 ) -> None:
     """Show the moving average of a released file, and what is known about it.

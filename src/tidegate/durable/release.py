@@ -4,42 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from tidegate._version import __version__
-from tidegate.durable.charges import Cost, costs
+from tidegate.contexts import Closed
 from tidegate.durable.facts import describe
-from tidegate.durable.inputs import InputDigests, Recogniser
-from tidegate.durable.journal import (
-    HEAD_BYTES,
-    encoded,
-    merged,
-    pieces,
-    published,
-    verified,
-)
+from tidegate.durable.inputs import Recogniser
+from tidegate.durable.journal import pieces, published, verified
 from tidegate.durable.looking_back import JournalRecord
 from tidegate.durable.opening import opened, source_of
-from tidegate.durable.store import StateError, Store, UserRows
-from tidegate.durable.users import UserLog
+from tidegate.durable.payments import Payments
+from tidegate.durable.saving import Saving
+from tidegate.durable.store import StateError, Store
 from tidegate.errors import InputError
 from tidegate.lattice import FloatArray
-from tidegate.ledger import CapExceeded, Ledger
+from tidegate.ledger import Ledger
 from tidegate.phases import Phase
-from tidegate.pieces import Piece
 from tidegate.pipeline import Pipeline
 from tidegate.queries import Record
 from tidegate.release import Release
-from tidegate.sealing import restore, seal, state_of
 
 # Nothing is released during the hold-out, so it need not be saved value by value.
 _HELD_UNSAVED = 1024
 
 
-class DurableRelease:
+class DurableRelease(Closed):
     """A release in a folder. Made by `DurableRelease.open`; close it, or use `with`.
 
     Order of every step: charge the ledger (on the disk) → release in memory → commit journal, state
@@ -51,25 +40,18 @@ class DurableRelease:
     A copy of the folder (a backup, a clone) continues the same noise: use one, once.
     """
 
-    def __init__(self, store: Store, ledger: Ledger, release: Release, key: bytes | None) -> None:
+    def __init__(
+        self, store: Store, ledger: Ledger, release: Release, key: bytes | None, source: str
+    ) -> None:
         self._store = store
         self._ledger = ledger
-        self._key = key
         self.release = release
         self.pipeline = release.pipeline
-        self._digests = InputDigests(release.derived_key("input"), release.pipeline.lattice.top)
-        self._fresh_digests = b""
-        self._users: UserLog | None = None
-        if release.user_cap is not None:
-            self._users = UserLog(release.user_cap, release.derived_key("users"))
-        self._head = bytes(HEAD_BYTES)
-        self._unsaved = 0
+        self._saving = Saving(store, ledger, release, key)
+        self._payments = Payments(ledger, release, source)
         self._torn = False
-        self._phases: list[Phase] = []
         self._journalled = JournalRecord(release.pipeline)
-        self.source = ""
-        self._costs: Iterator[Cost] = iter(())
-        self._next_cost: Cost | None = None
+        self.source = source
         release.journalled()
 
     def __repr__(self) -> str:
@@ -123,9 +105,8 @@ class DurableRelease:
                     "restore the state, or begin again with --new-epoch, which is charged"
                 )
             else:
-                run = cls(store, ledger, pipeline.start(), key)
-                run._begin(source_of(ledger, source, store))
-            run._look_up_costs()
+                run = cls(store, ledger, pipeline.start(), key, source_of(ledger, source, store))
+                run._saving.begin(run.source)
         except BaseException:
             ledger.close()
             store.close()
@@ -139,13 +120,11 @@ class DurableRelease:
         """Give up what is there, but only once the ledger has taken the charge."""
         ledger = Ledger.open(store.folder / "ledger.jsonl", cap=cap)
         try:
-            run = cls(store, ledger, pipeline.start(), key)
-            run.source = source_of(ledger, source, store)
-            run._look_up_costs()
-            run._charged(pipeline.threshold.holdout + 1)
+            run = cls(store, ledger, pipeline.start(), key, source_of(ledger, source, store))
+            run._payments.pay(0, pipeline.threshold.holdout + 1)
             store.discard()
             store.open(create=True)
-            run._begin(run.source)
+            run._saving.begin(run.source)
         except BaseException:
             ledger.close()
             raise
@@ -164,23 +143,6 @@ class DurableRelease:
             raise StateError(f"no release was begun in {folder}")
         return cls.open(folder, Pipeline.from_settings(settings), key=key)
 
-    def _begin(self, source: str) -> None:
-        """Have the identity of the noise on the disk before the first value is read."""
-        self.source = source
-        facts = {
-            "settings": json.dumps(self.pipeline.settings()).encode(),
-            "source": source.encode(),
-            "version": __version__.encode(),
-        }
-        users = self._user_rows()
-        self._store.begin(facts, self._state(self._head), users)
-
-    def _look_up_costs(self) -> None:
-        epoch = self.release.epoch
-        charged = sum(charge.epoch == epoch for charge in self._ledger.charges())
-        self._costs = islice(costs(self.pipeline), charged, None)
-        self._next_cost = next(self._costs, None)
-
     @classmethod
     def _continued(
         cls,
@@ -190,35 +152,19 @@ class DurableRelease:
         key: bytes | None,
         body: dict[str, Any],
     ) -> DurableRelease:
-        run = cls(store, ledger, pipeline.resume(body["snapshot"]), key)
-        restore(run._digests, body["digests"])
-        run._head = body["journal head"]
-        if run._users is not None:
-            run._users.head = body["users head"]
-            run._users.read(store.users(), key)
-        run._phases = store.phases()
-        run.source = (store.fact("source") or b"").decode()
+        source = (store.fact("source") or b"").decode()
+        run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, source)
+        run._saving.resume(body)
         return run
 
     def close(self) -> None:
         """Save what was held, and let go of the folder."""
         try:
-            if self._unsaved and not self._torn:
-                self._commit([])
+            if self._saving.unsaved and not self._torn:
+                self._saving.commit([])
         finally:
             self._ledger.close()
             self._store.close()
-
-    def __enter__(self) -> DurableRelease:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # -- data ------------------------------------------------------------------------------------
 
@@ -246,7 +192,7 @@ class DurableRelease:
         numbers = self.pipeline.lattice.numbers(values, self.seen)
         if users is not None and len(users) != numbers.size:
             raise InputError(f"{numbers.size} values but {len(users)} users")
-        allowed = self._charged(numbers.size)
+        allowed = self._payments.pay(self.seen, numbers.size)
         self._torn = True  # until everything that this push changes is on the disk
         numbers, users = numbers[:allowed], None if users is None else users[:allowed]
         first, seen = self.position, self.seen
@@ -255,73 +201,19 @@ class DurableRelease:
         except InputError:
             self._torn = self.seen != seen  # refused whole: nothing was changed
             raise
-        units = self.pipeline.lattice.units(numbers)
-        self._fresh_digests += self._digests.push(units, users)
-        self._unsaved += numbers.size
+        self._saving.take(self.pipeline.lattice.units(numbers), users)
         released = self.release.journalled()
-        if released or self._unsaved >= _HELD_UNSAVED or not self.release.holding:
-            self._commit(released)
+        if released or self._saving.unsaved >= _HELD_UNSAVED or not self.release.holding:
+            self._saving.commit(released)
         self._torn = False
         return first, out
-
-    def _charged(self, count: int) -> int:
-        """Charge the ledger for the next `count` values; give how many of them are paid for."""
-        while (cost := self._next_cost) is not None and cost.start < self.seen + count:
-            try:
-                self._ledger.charge(
-                    source=self.source,
-                    epoch=self.release.epoch,
-                    stage=cost.stage,
-                    start=cost.start,
-                    end=cost.end,
-                    guarantee=cost.guarantee,
-                )
-            except CapExceeded:
-                if cost.start <= self.seen:
-                    raise
-                return cost.start - self.seen
-            self._next_cost = next(self._costs, None)
-        return count
-
-    def _commit(self, released: list[Piece]) -> None:
-        """Everything that a push changed, in one transaction."""
-        key, head, journal = self.release.derived_key("journal"), self._head, []
-        for piece in merged(released, self.pipeline.perturber.block):
-            body, head = encoded(piece, head, key)
-            journal.append(body)
-        known = self._phases[-1].start if self._phases else -1
-        fresh = [phase for phase in self.release.phases if phase.start > known]
-        users = self._user_rows()
-        self._store.commit(self._state(head), journal, self._fresh_digests, fresh, users)
-        self._head, self._fresh_digests, self._unsaved = head, b"", 0
-        self._phases += fresh
-
-    def _user_rows(self, *, whole: bool = False) -> UserRows:
-        """What the counts of users add; before `_state`, which remembers the head of the chain."""
-        return UserRows() if self._users is None else self._users.fresh(self._key, whole=whole)
-
-    def _state(self, head: bytes) -> bytes:
-        body = {
-            "snapshot": self.release.snapshot(brief=True, users=False),
-            "users head": b"" if self._users is None else self._users.head,
-            "digests": state_of(self._digests),
-            "journal head": head,
-            "ledger count": self._ledger.count,
-            "ledger head": self._ledger.head,
-        }
-        header = {
-            "content": "durable state",
-            "epoch": self.release.epoch,
-            "position": self.position,
-        }
-        return seal(header, body, self._key)
 
     # -- what was released, and what was read ----------------------------------------------------
 
     def replay(self, start: int = 0) -> Iterator[tuple[int, FloatArray]]:
         """Published values from position `start` on, as they were published: from the journal."""
         key = self.release.derived_key("journal")
-        verified(self._store.journal(), key, self._head)  # before any of it goes out again
+        verified(self._store.journal(), key, self._saving.head)  # before any of it goes out again
         for first, values in published(self.pipeline, pieces(self._store.journal())):
             if first + values.size > start:
                 skip = max(0, start - first)
@@ -330,7 +222,7 @@ class DurableRelease:
     @property
     def phases(self) -> list[Phase]:
         """Every threshold so far, and from which position on it holds."""
-        return list(self._phases)
+        return list(self._saving.phases)
 
     @property
     def record(self) -> Record | None:
@@ -339,20 +231,18 @@ class DurableRelease:
         (The running release knows only what came since it was opened.)
         """
         key = self.release.derived_key("journal")
-        self._journalled.catch_up(self._store, key, self._head, self._phases)
+        self._journalled.catch_up(self._store, key, self._saving.head, self._saving.phases)
         return self._journalled.record(str(self.release.guarantee))
 
     def recogniser(self) -> Recogniser:
         """Tells whether an input that is read again is the one that was read before."""
-        return Recogniser(self._digests, self._store.inputs())
+        return Recogniser(self._saving.digests, self._store.inputs())
 
     # -- keeping house ---------------------------------------------------------------------------
 
     def change_key(self, key: bytes | None) -> None:
         """Seal the state with another key; the old key opens nothing afterwards."""
-        self._key = key
-        users = self._user_rows(whole=True)
-        self._store.replace_state(self._state(self._head), {}, users)
+        self._saving.change_key(key)
 
     def erase(self) -> None:
         """Remove everything secret: raw sums, held-out values, the noise key. There is no way back.
@@ -360,9 +250,9 @@ class DurableRelease:
         What was released can no longer be emitted again: keep the output.
         """
         self._torn = True  # nothing more can be released, or saved
-        self._store.replace_state(b"erased", {"erased": b"yes"}, UserRows(anew=True))
+        self._saving.erase()
 
     def facts(self) -> dict[str, Any]:
         """The public metadata of what is released: enough to understand and query it."""
         record = self.record if self.pipeline.guided else None
-        return describe(self.pipeline, self.release, self._phases, record)
+        return describe(self.pipeline, self.release, self._saving.phases, record)

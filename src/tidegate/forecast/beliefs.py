@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.forecast.elementary import NOTHING, exp, expm1, halved
 from tidegate.forecast.models import LEVEL_MEAN, LEVEL_VARIANCE, SCATTER, Models
@@ -26,6 +27,25 @@ SIZE = 6
 # A weight goes as exp(−misses/2): it is halved whenever the misses grow by this, 2·ln 2.
 MISSES_PER_HALVING = 1.3862943611198906
 
+# Which row of what a move adds (`Beliefs._step`) goes to which entry of the table: to the rows that
+# move what their column's entry says, then to the columns that move what their row's entry says.
+_STEPS, _NO_STEP = SIZE + 1, SIZE + 1 + SIZE
+_MOVES = np.array(
+    [column if row < LEVEL else _NO_STEP for row in range(SIZE) for column in range(SIZE + 1)]
+    + [
+        _STEPS + row if column < LEVEL else _NO_STEP
+        for row in range(SIZE)
+        for column in range(SIZE + 1)
+    ]
+)
+_THRICE = np.repeat((LEVEL, SWING), LEVEL)
+# The rows whose products correct the table: of the measured direction, then of the gain.
+_PAIRS = np.array(
+    [row for row in range(SIZE) for _ in range(SIZE + 1)]
+    + [SIZE + 1 + column for _ in range(SIZE) for column in range(SIZE + 1)]
+)
+_ONE_FOR_ALL = np.zeros(SIZE + 1, dtype=np.intp)
+_add, _subtract, _multiply, _divide = np.add, np.subtract, np.multiply, np.divide
 
 Weights = list[tuple[int, float]]  # (model, probability)
 
@@ -67,8 +87,10 @@ class Cell:
         self.kept[:, SWING] *= self.keep
         self.kept_swing = float(self.keep[0])
         self.width, self.reaching = float(lengths[0]), self.reach.tolist()
-        self.lengths: FloatArray = np.tile(lengths, (SIZE + 1, 1))
-        self.reaches: FloatArray = np.tile(self.reach, (SIZE + 1, 1))
+        # What level and swing add to the sum, for every entry of their rows, and once for each.
+        each = np.stack((lengths, self.reach))
+        self.thrice: FloatArray = np.repeat(each, LEVEL, axis=0)
+        self.moves: FloatArray = np.repeat(each[:, np.newaxis], SIZE + 1, axis=1)
 
 
 class Beliefs:
@@ -86,24 +108,40 @@ class Beliefs:
         self.covariance: FloatArray = self.table[:, :SIZE]
         self.misses: FloatArray = np.zeros(count)
         self.spread: FloatArray = np.ones(count)
-        self.doublings: FloatArray = np.zeros(count)
+        self.doublings: NDArray[np.int32] = np.zeros(count, dtype=np.int32)
         self.mean[LEVEL] = LEVEL_MEAN
         self.covariance[LEVEL, LEVEL] = LEVEL_VARIANCE
         self.covariance[SWING, SWING] = models.variance
-        # Views and scratch, made once: at this size making them costs more than the arithmetic.
+        # Views and scratch, made once: at this size making them costs more than the arithmetic. For
+        # the same reason rows are copied out (`take`) to where they are needed: broadcasting would
+        # cost several times as much.
         self._rows = list(self.table)
         self._columns = [self.table[:, column] for column in range(SIZE)]
-        self._moving_columns = self.table[:, :LEVEL]
-        self._step: FloatArray = np.empty((SIZE + 1, count))
-        self._part: FloatArray = np.empty((SIZE + 1, count))
-        self._moving_step, self._step_column = self._step[:LEVEL], self._step[:SIZE, np.newaxis]
-        self._along: FloatArray = np.empty((SIZE + 1, count))
-        self._along_rows, self._along_column = list(self._along), self._along[:SIZE, np.newaxis]
-        self._gain: FloatArray = np.empty((SIZE + 1, count))
-        self._gain_rows, self._means = list(self._gain), list(self.mean)
-        self._exponents = np.zeros(count, dtype=np.int32)
-        self._outer: FloatArray = np.empty((SIZE, SIZE + 1, count))
-        self._variance: FloatArray = np.ones(count)
+        self._means = list(self.mean)
+        self._pairs: FloatArray = np.empty((2, SIZE, SIZE + 1, count))
+        self._pair_rows = self._pairs.reshape(-1, count)
+        self._first, self._second = self._pairs
+        self._moved_by = self.table[LEVEL : SWING + 1]
+        self._parts: FloatArray = np.empty((2, SIZE + 1, count))
+        self._part, self._other_part = self._parts
+        # A step, the same for the columns, and one that is none.
+        self._step: FloatArray = np.zeros((2 * SIZE + 2, count))
+        self._row_step, self._column_step = self._step[:_STEPS], self._step[_STEPS:_NO_STEP]
+        self._moving_step = self._column_step[:LEVEL]
+        self._own: FloatArray = np.empty((2 * LEVEL, count))
+        self._own_level, self._own_swing = self._own[:LEVEL], self._own[LEVEL:]
+        self._measured_by = self.table[LEAF : INNER + 1]
+        self._shares: dict[float, tuple[FloatArray, FloatArray]] = {}
+        self._seen: FloatArray = np.empty((2 * (SIZE + 1), count))
+        self._along, self._gain = self._seen[: SIZE + 1], self._seen[SIZE + 1 :]
+        self._along_measured = self._along[LEAF : INNER + 1]
+        self._missed, self._gain_missed = self._along[SIZE], self._gain[SIZE]
+        self._terms: FloatArray = np.empty((2, count))
+        self._leaf_term, self._inner_term = self._terms
+        self._variances: FloatArray = np.ones((1, count))
+        self._variance = self._variances[0]
+        self._squares: FloatArray = np.empty(count)
+        self._exponents = np.zeros_like(self.doublings)
 
     def halvings(self) -> list[float]:
         """How many times a model's weight is halved, up to a constant, `spread` left aside."""
@@ -112,12 +150,13 @@ class Beliefs:
 
     def weights(self) -> Weights:
         """Posterior probabilities of the models that have any."""
-        halvings = self.halvings()
+        halvings, spreads = self.halvings(), self.spread.tolist()
         least = min(halvings)
         found, total = [], 0.0
         for model, times in enumerate(halvings):
-            if times - least < NOTHING:
-                weight = halved(times - least) / math.sqrt(self.spread.item(model))
+            more = times - least
+            if more < NOTHING:
+                weight = halved(more) / math.sqrt(spreads[model])
                 found.append((model, weight))
                 total += weight
         return [(model, weight / total) for model, weight in found]
@@ -136,19 +175,21 @@ class Beliefs:
 
     def advance(self, cell: Cell) -> None:
         """Over one cell, of which nothing is measured yet."""
-        rows, step, part = self._rows, self._step, self._part
-        np.multiply(rows[LEVEL], cell.lengths, step)
-        np.multiply(rows[SWING], cell.reaches, part)
-        np.add(step, part, step)
-        for row in rows[:LEVEL]:
-            np.add(row, step, row)
+        table, step, own = self.table, self._row_step, self._own
+        _multiply(self._moved_by, cell.moves, self._parts)
+        _add(self._part, self._other_part, step)
         # The same to the columns; by symmetry they move by the same step, and where both the row
         # and the column move, by its own step too.
-        twice = cell.length * step[LEVEL] + cell.reach * step[SWING]
-        self._moving_step += twice
-        self._moving_columns += self._step_column
-        np.multiply(self.table, cell.kept, self.table)
-        np.add(self.table, cell.added, self.table)
+        self._column_step[:] = step[:SIZE]
+        step.take(_THRICE, 0, own, "clip")
+        _multiply(own, cell.thrice, own)
+        _add(self._own_level, self._own_swing, self._own_level)
+        _add(self._moving_step, self._own_level, self._moving_step)
+        self._step.take(_MOVES, 0, self._pair_rows, "clip")
+        _add(table, self._first, table)
+        _add(table, self._second, table)
+        _multiply(table, cell.kept, table)
+        _add(table, cell.added, table)
 
     def unsettle(self, share: float) -> None:
         """The cap changed, and may have moved the level by about this share of it."""
@@ -160,44 +201,60 @@ class Beliefs:
             return
         rows, columns, share = self._rows, self._columns, leaf.inner_share
         if leaf.outer is not None:
-            rows[OUTER][:] = columns[OUTER][:] = 0.0
+            rows[OUTER].fill(0.0)
+            columns[OUTER].fill(0.0)
             self.covariance[OUTER, OUTER] = leaf.outer
-        rows[INNER][:] = share * rows[OUTER]
-        columns[INNER][:] = share * columns[OUTER]
+        _multiply(rows[OUTER], share, rows[INNER])
+        _multiply(columns[OUTER], share, columns[INNER])
         self.covariance[INNER, INNER] = share * share * self.covariance[OUTER, OUTER] + leaf.inner
         if share:
             rows[OUTER] -= rows[INNER]
             columns[OUTER] -= columns[INNER]
 
-    def measure(self, leaf: Leaf, noisy: float | None) -> None:
-        """The leaf is complete and its noisy sum known; None: covariances only."""
-        rows, (rest, share, contrast) = self._rows, leaf.parts
-        along, gain, part = self._along, self._gain, self._part
-        np.multiply(rows[INNER], share, along)
-        np.multiply(rows[LEAF], rest, part)
-        np.add(along, part, along)
-        variance = self._along_rows[INNER] * share
-        variance += self._along_rows[LEAF] * rest
-        variance += contrast
+    def measure(self, leaf: Leaf, noisy: float | FloatArray | None) -> None:
+        """The leaf is complete and its noisy sum known; None: covariances only.
+
+        (The same sum for all, or one for each where the same model sees several streams.)
+        """
+        table, along, gain, missed = self.table, self._along, self._gain, self._missed
+        variance = self._variance
+        wide, narrow = self._shares.get(leaf.share) or self._sharing(leaf.share)
+        _multiply(self._measured_by, wide, self._parts)
+        _add(self._other_part, self._part, along)
+        _multiply(self._along_measured, narrow, self._terms)
+        _add(self._inner_term, self._leaf_term, variance)
+        _add(variance, leaf.contrast, variance)
         if noisy is not None:
             taken = np.array(noisy)
-            self._along_rows[SIZE] -= taken  # the mean's column: by how much it was too high
-            self._means[INNER] -= taken
-        np.divide(along, variance, gain)
-        np.multiply(self._along_column, gain, self._outer)
-        np.subtract(self.table, self._outer, self.table)
+            _subtract(missed, taken, missed)  # the mean's column: by how much it was too high
+            inner = self._means[INNER]
+            _subtract(inner, taken, inner)
+        self._variances.take(_ONE_FOR_ALL, 0, gain, "clip")
+        _divide(along, gain, gain)
+        self._seen.take(_PAIRS, 0, self._pair_rows, "clip")
+        _multiply(self._first, self._second, self._first)
+        _subtract(table, self._first, table)
         if noisy is not None:
-            self.misses += self._along_rows[SIZE] * self._gain_rows[SIZE]
-            np.frexp(self.spread * variance, self.spread, self._exponents)
-            self.doublings += self._exponents
-        rows[LEAF].fill(0.0)
+            _multiply(missed, self._gain_missed, self._squares)
+            _add(self.misses, self._squares, self.misses)
+            _multiply(self.spread, variance, self.spread)
+            np.frexp(self.spread, self.spread, self._exponents)
+            _add(self.doublings, self._exponents, self.doublings)
+        self._rows[LEAF].fill(0.0)
         self._columns[LEAF].fill(0.0)
-        self._variance = variance
 
-    def last_measurement(self) -> tuple[float, float, list[float]]:
-        """Of the first model: by how much it missed, the variance of that, and the gain."""
-        gain: list[float] = self._gain[:SIZE, 0].tolist()
-        return -self._along.item(SIZE, 0), self._variance.item(0), gain
+    def _sharing(self, share: float) -> tuple[FloatArray, FloatArray]:
+        """What the leaf's and the inner node's row count in a measurement, for every entry."""
+        if len(self._shares) > 64:  # a tree has few; do not gather for ever
+            self._shares.clear()
+        narrow = np.repeat([[1.0 - share], [share]], self.misses.size, axis=1)
+        found = np.repeat(narrow[:, np.newaxis], SIZE + 1, axis=1), narrow
+        self._shares[share] = found
+        return found
+
+    def last_measurement(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """By how much each model missed, the variance of that, and the gains."""
+        return -self._missed, self._variance, self._gain[:SIZE]
 
 
 def mixed(weights: Weights, values: list[float]) -> float:

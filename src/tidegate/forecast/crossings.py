@@ -12,6 +12,8 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 
 _GROUP = 256
+# Pairs of cells that are looked up at once: more would leave the processor's cache.
+_PIECE = 1 << 13
 
 
 def product(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -62,9 +64,13 @@ class Crossings:
         group, later = first // _GROUP, last // _GROUP
         found = np.zeros(first.size)
         far = later > group
-        # From the beginning of the group after `first` to that of `last`; the diagonal is 1.
-        moved = applied(self._between[group[far] + 1, later[far]], self._leaving[first[far]])
-        found[far] = (moved * self._arriving[last[far]]).sum(axis=1)
+        pairs = np.flatnonzero(far)
+        for start in range(0, pairs.size, _PIECE):
+            piece = pairs[start : start + _PIECE]
+            # From the beginning of the group after `first` to that of `last`; the diagonal is 1.
+            between = self._between[group[piece] + 1, later[piece]]
+            moved = applied(between, self._leaving[first[piece]])
+            found[piece] = (moved * self._arriving[last[piece]]).sum(axis=1)
         near = ~far
         found[near] = self._within(first[near], last[near])
         return found

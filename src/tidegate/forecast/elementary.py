@@ -23,9 +23,10 @@ NOTHING = 60.0
 
 
 def _by_decimals(function: Callable[[Decimal], Decimal], values: FloatArray) -> FloatArray:
+    different, where = np.unique(values.reshape(-1), return_inverse=True)
     with localcontext(Context(prec=_DIGITS)):
-        found = [float(function(Decimal(value))) for value in values.reshape(-1).tolist()]
-    return np.array(found).reshape(values.shape)
+        found = [float(function(Decimal(value))) for value in different.tolist()]
+    return np.array(found)[where].reshape(values.shape)
 
 
 def exp(values: FloatArray) -> FloatArray:
@@ -47,17 +48,21 @@ def log(values: FloatArray) -> FloatArray:
     return _by_decimals(Decimal.ln, values)
 
 
-# 2^(−k/32) for k = 0 … 31.
-_TABLE: list[float] = exp(np.linspace(0.0, -_LN2, _PARTS, endpoint=False)).tolist()
+# 2^(−k/32) for k = 0 … 31, and halved again and again, which is exact.
+_TABLE: list[float] = [
+    math.ldexp(part, -whole)
+    for whole in range(int(NOTHING) + 1)
+    for part in exp(np.linspace(0.0, -_LN2, _PARTS, endpoint=False)).tolist()
+]
 
 
 def halved(times: float) -> float:
-    """2^−times for times from 0 on, to about 10⁻¹⁰: a table, and four terms of the series.
+    """2^−times for times from 0 to `NOTHING`, to about 10⁻¹⁰: a table, and terms of the series.
 
     >>> halved(0.0), halved(3.0)
     (1.0, 0.125)
     """
-    step = int(times * _PARTS)
-    power = (step - times * _PARTS) * (_LN2 / _PARTS)
-    series = 1.0 + power * (1.0 + power * (0.5 + power * (1 / 6 + power * (1 / 24))))
-    return math.ldexp(_TABLE[step % _PARTS] * series, -(step // _PARTS))
+    scaled = times * _PARTS
+    step = int(scaled)
+    power = (step - scaled) * (_LN2 / _PARTS)
+    return _TABLE[step] * (1.0 + power * (1.0 + power * (0.5 + power * (1 / 6 + power * (1 / 24)))))

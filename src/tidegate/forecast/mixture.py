@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import ClassVar
 
+import numpy as np
+
 from tidegate.errors import SettingError
 from tidegate.forecast.beliefs import MISSES_PER_HALVING, SUM, Beliefs, Cell, mixed
 from tidegate.forecast.cells import Cells, cells_of
@@ -272,7 +274,7 @@ class MixtureRun:
     @property
     def doublings(self) -> FloatArray:
         """Its exponent; the last to be restored."""
-        return self._beliefs.doublings
+        return self._beliefs.doublings.astype(np.float64)
 
     @doublings.setter
     def doublings(self, doublings: FloatArray) -> None:

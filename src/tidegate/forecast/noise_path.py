@@ -41,9 +41,9 @@ class Leaf:
     variance: float
 
     @cached_property
-    def parts(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """1 − share, share and variance as arrays without dimensions: numpy takes them faster."""
-        return np.array(1.0 - self.share), np.array(self.share), np.array(self.variance)
+    def contrast(self) -> FloatArray:
+        """The variance as an array without dimensions: numpy takes it faster."""
+        return np.array(self.variance)
 
 
 def noise_path(nodes: Sequence[int], variances: Sequence[float]) -> tuple[Leaf, ...]:

@@ -1,7 +1,9 @@
 """What all released sums together say about the past: a posterior mean and its covariance.
 
 One model, the one with the largest weight, is run forward over all cells and then backward (the
-modified Bryson-Frazier smoother, which inverts nothing). Post-processing of released sums: free.
+modified Bryson-Frazier smoother, which inverts nothing): from block to block first
+(`tidegate.forecast.joints`), then inside all blocks of one kind at once. Post-processing of
+released sums: free.
 
 Let x_k be the state at the end of cell k before its leaf is measured, (m, P) its belief then, h, s,
 e the measurement's direction, variance and miss, and C_k the map from x_k to x_{k+1} with the gain
@@ -13,28 +15,16 @@ applied. Backward, λ_k = −h·e/s + C_kᵀ λ_{k+1} and Λ_k = h·hᵀ/s + C_k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Beliefs, Cell
-from tidegate.forecast.cells import Cells
+from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Cell
 from tidegate.forecast.crossings import Crossings, product
-from tidegate.forecast.ladder import moved
+from tidegate.forecast.joints import joints
 from tidegate.forecast.models import ROUGHER, Models, models
-from tidegate.forecast.noise_path import Leaf
+from tidegate.forecast.stretches import Measured, Step, Stretch, Way, stretches
 from tidegate.lattice import FloatArray, IntArray
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What was released of one block: its cells, the sums of its leaves, how far it has come."""
-
-    start: int
-    cells: Cells
-    sums: IntArray
-    end: int
 
 
 class Retrospect:
@@ -46,66 +36,74 @@ class Retrospect:
 
     def __init__(self, blocks: Sequence[Measured], horizon: int, model: int) -> None:
         one = models(horizon, ROUGHER).only(model)
-        movements: dict[int, Cell] = {}
-        forward = _Forward(one)
-        edges = [blocks[0].start if blocks else 0]
-        rung = blocks[0].cells.tree.rung if blocks else 0
-        for block in blocks:
-            before, rung = rung, block.cells.tree.rung
-            forward.change_cap(before, rung)
-            for cell in range(block.cells.count):
-                begin = block.start + block.cells.edges[cell]
-                end = min(block.start + block.cells.edges[cell + 1], block.end)
-                if end <= begin:
-                    break
-                width = end - begin
-                if width not in movements:
-                    movements[width] = Cell(one, width)
-                leaf = block.cells.closes[cell]
-                index = cell // block.cells.per_leaf
-                whole = leaf is not None and index < block.sums.size
-                noisy = block.sums.item(index) / block.cells.unit if whole else None
-                forward.step(block.cells.opens[cell], movements[width], leaf, noisy)
-                edges.append(end)
-        self.edges: IntArray = np.array(edges, dtype=np.int64)
-        self._settle(forward)
-
-    def _settle(self, forward: _Forward) -> None:
-        """The way back."""
-        count = len(forward.misses)
-        self._maps = forward.maps()
-        self._rows = np.array(forward.sum_rows).reshape(count, SIZE + 1)  # of P, then the mean
-        level_rows = np.array(forward.level_rows).reshape(count, SIZE + 1)
-        seen: FloatArray = np.zeros((count, SIZE, SIZE + 1))  # Λ, and λ as the last column
-        state: FloatArray = np.zeros((SIZE, SIZE + 1))
-        for index in range(count - 1, -1, -1):
-            if index + 1 < count:
-                turned = self._maps[index].T
-                state = product(turned, state)
-                state[:, :SIZE] = product(state[:, :SIZE], self._maps[index])
-            information = forward.informations[index]
-            if information is not None:
-                state += information
-            seen[index] = state
-        adjoint = seen[:, :, SIZE]
+        begin = blocks[0].start if blocks else 0
+        blocks = [block for block in blocks if block.end > block.start]
+        parts = stretches(blocks, one)
+        met = joints(parts, [block.cells.tree.rung for block in blocks], one)
+        cells = np.zeros(len(blocks), dtype=np.int64)
+        for part in parts:
+            cells[part.numbers] = len(part.steps)
+        firsts, count = np.cumsum(cells) - cells, int(cells.sum())
+        self.edges: IntArray = np.full(count + 1, begin)
         self.sums, self.levels = np.zeros(count + 1), np.zeros(count + 1)
-        self._ends = -(seen[:, :, :SIZE] * self._rows[:, np.newaxis, :SIZE]).sum(axis=2)
-        self._ends[:, SUM] += 1.0  # (I − Λ P) e_sum
-        for smoothed, rows in ((self.sums, self._rows), (self.levels, level_rows)):
-            smoothed[1:] = rows[:, SIZE] - (rows[:, :SIZE] * adjoint).sum(axis=1)
-        if count:
-            self.levels[0] = self.levels[1]
+        self._rows: FloatArray = np.empty((count, SIZE))  # of P, for the sum
+        self._ends: FloatArray = np.empty((count, SIZE))  # (I − Λ P) e_sum
+        leaving: FloatArray = np.empty((count, SIZE, SIZE))
+        entering: FloatArray = np.empty((count, 6))
+        starts = np.array([block.start for block in blocks], dtype=np.int64)
+        misses, ways = 0.0, []
+        for part in parts:
+            numbers = part.numbers
+            here = firsts[numbers, np.newaxis] + np.arange(len(part.steps))  # its cells
+            way = part.way(met.means[numbers], met.covariances[numbers])
+            ways.append((part, here, way))
+            misses += float((np.square(way.misses) / way.variances).sum())
+            widths = np.cumsum([step.width for step in part.steps])
+            self.edges[here + 1] = starts[numbers, np.newaxis] + widths
+            self._rows[here] = way.sum_rows[..., :SIZE]
+            leaving[here] = _leaving(part.steps, way)
+            entering[here] = _entering(part.steps, one)
+        self._maps = _entered(leaving[:-1], entering[1:])
+        for part, here, way in ways:
+            self._settle(part, here, way, met.after(part.numbers), leaving[here[:, -1]])
+        self.levels[0] = self.levels[min(1, count)]
         # If measurements miss by more than the model expects, so may everything else.
-        misses = [miss for miss in forward.misses if miss is not None]
-        self._misfit = max(1.0, sum(misses) / len(misses)) if misses else 1.0
+        measured = sum(block.sums.size for block in blocks)
+        self._misfit = max(1.0, misses / max(measured, 1))
+
+    def _settle(
+        self, part: Stretch, here: IntArray, way: Way, after: FloatArray, maps: FloatArray
+    ) -> None:
+        """The way back through blocks of one kind; `maps` lead from their last cells out."""
+        state: FloatArray = np.zeros((len(here), SIZE, SIZE + 1))  # Λ, and λ as the last column
+        state[:, LEVEL : SWING + 1, [LEVEL, SWING, SIZE]] = after
+        seen: FloatArray = np.empty((*here.shape, SIZE, SIZE + 1))
+        for cell in range(len(part.steps) - 1, -1, -1):
+            state = product(maps.transpose(0, 2, 1), state)
+            state[..., :SIZE] = product(state[..., :SIZE], maps)
+            leaf = part.steps[cell].measured
+            if leaf is not None:
+                variances, misses = way.variances[:, cell], way.misses[:, cell]
+                parts = ((LEAF, 1.0 - leaf.share), (INNER, leaf.share))
+                for row, share in parts:
+                    for column, other in parts:
+                        state[:, row, column] += share * other / variances
+                    state[:, row, SIZE] -= share * misses / variances
+            seen[:, cell] = state
+            if cell:
+                maps = self._maps[here[:, cell - 1]]
+        self._ends[here] = -(seen[..., :SIZE] * way.sum_rows[..., np.newaxis, :SIZE]).sum(axis=-1)
+        self._ends[here, SUM] += 1.0
+        for smoothed, rows in ((self.sums, way.sum_rows), (self.levels, way.level_rows)):
+            smoothed[here + 1] = rows[..., SIZE] - (rows[..., :SIZE] * seen[..., SIZE]).sum(axis=-1)
 
     @cached_property
     def _crossings(self) -> Crossings:
-        return Crossings(self._maps, self._rows[:, :SIZE], self._ends)
+        return Crossings(self._maps, self._rows, self._ends)
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """Posterior variance of sums between edges `starts` and `ends` (indices), in θ²."""
-        own = np.concatenate(([0.0], (self._rows[:, :SIZE] * self._ends).sum(axis=1)))
+        own = np.concatenate(([0.0], (self._rows * self._ends).sum(axis=1)))
         shared = np.zeros(starts.size)  # the sum before the first edge is 0, and known
         inside = starts > 0
         shared[inside] = self._crossings.shared(starts[inside] - 1, ends[inside] - 1)
@@ -114,72 +112,40 @@ class Retrospect:
         return found
 
 
-class _Forward:
-    """The filter of one model, with everything that the way back needs."""
+def _leaving(steps: Sequence[Step], way: Way) -> FloatArray:
+    """What a measurement does to the state, and the closing of its leaf; else nothing."""
+    found = np.tile(np.eye(SIZE), (*way.misses.shape, 1, 1))
+    for cell, step in enumerate(steps):
+        if step.measured is not None:
+            share = step.measured.share
+            found[:, cell, :, LEAF] -= way.gains[:, cell] * (1.0 - share)
+            found[:, cell, :, INNER] -= way.gains[:, cell] * share
+            found[:, cell, LEAF] = 0.0
+    return found
 
-    def __init__(self, one: Models) -> None:
-        self._beliefs = Beliefs(one)
-        self.sum_rows: list[FloatArray] = []
-        self.level_rows: list[FloatArray] = []
-        self.misses: list[float | None] = []  # squared, over what was expected
-        self.informations: list[FloatArray | None] = []  # h·hᵀ/s, and −h·e/s
-        self._closing: list[FloatArray] = []  # gains, and h
-        self._moving: list[tuple[float, float, float]] = []
-        self._opening: list[tuple[float, float, float]] = []
 
-    def change_cap(self, before: int, after: int) -> None:
-        if before != after:
-            self._beliefs.unsettle(moved(before, after))
-
-    def step(self, opened: Leaf | None, cell: Cell, leaf: Leaf | None, noisy: float | None) -> None:
-        beliefs = self._beliefs
-        if opened is None or opened.inner is None:
-            self._opening.append((1.0, 1.0, 0.0))
-        else:
-            beliefs.open_leaf(opened)
+def _entering(steps: Sequence[Step], one: Models) -> FloatArray:
+    """What opening a leaf leaves of the noise, and how a cell is passed: six numbers for each."""
+    movements = {width: Cell(one, width) for width in {step.width for step in steps}}
+    rows = []
+    for step in steps:
+        cell, opened = movements[step.width], step.opened
+        inner, outer, handed = 1.0, 1.0, 0.0
+        if opened is not None and opened.inner is not None:
             kept = 0.0 if opened.outer is not None else 1.0
-            share = opened.inner_share
-            self._opening.append((0.0, kept * (1.0 - share), kept * share))
-        beliefs.advance(cell)
-        self._moving.append((cell.width, cell.reaching[0], cell.kept_swing))
-        self.sum_rows.append(beliefs.table[SUM, :, 0].copy())
-        self.level_rows.append(beliefs.table[LEVEL, :, 0].copy())
-        if leaf is None or noisy is None:
-            self.misses.append(None)
-            self.informations.append(None)
-            self._closing.append(_NOTHING)
-            return
-        beliefs.measure(leaf, noisy)
-        miss, variance, gain = beliefs.last_measurement()
-        self.misses.append(miss * miss / variance)
-        information: FloatArray = np.zeros((SIZE, SIZE + 1))
-        rest, share = 1.0 - leaf.share, leaf.share
-        information[LEAF, LEAF] = rest * rest / variance
-        information[LEAF, INNER] = information[INNER, LEAF] = rest * share / variance
-        information[INNER, INNER] = share * share / variance
-        information[LEAF, SIZE], information[INNER, SIZE] = (
-            -rest * miss / variance, -share * miss / variance,
-        )  # fmt: skip
-        self.informations.append(information)
-        self._closing.append(np.array([*gain, rest, share, 1.0]))
-
-    def maps(self) -> FloatArray:
-        """C_k for all k but the last: conditioned, leaf closed, next leaf opened, cell passed."""
-        count = max(len(self.misses) - 1, 0)
-        closing = np.array(self._closing[:count]).reshape(count, SIZE + 3)
-        found = np.tile(np.eye(SIZE), (count, 1, 1))
-        found[:, :, LEAF] -= closing[:, :SIZE] * closing[:, SIZE, np.newaxis]
-        found[:, :, INNER] -= closing[:, :SIZE] * closing[:, SIZE + 1, np.newaxis]
-        found[:, LEAF] *= 1.0 - closing[:, SIZE + 2, np.newaxis]
-        inner, outer, handed = np.array(self._opening[1:]).reshape(count, 3).T[:, :, np.newaxis]
-        found[:, INNER] = inner * found[:, INNER] + handed * found[:, OUTER]
-        found[:, OUTER] *= outer
-        length, reach, keep = np.array(self._moving[1:]).reshape(count, 3).T[:, :, np.newaxis]
-        step = length * found[:, LEVEL] + reach * found[:, SWING]
-        for row in (SUM, LEAF, INNER):
-            found[:, row] += step
-        found[:, SWING] *= keep
-        return found
+            inner, outer, handed = 0.0, kept * (1.0 - opened.inner_share), kept * opened.inner_share
+        rows.append((inner, outer, handed, cell.width, cell.reaching[0], cell.kept_swing))
+    return np.array(rows)
 
 
-_NOTHING: FloatArray = np.zeros(SIZE + 3)
+def _entered(maps: FloatArray, entering: FloatArray) -> FloatArray:
+    """C_k from what leaves cell k and how the next one is entered: leaf opened, cell passed."""
+    inner, outer, handed, length, reach, keep = entering.T[:, :, np.newaxis]
+    found = maps.copy()
+    found[:, INNER] = inner * found[:, INNER] + handed * found[:, OUTER]
+    found[:, OUTER] *= outer
+    step = length * found[:, LEVEL] + reach * found[:, SWING]
+    for row in (SUM, LEAF, INNER):
+        found[:, row] += step
+    found[:, SWING] *= keep
+    return found

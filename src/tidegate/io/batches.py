@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tidegate.contexts import Context
 
 BATCH_ROWS = 1 << 20
 """No batch is longer than this."""
@@ -35,7 +36,7 @@ class Batch:
         return f"<Batch of {len(self)} rows{'' if self.users is None else ' with users'}>"
 
 
-class Source(Protocol):
+class Source(Context, Protocol):
     """An open input. A context manager; leaving it closes it."""
 
     @property
@@ -50,15 +51,6 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of the file. A source that follows a file ends its batches."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
 
 def objects(items: list[Any]) -> Objects:

@@ -27,7 +27,12 @@ class Incoming:
     """`read` gives what is there, waits only if there is nothing, and gives b"" at the end."""
 
     def __init__(
-        self, path: str | Path | None, compression: str | None = None, *, follow: bool = False
+        self,
+        path: str | Path | None,
+        compression: str | None = None,
+        *,
+        follow: bool = False,
+        skipped: int = 0,
     ) -> None:
         self.name = "standard input" if is_standard(path) else os.fspath(path or "")
         self._path = None if is_standard(path) else path
@@ -54,6 +59,11 @@ class Incoming:
         if follow and (compression or self.size is None or self._path is None):
             self.close()
             raise SettingError("follow", "needs a plain CSV or JSONL file")
+        self._head = b""
+        if skipped and self._descriptor is not None:  # the first line may name the columns
+            with open(self._descriptor, "rb", closefd=False) as file:
+                self._head = file.readline()
+            os.lseek(self._descriptor, max(skipped, len(self._head)), os.SEEK_SET)
         self._codec = compression
         self._unpacked: Any = None  # a stream of pyarrow's, which has no types
         if compression:
@@ -127,6 +137,9 @@ class Incoming:
             wait = min(2 * wait, _LONGEST_WAIT)
 
     def _read_once(self, count: int) -> bytes:
+        if self._head:
+            head, self._head = self._head, b""
+            return head
         if self._descriptor is None:
             data: bytes = self._stream.read1(count)
             return data

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.contexts import Closed
 from tidegate.errors import SettingError
 from tidegate.io.batches import Batch
 from tidegate.io.columns import Wanted, choose
-from tidegate.io.contexts import Closed
 from tidegate.io.csv_rows import users_from_arrow
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.incoming import Incoming

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.io.columns import Wanted
 from tidegate.io.errors import SourceError
@@ -18,18 +20,27 @@ from tidegate.lattice import FloatArray
 def read_released(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
+    *,
+    after: tuple[int, int] | None = None,
 ) -> Iterator[tuple[int, FloatArray]]:
     """The position of a piece's first row and the piece's values; the pieces follow each other.
 
     In bounded memory, for every kind of file that `open_sink` writes.
+
+    Args:
+        path: the file.
+        format: as in `open_source`.
+        after: of plain text, only what follows this byte, at which a row begins, and of that only
+            rows from this position on.
 
     Raises:
         SourceError: if it cannot be read, or its positions do not count up.
     """
     wanted = [Wanted("position"), Wanted("value")]
     following: int | None = None
-    with open_columns(path, kind_of(path, format), wanted) as source:
-        for positions, values in source.arrays():
+    skipped, least = after or (0, 0)
+    with open_columns(path, kind_of(path, format), wanted, skipped=skipped) as source:
+        for positions, values in _since(least, source.arrays()):
             if not positions.size:
                 continue
             first = int(positions[0]) if np.isfinite(positions[0]) else -1
@@ -38,3 +49,9 @@ def read_released(
                 raise SourceError(None, "its positions do not count up", os.fspath(path))
             following = first + positions.size
             yield first, np.asarray(values, dtype=np.float64)
+
+
+def _since(least: int, pieces: Iterator[list[NDArray[Any]]]) -> Iterator[list[NDArray[Any]]]:
+    """Without rows before `least`: the first line, which shows the columns, may be one."""
+    for columns in pieces:
+        yield [column[columns[0] >= least] for column in columns] if least else columns

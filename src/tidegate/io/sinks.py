@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
+from tidegate.contexts import Context
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError
 from tidegate.io.kinds import is_standard, kind_of
@@ -16,7 +16,7 @@ from tidegate.io.text_sink import TextSink
 from tidegate.lattice import FloatArray
 
 
-class Sink(Protocol):
+class Sink(Context, Protocol):
     """An open output. A context manager: leaving it completes it, an error gives it up."""
 
     def write(self, first_position: int, values: FloatArray) -> None:
@@ -33,15 +33,6 @@ class Sink(Protocol):
 
     def abort(self) -> None:
         """Give up."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
 
 def open_sink(

@@ -50,12 +50,19 @@ def open_source(
 
 
 def open_columns(
-    path: str | Path | None, kind: Kind, wanted: list[Wanted], *, follow: bool = False
+    path: str | Path | None,
+    kind: Kind,
+    wanted: list[Wanted],
+    *,
+    follow: bool = False,
+    skipped: int = 0,
 ) -> TextSource | ParquetSource:
-    """Any columns of any kind of file."""
+    """Any columns of any kind of file; of text, `skipped` bytes but for the first line."""
     if kind.format == "parquet":
         if follow:
             raise SettingError("follow", "needs a plain CSV or JSONL file")
         return ParquetSource(Incoming(path), wanted)
     rows = CsvRows(wanted) if kind.format == "csv" else JsonRows(wanted)
-    return TextSource(Incoming(path, kind.compression, follow=follow), rows, wanted)
+    return TextSource(
+        Incoming(path, kind.compression, follow=follow, skipped=skipped), rows, wanted
+    )

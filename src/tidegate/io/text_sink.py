@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tidegate.contexts import Completed
 from tidegate.errors import SettingError
-from tidegate.io.contexts import Completed
 from tidegate.io.errors import sink_error
 from tidegate.io.kinds import Kind, is_standard
 from tidegate.io.metadata import encode, sidecar, write_sidecar

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.contexts import Closed
 from tidegate.errors import InputError
 from tidegate.io.batches import BATCH_ROWS, Batch, objects
 from tidegate.io.columns import Wanted
-from tidegate.io.contexts import Closed
 from tidegate.io.errors import SourceError
 from tidegate.io.incoming import Incoming
 from tidegate.io.lines import LONGEST_LINE, Lines, LineTooLongError, read_lines

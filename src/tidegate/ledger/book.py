@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tidegate.contexts import Closed
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.ledger.account import Account
@@ -34,7 +35,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class Ledger(Account):
+class Ledger(Account, Closed):
     """An append-only file of budget charges. Made by `Ledger.open`; close it, or use `with`.
 
     What it guarantees:
@@ -271,12 +272,6 @@ class Ledger(Account):
     def close(self) -> None:
         """Let others write. What was charged is on the disk already."""
         self._chain.close()
-
-    def __enter__(self) -> Ledger:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def _check_text(name: str, text: object) -> None:

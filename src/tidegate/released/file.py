@@ -16,6 +16,7 @@ from tidegate.io.kinds import kind_of
 from tidegate.phases import Phase
 from tidegate.pipeline import Pipeline
 from tidegate.queries import Record
+from tidegate.released.growth import grown_from
 from tidegate.released.index import Index, built
 from tidegate.released.scan import DAMAGED, checked, scan, stretches
 from tidegate.snapshots import record_of
@@ -58,11 +59,12 @@ class ReleasedFile:
             raise SourceError(None, "is not a file: only files can be queried", name)
         version = {"size": found.st_size, "mtime_ns": found.st_mtime_ns}
         index_path = place.with_name(f".{place.name}.tidegate-index")
-        index = Index.read(index_path)
+        kind, index = kind_of(path, format), Index.read(index_path)
+        before: Index | None = None  # of the file as it was
         if index is not None and index.version != version:
-            index = None
+            index, before = None, index
         # A Parquet file's facts are inside it, so that they cannot be newer than its index.
-        if index is not None and kind_of(path, format).format == "parquet":
+        if index is not None and kind.format == "parquet":
             metadata = index.metadata
         else:
             metadata = _metadata(path, format)
@@ -71,11 +73,17 @@ class ReleasedFile:
             return cls(Path(path), metadata, pipeline, _carried(metadata, pipeline, name))
         if index is None or index.metadata != metadata:
             parts = stretches(pipeline, phases, name)
+            before, prefix = grown_from(before, place, kind, found.st_size, metadata, parts)
 
-            def scanned(out: IO[bytes]) -> list[dict[str, Any]]:
-                return scan(out, pipeline, parts, checked(path, format, phases[0].start))
+            def scanned(out: IO[bytes]) -> dict[str, Any]:
+                if before is None:
+                    return scan(out, pipeline, parts, checked(path, format, phases[0].start))
+                before.copy(out, pipeline.perturber.block)
+                start, skipped = before.footer["position"], before.version["size"]
+                new = checked(path, format, start, skipped)
+                return scan(out, pipeline, parts, new, before.footer)
 
-            facts = {"version": version, "metadata": metadata}
+            facts = {"version": version, "metadata": metadata, "prefix": prefix}
             index = built(index_path, found.st_mode, facts, scanned)
         return cls(Path(path), metadata, pipeline, index.record(pipeline, metadata["guarantee"]))
 

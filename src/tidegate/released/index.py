@@ -26,9 +26,11 @@ from tidegate.io.errors import sink_error
 from tidegate.pipeline import Pipeline
 from tidegate.queries import Record
 from tidegate.released.scan import row_kind
+from tidegate.rings import Rings
 from tidegate.segments import Segment
 
 _MARK = b"TIDEGATE INDEX 1"
+_PIECE = 1 << 24
 _END = struct.Struct(f"<Q{len(_MARK)}s")
 
 
@@ -37,10 +39,9 @@ class _StoredSegment(Segment):
 
     def __init__(self, rows: NDArray[Any], filled: int, **facts: Any) -> None:
         super().__init__(history=1, first=0.0, **facts)
-        self._closed, self.filled = rows.size - 1, filled
-        self._sums = rows["sum"]
-        if self._block > 1:
-            self._predictions, self._squares = rows["prediction"], rows["square"]
+        self.filled = filled
+        columns = [rows[name] for name in rows.dtype.names or ()]
+        self._rings = Rings.stored(block=facts["block"], columns=columns)
 
 
 class Index:
@@ -49,6 +50,7 @@ class Index:
     def __init__(self, data: mmap.mmap, footer: dict[str, Any]) -> None:
         self._data = data
         self._segments: list[dict[str, Any]] = footer["segments"]
+        self.footer = footer
         self.version: dict[str, int] = footer["version"]
         self.metadata: dict[str, Any] = footer["metadata"]
 
@@ -72,6 +74,18 @@ class Index:
             return cls(data, json.loads(data[-_END.size - length : -_END.size]))
         except (ValueError, struct.error, KeyError, TypeError):  # empty, cut short, not ours
             return None
+
+    def copy(self, out: IO[bytes], block: int) -> None:
+        """The rows of all blocks that are complete: all but the last, which is that of an open one.
+
+        (A blocked stretch has no rows.)
+        """
+        rows = sum(facts.get("rows", 0) for facts in self._segments)
+        if not self._segments[-1]["blocked"]:
+            rows -= 1
+        end = rows * row_kind(block).itemsize
+        for start in range(0, end, _PIECE):
+            out.write(self._data[start : min(start + _PIECE, end)])
 
     def record(self, pipeline: Pipeline, guarantee: str) -> Record:
         """The block sums of all segments."""
@@ -97,7 +111,7 @@ class Index:
         return Record(segments, guarantee)
 
 
-_Scan = Callable[[IO[bytes]], list[dict[str, Any]]]
+_Scan = Callable[[IO[bytes]], dict[str, Any]]
 
 
 def built(path: Path, mode: int, facts: Mapping[str, Any], scan: _Scan) -> Index:
@@ -121,7 +135,7 @@ def _written(
     descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f"{path.name}-")
     try:
         with os.fdopen(descriptor, "w+b") as file:
-            footer = json.dumps({**facts, "segments": scan(file)}).encode()
+            footer = json.dumps({**facts, **scan(file)}).encode()
             file.write(footer + _END.pack(len(footer), _MARK))
             file.flush()
             index = Index.mapped(file)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from tidegate.io import SourceError, read_released
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.phases import Phase
 from tidegate.pipeline import Pipeline
+from tidegate.sealing import restore, state_of
 
 DAMAGED = "its metadata is damaged, or is not that of a release"
 # Of block t: the running sum before it, the prediction inside it, the running squares before it.
@@ -62,10 +63,15 @@ def checked(
     path: str | Path,
     format: str | None,  # noqa: A002  # as in open_source
     start: int,
+    skipped: int = 0,
 ) -> Iterator[FloatArray]:
-    """The released values, which must begin where the release began and be numbers."""
+    """The released values, which must begin at `start` and be numbers.
+
+    `skipped` bytes hold the rows before that.
+    """
     following = start
-    for first, values in read_released(path, format):
+    after = (skipped, start) if skipped else None
+    for first, values in read_released(path, format, after=after):
         if first != following:
             problem = f"its rows begin at position {first}, not {start}: a part of it is missing"
             raise SourceError(None, problem, os.fspath(path))
@@ -79,14 +85,18 @@ def checked(
 class _BlockSums:
     """Cuts values into blocks and writes a row for each."""
 
+    STATE: ClassVar[tuple[str, ...]] = (
+        "sum", "square", "fraction", "prediction", "partial", "filled", "closed",
+    )  # fmt: skip
+
     def __init__(self, out: IO[bytes], pipeline: Pipeline) -> None:
         self._out = out
         self._block = pipeline.perturber.block
         self._step = pipeline.lattice.step
         self._settled = pipeline.non_negative
-        self._sum, self._square = 0, 0.0
-        self._fraction = 0.0  # of a unit, not yet in a block sum; non-negative files only
-        self._prediction, self._partial = 0.0, 0.0  # of the open block
+        self.sum, self.square = 0, 0.0
+        self.fraction = 0.0  # of a unit, not yet in a block sum; non-negative files only
+        self.prediction, self.partial = 0.0, 0.0  # of the open block
         self.filled = 0
         self.closed = 0
 
@@ -95,11 +105,11 @@ class _BlockSums:
         if self.filled:
             taken = values[: self._block - self.filled]
             values = values[taken.size :]
-            self._partial += float(taken.sum())
+            self.partial += float(taken.sum())
             self.filled += taken.size
             if self.filled < self._block:
                 return
-            self._close(np.array([self._partial]), np.array([self._prediction]))
+            self._close(np.array([self.partial]), np.array([self.prediction]))
         count = values.size // self._block
         if count:
             whole = values[: count * self._block].reshape(count, self._block)
@@ -107,18 +117,18 @@ class _BlockSums:
         rest = values[count * self._block :]
         self.filled = rest.size
         if rest.size:
-            self._prediction, self._partial = float(rest[0]), float(rest.sum())
+            self.prediction, self.partial = float(rest[0]), float(rest.sum())
 
     def _close(self, sums: FloatArray, firsts: FloatArray) -> None:
         units = self._units(sums / self._step)
         rows = np.empty(units.size, dtype=row_kind(self._block))
-        running = np.cumsum(np.concatenate(([self._sum], units)))
-        rows["sum"], self._sum = running[:-1], int(running[-1])
+        running = np.cumsum(np.concatenate(([self.sum], units)))
+        rows["sum"], self.sum = running[:-1], int(running[-1])
         if self._block > 1:
             predictions = firsts / self._step
             misses = np.square(units - self._block * predictions)
-            squares = np.cumsum(np.concatenate(([self._square], misses)))
-            rows["square"], self._square = squares[:-1], float(squares[-1])
+            squares = np.cumsum(np.concatenate(([self.square], misses)))
+            rows["square"], self.square = squares[:-1], float(squares[-1])
             rows["prediction"] = predictions
         self._out.write(rows.tobytes())
         self.closed += units.size
@@ -126,28 +136,39 @@ class _BlockSums:
     def _units(self, sums: FloatArray) -> IntArray:
         """Block sums are whole units. Debts are not: there, running sums are rounded instead."""
         if self._settled:
-            running = self._fraction + np.cumsum(sums)
+            running = self.fraction + np.cumsum(sums)
             whole = np.rint(running)
-            self._fraction = float(running[-1] - whole[-1])
+            self.fraction = float(running[-1] - whole[-1])
             return np.diff(whole, prepend=0.0).astype(np.int64)
         return np.rint(sums).astype(np.int64)
 
     def finish(self) -> int:
         """Write the row of the block that is open, or next; gives the number of rows."""
-        prediction = self._prediction / self._step if self.filled else 0.0
-        row = (self._sum,) if self._block == 1 else (self._sum, prediction, self._square)
+        prediction = self.prediction / self._step if self.filled else 0.0
+        row = (self.sum,) if self._block == 1 else (self.sum, prediction, self.square)
         self._out.write(np.array([row], dtype=row_kind(self._block)).tobytes())
         return self.closed + 1
 
 
 def scan(
-    out: IO[bytes], pipeline: Pipeline, stretches: list[Stretch], pieces: Iterable[FloatArray]
-) -> list[dict[str, Any]]:
-    """Write the rows of all segments, in bounded memory; give what else is known of them."""
-    waiting = iter(stretches)
+    out: IO[bytes],
+    pipeline: Pipeline,
+    stretches: list[Stretch],
+    pieces: Iterable[FloatArray],
+    before: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Write the rows of all segments, in bounded memory; give what else is known of them.
+
+    `before` is what an earlier scan gave, if its rows are in `out` and `pieces` go on from there.
+    """
+    known = [] if before is None else before["segments"]
+    found: list[dict[str, Any]] = known[:-1]
+    waiting = iter(stretches[len(found) :])
     now = next(waiting)
     position, sums, level = now.start, _BlockSums(out, pipeline), 0.0
-    found: list[dict[str, Any]] = []
+    if before is not None:
+        position, level = before["position"], before["level"]
+        restore(sums, before["open"])
 
     def finish() -> None:
         facts = {**asdict(now), "end": position}
@@ -176,4 +197,4 @@ def scan(
             position += part.size
             values = values[part.size :]
     finish()
-    return found
+    return {"segments": found, "position": position, "level": level, "open": state_of(sums)}

@@ -1,0 +1,177 @@
+"""Looking back through all blocks of a kind at once, against one cell after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Beliefs, Cell
+from tidegate.forecast.cells import Cells, cells_of
+from tidegate.forecast.ladder import moved
+from tidegate.forecast.models import ROUGHER, models
+from tidegate.forecast.noise_path import Leaf
+from tidegate.forecast.retrospect import Retrospect
+from tidegate.forecast.stretches import Measured, stretches
+
+HORIZON, THETA = 2048 + 5, 50
+
+
+class CellByCell:
+    """The smoother as its formulas stand: forward over all cells, then backward."""
+
+    def __init__(self, blocks: list[Measured], horizon: int, model: int) -> None:
+        one = models(horizon, ROUGHER).only(model)
+        beliefs = Beliefs(one)
+        self.edges, misses = [blocks[0].start], []
+        self.rows, self.levels, self.maps, self.informations = [], [], [], []
+        movements: dict[int, Cell] = {}
+        closing = np.eye(SIZE)
+        rung = blocks[0].cells.tree.rung
+        for block in blocks:
+            cells = block.cells
+            if cells.tree.rung != rung:
+                beliefs.unsettle(moved(rung, cells.tree.rung))
+                rung = cells.tree.rung
+            for number in range(cells.count):
+                begin = block.start + cells.edges[number]
+                end = min(block.start + cells.edges[number + 1], block.end)
+                if end <= begin:
+                    break
+                if end - begin not in movements:
+                    movements[end - begin] = Cell(one, end - begin)
+                cell = movements[end - begin]
+                opened = cells.opens[number]
+                if opened is not None:
+                    beliefs.open_leaf(opened)
+                beliefs.advance(cell)
+                self.edges.append(end)
+                self.maps.append(passing(opened, cell) @ closing)
+                self.rows.append(beliefs.table[SUM, :, 0].copy())
+                self.levels.append(beliefs.table[LEVEL, :, 0].copy())
+                leaf, index = cells.closes[number], number // cells.per_leaf
+                closing, information = np.eye(SIZE), np.zeros((SIZE, SIZE + 1))
+                if leaf is not None and index < block.sums.size:
+                    beliefs.measure(leaf, block.sums.item(index) / cells.unit)
+                    miss, variance, gain = (part[..., 0] for part in beliefs.last_measurement())
+                    seen = np.zeros(SIZE)
+                    seen[LEAF], seen[INNER] = 1 - leaf.share, leaf.share
+                    information[:, :SIZE] = np.outer(seen, seen) / variance
+                    information[:, SIZE] = -seen * miss / variance
+                    closing -= np.outer(gain, seen)
+                    closing[LEAF] = 0
+                    misses.append(miss**2 / variance)
+                self.informations.append(information)
+        self.misfit = max(1.0, float(np.mean(misses))) if misses else 1.0
+        self.backward()
+
+    def backward(self) -> None:
+        count = len(self.rows)
+        seen, state = np.zeros((count, SIZE, SIZE + 1)), np.zeros((SIZE, SIZE + 1))
+        for at in range(count - 1, -1, -1):
+            if at + 1 < count:
+                state = self.maps[at + 1].T @ state
+                state[:, :SIZE] = state[:, :SIZE] @ self.maps[at + 1]
+            state = seen[at] = state + self.informations[at]
+        rows, levels = np.array(self.rows), np.array(self.levels)
+        self.sums = rows[:, SIZE] - (rows[:, :SIZE] * seen[:, :, SIZE]).sum(axis=1)
+        self.level = levels[:, SIZE] - (levels[:, :SIZE] * seen[:, :, SIZE]).sum(axis=1)
+        # Cov[x_k, x_j] = P_k C_kᵀ … C_{j−1}ᵀ (I − Λ_j P_j), its entry for two sums.
+        ends = np.eye(SIZE)[SUM] - (seen[:, :, :SIZE] @ rows[:, :SIZE, np.newaxis])[..., 0]
+        self.ends, self.own = ends, np.concatenate(([0], (rows[:, :SIZE] * ends).sum(axis=1)))
+
+    def variances(self, first: int) -> np.ndarray:
+        """Of the sums from the edge `first` to all edges from there on."""
+        shared = [self.own[first]]
+        vector = self.rows[first - 1][:SIZE]
+        for last in range(first, len(self.rows)):
+            vector = self.maps[last] @ vector
+            shared.append(vector @ self.ends[last] if first else 0.0)
+        found = self.own[first] + self.own[first:] - 2 * np.array(shared)
+        return found * self.misfit
+
+
+def passing(opened: Leaf | None, cell: Cell) -> np.ndarray:
+    """What opening a leaf and passing a cell do to the state."""
+    opening, moving = np.eye(SIZE), np.eye(SIZE)
+    if opened is not None and opened.inner is not None:
+        share = opened.inner_share
+        opening[INNER] = 0
+        if opened.outer is not None:
+            opening[OUTER, OUTER] = 0
+        opening[INNER, OUTER] = share * opening[OUTER, OUTER]
+        opening[OUTER, OUTER] *= 1 - share
+    for row in (SUM, LEAF, INNER):
+        moving[row, LEVEL], moving[row, SWING] = cell.width, cell.reaching[0]
+    moving[SWING, SWING] = cell.kept_swing
+    return moving @ opening
+
+
+def blocks_of(epsilon: str, cut: int) -> list[Measured]:
+    """Two horizons of blocks, of all kinds, on changing rungs; the last is still open."""
+    stage = tg.perturb.AdaptiveTrees(epsilon=epsilon, horizon=HORIZON)
+    random = np.random.default_rng(len(epsilon) + cut)
+    found, at = [], 100
+    for length in (*stage.lengths(0), *stage.lengths(1)):
+        options = [tree for tree in stage.trees(length, THETA, 400) if tree.rung < 3]
+        tree = options[int(random.integers(len(options)))]
+        sums = random.integers(0, THETA * length // tree.leaves, size=tree.leaves)
+        found.append(Measured(at, cells_of(tree, THETA), sums, at + length))
+        at += length
+    last = found.pop()
+    done = last.cells.tree.leaves_by(cut)
+    found.append(Measured(last.start, last.cells, last.sums[:done], last.start + cut))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "cut", "model"),
+    [("1/50", 77, 0), ("1/50", 77, 9), ("1/2", 128, 4), ("1/2", 128, 8), ("5", 1, 7)],
+)
+def test_all_blocks_at_once_are_one_cell_after_the_other(
+    epsilon: str, cut: int, model: int
+) -> None:
+    blocks = blocks_of(epsilon, cut)
+    assert len({block.cells.tree.nodes for block in blocks}) > 3
+    slow, fast = CellByCell(blocks, HORIZON, model), Retrospect(blocks, HORIZON, model)
+    assert fast.edges.tolist() == slow.edges
+    np.testing.assert_allclose(fast.sums[1:], slow.sums, rtol=1e-9)
+    np.testing.assert_allclose(fast.levels[1:], slow.level, rtol=1e-9, atol=1e-12)
+    assert fast._misfit == pytest.approx(slow.misfit, rel=1e-9)
+    count = fast.edges.size
+    # Differences of running sums' variances: exact to the last bits of those, not of their own.
+    atol = 1e-12 * slow.own.max() * slow.misfit
+    for first in (0, 1, 40, 299, count - 2):
+        ends = np.arange(first, count)
+        found = fast.variances(np.full(ends.size, first), ends)
+        np.testing.assert_allclose(found, slow.variances(first), rtol=1e-9, atol=atol)
+
+
+def test_a_block_without_values_says_nothing() -> None:
+    blocks = blocks_of("1/2", 40)
+    last = blocks[-1]
+    empty = Measured(last.end, last.cells, last.sums[:0], last.end)
+    alone = Retrospect([empty], HORIZON, 3)
+    assert alone.edges.tolist() == [last.end]
+    assert alone.sums.tolist() == alone.levels.tolist() == [0.0]
+    assert alone.variances(np.array([0]), np.array([0])).tolist() == [0.0]
+    with_it, without = Retrospect([*blocks, empty], HORIZON, 3), Retrospect(blocks, HORIZON, 3)
+    np.testing.assert_array_equal(with_it.sums, without.sums)
+    nothing = Retrospect([], HORIZON, 3)
+    assert nothing.edges.tolist() == [0]
+
+
+def test_blocks_of_one_kind_are_taken_together() -> None:
+    """However many there are: what costs time is the number of kinds."""
+    blocks = blocks_of("1/2", 40)
+    one = models(HORIZON, ROUGHER).only(2)
+    kinds = stretches(blocks, one)
+    numbers = np.concatenate([kind.numbers for kind in kinds])
+    assert sorted(numbers.tolist()) == list(range(len(blocks)))
+    whole = {(block.cells.tree, block.end - block.start) for block in blocks}
+    assert len(kinds) == len(whole) < len(blocks)
+
+
+def test_cells_are_compared_by_what_they_are() -> None:
+    tree = tg.perturb.AdaptiveTrees(epsilon=1, horizon=64).trees(64, 9, 9)[0]
+    assert Cells(tree, 9) == Cells(tree, 9) != Cells(tree, 8)
