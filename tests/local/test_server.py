@@ -359,8 +359,12 @@ def test_another_database_is_left_alone(tmp_path: Path) -> None:
     [
         "UPDATE facts SET value = '{' WHERE name = 'state'",
         "UPDATE facts SET value = '{}' WHERE name = 'state'",
-        "UPDATE journal SET slots = x'00'",
-        "UPDATE journal SET reports = x'ffffffff', slots = x'0000'",
+        "UPDATE journal SET slots = x'000000'",
+        "UPDATE journal SET reports = x'ffffffff'",
+        "UPDATE journal SET reports = 'a'",
+        "UPDATE journal SET count = 2, reports = x'00'",
+        "UPDATE journal SET count = -1, reports = x''",
+        "UPDATE journal SET count = 'a'",
     ],
 )
 def test_a_damaged_state_is_refused(tmp_path: Path, damage: str) -> None:

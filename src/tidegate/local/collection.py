@@ -20,6 +20,7 @@ from tidegate.errors import InputError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.collected import Collected
 from tidegate.local.questions import Question, ValueQuestion, question_from_plain
+from tidegate.local.questions.bulk import slices
 from tidegate.local.reports import largest_variance
 from tidegate.local.running_sums import CAPACITY
 from tidegate.local.survey import Decision, Round, Survey, Tally
@@ -152,9 +153,12 @@ class Collection:
                 then nothing was taken.
         """
         self._refuse_wrong(slots, reports)
-        published = np.zeros(0)
+        published = np.zeros(0 if self._value is None else len(reports))
         if self._value is not None:
-            published = self._publish(self._value, self._is_value[slots], reports)
+            for piece in slices(len(reports)):  # the split changes nothing
+                published[piece] = self._publish(
+                    self._value, self._is_value[slots[piece]], reports[piece]
+                )
         self.taken += len(reports)
         if self.left is None:
             return published  # no tally: nothing more is decided
@@ -201,8 +205,7 @@ class Collection:
             worth = value.decoded[np.where(is_value, reports, 0)][source]
             worth = np.where(carried, last, worth)
             repeats = np.where(carried, self._repeats + 1 + indices, indices - source)
-        if len(reports):
-            self._last, self._repeats = float(worth[-1]), int(repeats[-1])
+        self._last, self._repeats = float(worth[-1]), int(repeats[-1])
         step = self._step
         self.collected.push(
             worth * step,

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.errors import SettingError
+from tidegate.errors import InputError, SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
+from tidegate.local.loss import WORDS
 from tidegate.local.messages import Report
 from tidegate.randomness import Randomness, secure
 from tidegate.settings import Number, positive, whole
@@ -29,11 +30,28 @@ _LEAST_DELTA = Fraction(1, 10**100)
 
 @dataclass(frozen=True)
 class Shuffled:
-    """Reports of one round in random order, without names."""
+    """Reports of one round in random order, without names: arrays of whole numbers.
+
+    >>> Shuffled("r1", np.array([0, 0]), np.array([1.5, 2]))
+    Traceback (most recent call last):
+        ...
+    tidegate.errors.InputError: reports must be whole numbers, one for each slot
+    """
 
     round: str
     slots: IntArray = field(repr=False)
     reports: IntArray = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("slots", "reports"):
+            numbers = np.asarray(getattr(self, name))
+            if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+                raise InputError(f"{name} must be whole numbers, one for each slot")
+            if numbers.dtype == np.uint64:  # beyond every domain anyway
+                numbers = np.minimum(numbers, np.uint64(WORDS))
+            object.__setattr__(self, name, numbers.astype(np.int64, copy=False))
+        if self.slots.size != self.reports.size:
+            raise InputError("every report needs its slot")
 
 
 class Shuffler:
