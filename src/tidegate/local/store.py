@@ -1,10 +1,14 @@
 """The server's file: everything that must change together, in one SQLite database.
 
 A batch of reports is one transaction (`synchronous=FULL`): what was accepted, from whom, and how
-many were rejected. After a kill or a power cut the file holds whole batches. The state of the
-collection is written when a round closes and now and then, and between those the accepted reports
-are kept as they came: so a single report costs a small write, and loading replays at most
-`_MOST_REPORTS` of them, within a second.
+many were rejected. It is on the disk before the call that took it returns: SQLite writes it to the
+log beside the file (`-wal`, a quarter of the waiting of a rollback journal) and waits for the
+disk. After a kill or a power cut file and log hold whole batches; they belong together until the
+server is closed, or opened and closed once more, which leaves the file alone.
+
+The state of the collection is written when a round closes and now and then, and between those the
+accepted reports are kept as they came: so a single report costs a small write, and loading replays
+at most `_MOST_REPORTS` of them, within a second.
 
 Memory is bounded; of the clients of the open round the disk holds a digest each, which takes 24
 bytes. They are forgotten when the round closes: later reports to it are refused anyway.
@@ -33,6 +37,7 @@ _APPLICATION = 0x54474C31  # "TGL1", in the header of the file; both again at th
 _MOST_REPORTS = 1 << 22  # in the journal, ...
 _MOST_ROWS = 1 << 16  # ... and batches of them
 _SCHEMA = """
+PRAGMA journal_mode=WAL;
 BEGIN;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value NOT NULL);
 CREATE TABLE journal (
