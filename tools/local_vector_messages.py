@@ -56,6 +56,18 @@ def _texts() -> Iterator[str]:
     yield sound.replace('"slot": 0', '"slot": 0, "slot": 0')
     yield sound.replace('"lie"', '"dither": 1, "lie"')
     yield sound.replace('"slot"', '"sl\\u006ft"')  # the same name in another spelling
+    # A number is a double for every reader, however it is written.
+    for spelling in ("0.0", "-0", "1e0", "65535.0", "655350e-1", "65535.00000000000001"):
+        yield sound.replace('"slot": 0', f'"slot": {spelling}')
+    for spelling in ("65535.5", "1e400", "1" * 5000, "65535.0000000001"):
+        yield sound.replace('"slot": 0', f'"slot": {spelling}')
+    for spelling in ("1.0", "1e0", "1.5", "10e-1"):
+        yield sound.replace('"tidegate": 1', f'"tidegate": {spelling}')
+    table = json.dumps(announcement(phase="stream", question=COIN))
+    for spelling in ("50.0", "9007199254740993", "9007199254740994", "1e400"):
+        yield table.replace('"threshold": 50', f'"threshold": {spelling}')
+    for spelling in (f"{_LIE}.0", f"{_LIE}.5", "1e17", "1e400"):
+        yield table.replace(f"{_LIE}]", f"{spelling}]", 1)
     for changes in _changes():
         yield json.dumps(announcement(**changes))
     for question in _questions():

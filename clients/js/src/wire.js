@@ -1,7 +1,7 @@
 /**
  * Messages as text: JSON, read as strictly as Python's client does and refused in the same words.
  *
- * One thing JavaScript cannot see: a whole number that is written 3.0 is a 3 here, and an error there.
+ * Numbers are doubles on both sides: 3.0 is a whole number, and 2**53 + 1 is 2**53.
  */
 
 import { MessageError, SettingError } from "./errors.js";
