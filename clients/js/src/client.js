@@ -188,10 +188,11 @@ export class Client {
    * @param {string} event
    */
   async #namesFor(asked, event) {
-    return {
-      event: await this.#memory.keyed("event", event),
-      client: this.#name ?? (await this.#memory.keyed("client", asked.round)).slice(0, 32),
-    };
+    const [digest, client] = await Promise.all([
+      this.#memory.keyed("event", event),
+      this.#name ?? this.#memory.keyed("client", asked.round).then((name) => name.slice(0, 32)),
+    ]);
+    return { event: digest, client };
   }
 
   /**
