@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -421,3 +422,10 @@ def test_a_simulation_is_not_taken_for_a_release(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["query", str(output), "0", "10"])
     assert result.exit_code in (2, 4)
     assert result.stderr.startswith("tidegate: ")
+
+
+@pytest.mark.parametrize("command", ["announce", "simulate"])
+def test_every_setting_is_an_option(command: str) -> None:
+    shown = done(command, "--help")
+    for field in fields(Topl):
+        assert f"--{field.name.replace('_', '-')}" in shown

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.exits import complain, plain_errors
+from tidegate.cli.local_options import with_topl_options
 from tidegate.cli.query import AsJson, Confidence, End, Ranges, Start, asked
 from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import SettingError
@@ -26,59 +27,13 @@ app = typer.Typer(
 )
 
 State = Annotated[Path, typer.Argument(metavar="STATE", help="File of the collection's state.")]
-Epsilon = Annotated[str | None, typer.Option(help="What a report costs, e.g. 1 or 1/2.")]
-Bound = Annotated[str | None, typer.Option(help="Public upper bound of a value.")]
-Resolution = Annotated[
-    str | None, typer.Option(help="Values are rounded to multiples of this (default 1).")
-]
-Holdout = Annotated[
-    int | None, typer.Option(help="Devices asked for the threshold first (default 65536).")
-]
-Horizon = Annotated[
-    int | None, typer.Option(help="Longest range to answer well (default 1048576).")
-]
-ThresholdEpsilon = Annotated[
-    str | None, typer.Option(help="What an answer for the threshold costs (default: epsilon).")
-]
-Threshold = Annotated[str | None, typer.Option(help="Given instead of chosen: nobody is asked.")]
-Scheme = Annotated[
-    str | None,
-    typer.Option(
-        help="Of the threshold: adaptive (default), published, or published-authors (the paper's)."
-    ),
-]
-Smoothing = Annotated[
-    bool | None, typer.Option("--smoothing", help="Of the published schemes' density.")
-]
-Report = Annotated[
-    str | None,
-    typer.Option(
-        help="Of the stream: optimal (default), hybrid, piecewise or stochastic-rounding."
-    ),
-]
-KeepAsking = Annotated[
-    bool | None,
-    typer.Option(
-        "--keep-asking/--no-keep-asking",
-        help="Ask for the threshold during the stream's start too (default: yes).",
-    ),
-]
 
 
 @app.command()
+@with_topl_options
 def announce(
     state: State,
-    epsilon: Epsilon = None,
-    bound: Bound = None,
-    resolution: Resolution = None,
-    holdout: Holdout = None,
-    horizon: Horizon = None,
-    threshold_epsilon: ThresholdEpsilon = None,
-    threshold: Threshold = None,
-    scheme: Scheme = None,
-    smoothing: Smoothing = None,
-    report: Report = None,
-    keep_asking: KeepAsking = None,
+    settings: dict[str, Any],
     next_round: Annotated[
         bool,
         typer.Option("--next-round", help="Close the round: every device may report once more."),
@@ -97,8 +52,7 @@ def announce(
       tidegate local announce state.db > announcements.jsonl
       tidegate local announce state.db --next-round > announcements.jsonl
     """  # noqa: D301  # \b keeps the lines of the examples
-    given = {name: value for name, value in locals().items() if name not in ("state", "next_round")}
-    with plain_errors(), _opened(state, given) as server:
+    with plain_errors(), _opened(state, settings) as server:
         if next_round:
             server.next_round()
         for announcement in server.announcements:
