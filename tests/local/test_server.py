@@ -109,7 +109,7 @@ def wrong_reports(server: Server) -> dict[str, list[Any]]:
             b"\xff",
             good.json()[:-1],
             json.dumps({**plain, "report": float("nan")}),
-            json.dumps({**plain, "report": 0.0}),
+            json.dumps({**plain, "report": 0.5}),
             json.dumps({**plain, "report": -1}),
             json.dumps({**plain, "report": "0"}),
             json.dumps({**plain, "client": ""}),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, cost, parallel
 from tidegate.lattice import Lattice
+from tidegate.local.agenda import Again
 from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
 from tidegate.local.published import Objective
@@ -79,7 +80,8 @@ class Topl(Spec):
         report: the mechanism of the stream; None: "optimal", for published schemes "hybrid".
         keep_asking: while the first eighth of the horizon is collected, every second device is
             still asked about the tail (adaptive scheme only). Its neighbour's report counts twice.
-            After that the threshold stays, for all horizons to come.
+            Every horizon to come begins like this, and chooses a threshold of its own; but with no
+            fewer answers than `holdout`, so every 16·`holdout` positions if that is rarer.
         threshold: given instead of chosen: nobody is asked.
 
     >>> topl = Topl(epsilon=1, bound=1657)
@@ -152,21 +154,40 @@ class Topl(Spec):
                 objective=Objective.CORRECTED if self.scheme == PUBLISHED else Objective.AUTHORS,
                 smoothing=self.smoothing,
             )
+        return self._tail_survey(self.holdout, self._in_stream if self.keep_asking else 0)
+
+    def _tail_survey(self, holdout: int, in_stream: int) -> TailSurvey:
         return TailSurvey(
             epsilon=self.survey_epsilon,
             stream_epsilon=self.epsilon,
             variance=expected_variance(self.question(1)),
             top=self.lattice.top,
-            holdout=self.holdout,
-            in_stream=self.horizon // 16 if self.keep_asking else 0,
+            holdout=holdout,
+            in_stream=in_stream,
             horizon=self.horizon,
         )
+
+    @property
+    def _in_stream(self) -> int:
+        """Devices asked about the tail in the first eighth of the horizon: every second one."""
+        return self.horizon // 16
+
+    @cached_property
+    def again(self) -> Again | None:
+        """How the threshold is chosen again; None: it stays."""
+        if not self.keep_asking or self.scheme != ADAPTIVE or self.threshold is not None:
+            return None
+        period = max(self.horizon, 16 * self.holdout)
+        asked = period // 16
+        # From one survey's beginning to the next one's; only the first is of another size.
+        return Again(self._tail_survey(asked, 0), period - 2 * asked)
 
     def collection(self, state: Mapping[str, Any] | None = None) -> Collection:
         """The server's state machine, from the beginning or from its `plain()` state."""
         made = Collection(
             survey=self.survey,
             reporter=self.question,
+            again=self.again,
             threshold_epsilon=self.survey_epsilon,
             epsilon=self.epsilon,
             step=self.lattice.step,
