@@ -429,3 +429,16 @@ def test_every_setting_is_an_option(command: str) -> None:
     shown = done(command, "--help")
     for field in fields(Topl):
         assert f"--{field.name.replace('_', '-')}" in shown
+
+
+def test_questions_that_go_by_name(tmp_path: Path) -> None:
+    state, topl = tmp_path / "state.db", Topl(**SETTINGS)
+    asked = announced(state, *OPTIONS, "--by-name")
+    devices = [topl.client(Memory.volatile(), name=f"device-{index}") for index in range(9)]
+    reports = [device.answer(device.pick(asked), 17).json() for device in devices]
+    said = json.loads(done("collect", state, "--json", stdin="\n".join(reports)))
+    assert (said["accepted"], said["rejected"]) == (9, {})
+    others = [topl.client(Memory.volatile(), name=f"other-{index}") for index in range(9)]
+    reports = [device.answer(asked[0], 17).json() for device in others]
+    said = json.loads(done("collect", state, "--json", stdin="\n".join(reports)))
+    assert said["rejected"]["assignment"] == 9 - said["accepted"] > 0  # of nine questions

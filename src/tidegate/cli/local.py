@@ -34,6 +34,10 @@ State = Annotated[Path, typer.Argument(metavar="STATE", help="File of the collec
 def announce(
     state: State,
     settings: dict[str, Any],
+    by_name: Annotated[
+        bool | None,
+        typer.Option("--by-name", help="Which question a client is asked goes by its name."),
+    ] = None,
     next_round: Annotated[
         bool,
         typer.Option("--next-round", help="Close the round: every device may report once more."),
@@ -42,7 +46,8 @@ def announce(
     """Print the questions that are open, one JSON line each; begin a collection.
 
     Settings begin a collection, and are kept with it; later on none are needed. Devices are handed
-    the lines in rotation, whoever comes. When enough have answered, other questions open: announce
+    the lines in rotation, whoever comes; with --by-name all of them, and each picks its own,
+    which is checked. When enough have answered, other questions open: announce
     again after every `collect`.
 
     Examples:
@@ -52,7 +57,7 @@ def announce(
       tidegate local announce state.db > announcements.jsonl
       tidegate local announce state.db --next-round > announcements.jsonl
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened(state, settings) as server:
+    with plain_errors(), _opened(state, settings, by_name) as server:
         if next_round:
             server.next_round()
         for announcement in server.announcements:
@@ -135,7 +140,9 @@ def topl_of(given: dict[str, Any]) -> Any:
     return topl(**{name: value for name, value in given.items() if value is not None})
 
 
-def _opened(state: Path, given: dict[str, Any] | None = None) -> Server:
+def _opened(
+    state: Path, given: dict[str, Any] | None = None, by_name: bool | None = None
+) -> Server:
     """The server of a state file; settings must be those of the file, if there are any."""
     from tidegate.local.store import stored_settings
     from tidegate.local.topl import Topl
@@ -147,7 +154,7 @@ def _opened(state: Path, given: dict[str, Any] | None = None) -> Server:
                 "state",
                 f"there is no collection in {state}: begin one with tidegate local announce",
             )
-        server: Server = topl_of(settings).server(state)
+        server: Server = topl_of(settings).server(state, by_name=by_name)
         return server
     known = Topl.from_settings(stored_settings(state))
     for name, value in settings.items():
@@ -155,7 +162,7 @@ def _opened(state: Path, given: dict[str, Any] | None = None) -> Server:
             known, name
         ):
             raise SettingError(name, f"the collection in {state} has {getattr(known, name)}")
-    return known.server(state)
+    return known.server(state, by_name=by_name)
 
 
 def _received(server: Server, accepted: int, rejected: Counter[str]) -> str:

@@ -13,6 +13,7 @@ from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.local.messages import Announcement, MessageError, Report
 from tidegate.local.questions.bulk import slices
+from tidegate.local.slots import slot_of
 
 REASONS = {
     "malformed": "it is no report",
@@ -22,6 +23,7 @@ REASONS = {
     "phase": "its question is of another phase",
     "epsilon": "its question has another epsilon",
     "domain": "its question has no such report",
+    "assignment": "its client is asked another question",
     "duplicate": "its client has reported in this round",
 }
 
@@ -53,8 +55,16 @@ class Received:
     shuffled: Guarantee | None = None
 
 
-def checked(message: Report | str | bytes, announced: Sequence[Announcement]) -> Report:
-    """A report to one of these announcements, all of one round, or a `RejectedError`."""
+def checked(
+    message: Report | str | bytes, announced: Sequence[Announcement], *, by_name: bool = False
+) -> Report:
+    """A report to one of these announcements, all of one round, or a `RejectedError`.
+
+    Args:
+        message: as it came.
+        announced: by slots.
+        by_name: whether each client must answer the one that goes with its name (see `slots`).
+    """
     try:
         given = Report.from_json(message.json() if isinstance(message, Report) else message)
     except MessageError as error:
@@ -69,6 +79,8 @@ def checked(message: Report | str | bytes, announced: Sequence[Announcement]) ->
         raise RejectedError("phase")
     if given.epsilon != asked.epsilon:
         raise RejectedError("epsilon")
+    if by_name and given.slot != slot_of(given.round, given.client, len(announced)):
+        raise RejectedError("assignment")
     return given
 
 

@@ -30,7 +30,9 @@ from tidegate.local.messages import Announcement, Report
 from tidegate.local.poisoning import PoisoningBound, bound_of
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.shuffle import Shuffled, amplified
+from tidegate.local.slots import slot_of
 from tidegate.local.store import ServerStateError, Store
+from tidegate.local.wire import name_of
 from tidegate.randomness import random_bytes
 from tidegate.settings import Number
 
@@ -46,6 +48,8 @@ class Server:
         guarantee: what the devices are promised.
         bound, resolution: of the devices' values.
         path: the state's file; None: in memory only.
+        by_name: which question a client is asked goes by its name, and reports to others are
+            rejected (see `tidegate.local.slots`); None: as the file says, and else in rotation.
 
     Attributes:
         accepted: reports taken so far.
@@ -61,6 +65,7 @@ class Server:
         bound: Fraction,
         resolution: Fraction,
         path: str | Path | None = None,
+        by_name: bool | None = None,
     ) -> None:
         self.collection = collection
         self.guarantee = guarantee
@@ -69,9 +74,9 @@ class Server:
         self._store = Store(self.path, create=self.path is None or not self.path.exists())
         try:
             if self._store.fact("settings") is None:  # new, or its maker was killed
-                self._begin(settings)
+                self._begin(settings, by_name=bool(by_name))
             else:
-                self._load(settings)
+                self._load(settings, by_name)
         except BaseException:
             self._store.close()
             raise
@@ -80,17 +85,20 @@ class Server:
         self._closed = False  # a round, since the state was written
         self._open_round()
 
-    def _begin(self, settings: Mapping[str, Any]) -> None:
+    def _begin(self, settings: Mapping[str, Any], *, by_name: bool) -> None:
+        self.by_name = by_name
         self._id, self._window = random_bytes(8).hex(), 0
         self.accepted, self.rejected = 0, Counter[str]()
         with self._store.transaction():
             self._store.set_facts({"settings": dict(settings), "id": self._id})
-            self._store.set_facts({"window": 0, "accepted": 0})
+            self._store.set_facts({"window": 0, "accepted": 0, "by_name": by_name})
             # The questions as announced: computed anew elsewhere, they might differ in a bit.
             self._store.write_state(self.collection.plain())
 
-    def _load(self, settings: Mapping[str, Any]) -> None:
-        if self._store.plain("settings") != dict(settings):
+    def _load(self, settings: Mapping[str, Any], by_name: bool | None) -> None:
+        self.by_name = self._store.plain("by_name")
+        asked_otherwise = by_name is not None and by_name != self.by_name
+        if self._store.plain("settings") != dict(settings) or asked_otherwise:
             raise ServerStateError(f"{self.path} is of a collection with other settings")
         self._id, self._window = self._store.plain("id"), self._store.plain("window")
         self.accepted, self.rejected = self._store.plain("accepted"), self._store.rejected()
@@ -122,12 +130,16 @@ class Server:
 
     @property
     def announcements(self) -> tuple[Announcement, ...]:
-        """The questions of the open round. Hand them out in rotation, whoever comes."""
+        """The questions of the open round. Hand them out in rotation, whoever comes; where
+        questions go by name, hand out all of them, for each device to pick its own."""
         return self._announcements
 
-    def announcement(self) -> Announcement:
-        """The question for the next device."""
+    def announcement(self, client: str | None = None) -> Announcement:
+        """The question for the next device; where questions go by name, for this `client`."""
         with self._one_at_a_time:
+            if self.by_name:
+                name = name_of({"client": client}, "client")
+                return self._announcements[slot_of(self.round, name, len(self._announcements))]
             self._handed_out += 1
             return self._announcements[(self._handed_out - 1) % len(self._announcements)]
 
@@ -215,7 +227,7 @@ class Server:
         return Received(accepted, rejected)
 
     def _admitted(self, message: Report | str | bytes) -> tuple[int, int]:
-        given = checked(message, self._announcements)
+        given = checked(message, self._announcements, by_name=self.by_name)
         if not self._store.is_new(given.client):
             raise RejectedError("duplicate")
         return given.slot, given.report

@@ -22,6 +22,7 @@ from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.local.loss import WORDS
 from tidegate.local.messages import Report
+from tidegate.local.slots import slot_of
 from tidegate.randomness import Randomness, secure
 from tidegate.settings import Number, positive, whole
 
@@ -57,6 +58,9 @@ class Shuffled:
 class Shuffler:
     """Collects the reports of one round, one from each client, and gives them away mixed.
 
+    Where questions go by name, the server cannot see any more whether a report is to the right
+    one: tell the shuffler how many `slots` there are, so that it does (see `tidegate.local.slots`).
+
     >>> from fractions import Fraction
     >>> fields = dict(round="r1", phase="stream", epsilon=Fraction(1), slot=0)
     >>> shuffler = Shuffler("r1")
@@ -66,8 +70,15 @@ class Shuffler:
     array([1, 1])
     """
 
-    def __init__(self, round: str, randomness: Randomness | None = None) -> None:  # noqa: A002  # as in messages
+    def __init__(
+        self,
+        round: str,  # noqa: A002  # as in messages
+        randomness: Randomness | None = None,
+        *,
+        slots: int | None = None,
+    ) -> None:
         self.round = round
+        self._slots = slots
         self._randomness = secure() if randomness is None else randomness
         self._reports: dict[str, tuple[int, int]] = {}
 
@@ -75,8 +86,11 @@ class Shuffler:
         return len(self._reports)
 
     def add(self, report: Report) -> bool:
-        """Take a report; False if it is of another round, or not its client's first."""
+        """Take a report; False if it is of another round, not its client's first, or to another
+        question than goes with its client's name."""
         if report.round != self.round or report.client in self._reports:
+            return False
+        if self._slots and report.slot != slot_of(self.round, report.client, self._slots):
             return False
         self._reports[report.client] = report.slot, report.report
         return True

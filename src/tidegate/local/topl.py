@@ -243,10 +243,11 @@ class Topl(Spec):
             clamp=clamp,
         )
 
-    def server(self, path: str | Path | None = None) -> Server:
+    def server(self, path: str | Path | None = None, *, by_name: bool | None = None) -> Server:
         """The server (see `tidegate.local.server.Server`), with its state in a file or in memory.
 
-        A file that exists is gone on with; it must be of the same settings.
+        A file that exists is gone on with; it must be of the same settings. `by_name`: clients are
+        asked what goes with their names, not in rotation (see `tidegate.local.slots`).
         """
         from tidegate.local.server import Server  # on demand: a client needs no database
         from tidegate.local.wire import exact_of
@@ -261,6 +262,7 @@ class Topl(Spec):
             bound=self.bound,
             resolution=self.resolution,
             path=path,
+            by_name=by_name,
         )
 
     def simulate(self, values: Any, randomness: Randomness | None = None) -> Simulation:
