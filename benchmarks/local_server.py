@@ -20,7 +20,7 @@ import numpy as np
 import tidegate as tg
 from benchmarks.memory_worker import peak_bytes
 from benchmarks.table import Row, at_least, at_most
-from benchmarks.timing import again, best_in_turns, progress
+from benchmarks.timing import Job, Prepare, again, best_in_turns, progress
 from tidegate.local.server import Server
 from tidegate.local.shuffle import Shuffled
 
@@ -45,17 +45,37 @@ def _rates(quick: bool) -> list[Row]:
             server = _TOPL.server(Path(folder) / str(next(made)))
             return partial(collect, server, count, batch)
 
-        rivals = {
+        rivals: dict[str, Prepare] = {
             "simulate": again(partial(_TOPL.simulate, values, tg.seeded(1))),
             "server in memory": lambda: partial(collect, _TOPL.server(), count, _BATCH),
             "server with a file": lambda: in_file(_BATCH),
             "server with a file, batches of 2^16": lambda: in_file(1 << 16),
         }
-        seconds = best_in_turns(list(rivals.values()), repeats)
-    return [
-        at_least(f"both sides over an array, {name}", count / took / 1e6, 5, "M reports/s")
-        for name, took in zip(rivals, seconds, strict=True)
-    ]
+        busy = dict.fromkeys(rivals, float("inf"))
+        timed = [_with_processor_time(busy, name, made) for name, made in rivals.items()]
+        seconds = best_in_turns(timed, repeats)
+    rows = []
+    for name, took in zip(rivals, seconds, strict=True):
+        note = f"{count / busy[name] / 1e6:.1f} M for a second of the processor"
+        title = f"both sides over an array, {name}"
+        rows.append(at_least(title, count / took / 1e6, 5, "M reports/s", note))
+    return rows
+
+
+def _with_processor_time(busy: dict[str, float], name: str, prepare: Prepare) -> Prepare:
+    """The same, which also keeps the least processor time: what others do here changes it less."""
+
+    def prepared() -> Job:
+        job = prepare()
+
+        def timed() -> None:
+            start = time.process_time()
+            job()
+            busy[name] = min(busy[name], time.process_time() - start)
+
+        return timed
+
+    return prepared
 
 
 def _memory(quick: bool) -> list[Row]:

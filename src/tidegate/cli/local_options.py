@@ -47,7 +47,7 @@ _OPTIONS: dict[str, Any] = {
         bool | None,
         typer.Option(
             "--keep-asking/--no-keep-asking",
-            help="Ask for the threshold during the stream's start too (default: yes).",
+            help="Ask for the threshold at the start of every horizon too (default: yes).",
         ),
     ],
 }

@@ -34,7 +34,8 @@ class Collected:
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.sums = RunningSums(columns=6, capacity=capacity)
-        self.thresholds: list[tuple[int, float]] = []  # (first position, θ in use from there on)
+        # (first position, θ in use from there on): all that grows, by one with each change of θ.
+        self.thresholds: list[tuple[int, float]] = []
 
     @property
     def count(self) -> int:

@@ -70,7 +70,7 @@ class Collection:
         step: float = 1.0,
         capacity: int = CAPACITY,
     ) -> None:
-        self._agenda = Agenda(survey, reporter, again)
+        self.agenda = Agenda(survey, reporter, again)
         self._epsilons = {THRESHOLD: threshold_epsilon, STREAM: epsilon}
         self._step = step
         self.tallies: list[Tally] = []
@@ -109,7 +109,7 @@ class Collection:
 
     def _open(self, tallies: list[Tally], *, repeated: bool) -> None:
         """The next round: all that can fail happens before anything changes."""
-        opening = self._agenda.opening(tallies, self.decision, repeated=repeated)
+        opening = self.agenda.opening(tallies, self.decision, repeated=repeated)
         slots = tuple(self._slot(question) for question in opening.questions)
         if opening.decision is not None and opening.decision is not self.decision:
             self.collected.begin(opening.decision.threshold * self._step)
