@@ -15,6 +15,7 @@ from benchmarks import (
     local,
     local_accuracy,
     local_js,
+    local_server,
     memory,
     scoring,
     speed,
@@ -28,6 +29,7 @@ _PARTS = {
     "command-line": command_line,
     "scoring": scoring,
     "local": local,
+    "local-server": local_server,
     "local-js": local_js,
     "local-accuracy": local_accuracy,
 }
@@ -40,6 +42,7 @@ parts (all but the last by default):
   command-line  start-up, throughput and latency of `tidegate release`, with and without state
   scoring   200 ranges over 2^20 values, as the experiments score
   local     the local model: rates of reports, densities against a dense matrix, variances
+  local-server  devices and server of the local model over arrays: rates, peak memory
   local-js  reports per second of the JavaScript client in Node
   local-accuracy  the local model on eight streams, against published ToPL and the research note
 """

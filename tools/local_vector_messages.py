@@ -12,6 +12,7 @@ from tidegate.local.loss import WORDS, coin_weights
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Announcement, MessageError
 from tidegate.local.questions import TailQuestion, ValueQuestion, WaveQuestion
+from tidegate.local.slots import slot_of
 
 MISSING = object()
 _LIE, _TRUTH = coin_weights(Fraction(1))
@@ -56,6 +57,18 @@ def _texts() -> Iterator[str]:
     yield sound.replace('"slot": 0', '"slot": 0, "slot": 0')
     yield sound.replace('"lie"', '"dither": 1, "lie"')
     yield sound.replace('"slot"', '"sl\\u006ft"')  # the same name in another spelling
+    # A number is a double for every reader, however it is written.
+    for spelling in ("0.0", "-0", "1e0", "65535.0", "655350e-1", "65535.00000000000001"):
+        yield sound.replace('"slot": 0', f'"slot": {spelling}')
+    for spelling in ("65535.5", "1e400", "1" * 5000, "65535.0000000001"):
+        yield sound.replace('"slot": 0', f'"slot": {spelling}')
+    for spelling in ("1.0", "1e0", "1.5", "10e-1"):
+        yield sound.replace('"tidegate": 1', f'"tidegate": {spelling}')
+    table = json.dumps(announcement(phase="stream", question=COIN))
+    for spelling in ("50.0", "9007199254740993", "9007199254740994", "1e400"):
+        yield table.replace('"threshold": 50', f'"threshold": {spelling}')
+    for spelling in (f"{_LIE}.0", f"{_LIE}.5", "1e17", "1e400"):
+        yield table.replace(f"{_LIE}]", f"{spelling}]", 1)
     for changes in _changes():
         yield json.dumps(announcement(**changes))
     for question in _questions():
@@ -197,3 +210,29 @@ def name_cases() -> Iterator[list[str]]:
     client = Client(epsilon=1, bound=100, memory=Memory(None, key, [], None))
     for purpose, text in (("event", ""), ("event", "2026-11-15 é"), ("client", "r1")):
         yield [key.hex(), purpose, text, client._keyed(purpose, text)]
+
+
+def slot_cases() -> Iterator[list[Any]]:
+    """Round, client, how many slots, and which of them is the client's."""
+    for name in ("r1", "37a2fd025960e0c5.1.0", "x" * 128):
+        for client in ("a", "b", "5f", "~" * 128):
+            for slots in (1, 2, 3, 15, 30, 65_536):
+                yield [name, client, slots, slot_of(name, client, slots)]
+
+
+def pick_cases() -> Iterator[dict[str, Any]]:
+    """A client's name, announcements, and the slot that it picks of them or the error."""
+    lists = [
+        [announcement(slot=slot) for slot in slots]
+        for slots in ((0, 1, 2), (2, 0, 1), (0,), (0, 1, 3), (0, 1, 1), (1, 2))
+    ]
+    lists += [[], [announcement(slot=0), announcement(slot=1, round="r2")]]
+    lists += [[announcement(slot=0), announcement(slot=-1)]]
+    for announcements in lists:
+        for name in ("a", "b", "c"):
+            client = Client(epsilon=1, bound=100, memory=Memory.volatile(), name=name)
+            try:
+                outcome: Any = client.pick(map(json.dumps, announcements)).slot
+            except MessageError as error:
+                outcome = str(error)
+            yield {"name": name, "announcements": announcements, "outcome": outcome}

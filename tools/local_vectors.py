@@ -13,7 +13,13 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
-from local_vector_messages import client_cases, message_cases, name_cases
+from local_vector_messages import (
+    client_cases,
+    message_cases,
+    name_cases,
+    pick_cases,
+    slot_cases,
+)
 
 from tidegate.errors import RefusedError
 from tidegate.lattice import Lattice
@@ -244,6 +250,8 @@ def content() -> str:
         "lattice": lattice_cases(),
         "messages": message_cases(),
         "names": name_cases(),
+        "slots": slot_cases(),
+        "picks": pick_cases(),
         "clients": client_cases(),
     }
     blocks = [

@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def test_devices_of_a_whole_survey(tmp_path: Path) -> None:
     assert said["accepted_in_all"] == taken == 612
     assert late > 0
     assert said["published"] == 512
-    assert said["left"] is None
+    assert said["left"] == 4096 - 512  # until the next horizon begins
 
 
 # -- announce -------------------------------------------------------------------------------------
@@ -421,3 +422,23 @@ def test_a_simulation_is_not_taken_for_a_release(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["query", str(output), "0", "10"])
     assert result.exit_code in (2, 4)
     assert result.stderr.startswith("tidegate: ")
+
+
+@pytest.mark.parametrize("command", ["announce", "simulate"])
+def test_every_setting_is_an_option(command: str) -> None:
+    shown = done(command, "--help")
+    for field in fields(Topl):
+        assert f"--{field.name.replace('_', '-')}" in shown
+
+
+def test_questions_that_go_by_name(tmp_path: Path) -> None:
+    state, topl = tmp_path / "state.db", Topl(**SETTINGS)
+    asked = announced(state, *OPTIONS, "--by-name")
+    devices = [topl.client(Memory.volatile(), name=f"device-{index}") for index in range(9)]
+    reports = [device.answer(device.pick(asked), 17).json() for device in devices]
+    said = json.loads(done("collect", state, "--json", stdin="\n".join(reports)))
+    assert (said["accepted"], said["rejected"]) == (9, {})
+    others = [topl.client(Memory.volatile(), name=f"other-{index}") for index in range(9)]
+    reports = [device.answer(asked[0], 17).json() for device in others]
+    said = json.loads(done("collect", state, "--json", stdin="\n".join(reports)))
+    assert said["rejected"]["assignment"] == 9 - said["accepted"] > 0  # of nine questions

@@ -109,7 +109,7 @@ def wrong_reports(server: Server) -> dict[str, list[Any]]:
             b"\xff",
             good.json()[:-1],
             json.dumps({**plain, "report": float("nan")}),
-            json.dumps({**plain, "report": 0.0}),
+            json.dumps({**plain, "report": 0.5}),
             json.dumps({**plain, "report": -1}),
             json.dumps({**plain, "report": "0"}),
             json.dumps({**plain, "client": ""}),
@@ -128,7 +128,7 @@ def wrong_reports(server: Server) -> dict[str, list[Any]]:
 
 def test_wrong_reports_are_rejected_with_their_reason_and_leave_no_trace(server: Server) -> None:
     wrong = wrong_reports(server)
-    assert set(wrong) | {"duplicate"} == set(REASONS)
+    assert set(wrong) | {"duplicate", "assignment"} == set(REASONS)
     before = json.dumps(server.collection.plain())
     expected: Counter[str] = Counter()
     for reason, reports in wrong.items():
@@ -359,8 +359,12 @@ def test_another_database_is_left_alone(tmp_path: Path) -> None:
     [
         "UPDATE facts SET value = '{' WHERE name = 'state'",
         "UPDATE facts SET value = '{}' WHERE name = 'state'",
-        "UPDATE journal SET slots = x'00'",
-        "UPDATE journal SET reports = x'ffffffff', slots = x'0000'",
+        "UPDATE journal SET slots = x'000000'",
+        "UPDATE journal SET reports = x'ffffffff'",
+        "UPDATE journal SET reports = 'a'",
+        "UPDATE journal SET count = 2, reports = x'00'",
+        "UPDATE journal SET count = -1, reports = x''",
+        "UPDATE journal SET count = 'a'",
     ],
 )
 def test_a_damaged_state_is_refused(tmp_path: Path, damage: str) -> None:

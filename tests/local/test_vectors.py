@@ -18,6 +18,7 @@ from tidegate.local.client import Client
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Announcement, MessageError
 from tidegate.local.questions import question_from_plain
+from tidegate.local.slots import slot_of
 from tidegate.noise import exponential_bounds
 
 ROOT = Path(__file__).parent.parent.parent
@@ -104,6 +105,20 @@ def test_announcements() -> None:
         with pytest.raises(MessageError) as caught:
             Announcement.from_json(case["text"])
         assert (str(caught.value), caught.value.reason) == (case["error"], case["reason"])
+
+
+def test_slots_and_picks() -> None:
+    for name, client, slots, slot in VECTORS["slots"]:
+        assert slot_of(name, client, slots) == slot
+    for case in VECTORS["picks"]:
+        client = Client(epsilon=1, bound=100, memory=Memory.volatile(), name=case["name"])
+        texts = [json.dumps(one) for one in case["announcements"]]
+        if isinstance(case["outcome"], int):
+            assert client.pick(texts).slot == case["outcome"]
+        else:
+            with pytest.raises(MessageError) as caught:
+                client.pick(texts)
+            assert str(caught.value) == case["outcome"]
 
 
 @pytest.mark.parametrize("life", VECTORS["clients"])

@@ -20,6 +20,7 @@ import { positive } from "./fraction.js";
 import { Lattice } from "./lattice.js";
 import { hexadecimal, Memory } from "./memory.js";
 import { Announcement, Report } from "./messages.js";
+import { ofOneRound, slotOf } from "./slots.js";
 import { VolatileStorage } from "./storage/volatile.js";
 import { nameField } from "./wire.js";
 import { secureWords } from "./words.js";
@@ -135,6 +136,30 @@ export class Client {
   }
 
   /**
+   * Of all announcements of a round the one to answer, where that goes by name.
+   *
+   * @param {Iterable<unknown>} announcements each as text, or the object read from it
+   * @returns {Promise<Announcement>}
+   * @throws {MessageError} one is malformed, or they are not all those of one round
+   */
+  async pick(announcements) {
+    const asked = ofOneRound(Array.from(announcements, (one) => Announcement.fromJson(one)));
+    const [{ round }] = asked;
+    const client = await this.nameIn(round);
+    return asked[await slotOf(round, client, asked.length)];
+  }
+
+  /**
+   * What this device is called in the reports of a round.
+   *
+   * @param {string} round
+   * @returns {Promise<string>}
+   */
+  async nameIn(round) {
+    return this.#name ?? madeName(await this.#refreshed(), round);
+  }
+
+  /**
    * What was reported in a round, to send it again; undefined: nothing.
    *
    * @param {string} round
@@ -188,10 +213,11 @@ export class Client {
    * @param {string} event
    */
   async #namesFor(asked, event) {
-    return {
-      event: await this.#memory.keyed("event", event),
-      client: this.#name ?? (await this.#memory.keyed("client", asked.round)).slice(0, 32),
-    };
+    const [digest, client] = await Promise.all([
+      this.#memory.keyed("event", event),
+      this.#name ?? madeName(this.#memory, asked.round),
+    ]);
+    return { event: digest, client };
   }
 
   /**
@@ -229,6 +255,14 @@ export class Client {
     }
     return this.#lattice.unit(number);
   }
+}
+
+/**
+ * @param {Memory} memory
+ * @param {string} round
+ */
+async function madeName(memory, round) {
+  return (await memory.keyed("client", round)).slice(0, 32);
 }
 
 /**

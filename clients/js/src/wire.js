@@ -1,7 +1,7 @@
 /**
  * Messages as text: JSON, read as strictly as Python's client does and refused in the same words.
  *
- * One thing JavaScript cannot see: a whole number that is written 3.0 is a 3 here, and an error there.
+ * Numbers are doubles on both sides: 3.0 is a whole number, and 2**53 + 1 is 2**53.
  */
 
 import { MessageError, SettingError } from "./errors.js";
@@ -17,8 +17,8 @@ const LONGEST = 2 ** 22;
 const SLOTS = 2 ** 16;
 const NAME = /^[!-~]{1,128}$/;
 const EXACT = /^([1-9][0-9]{0,17})(?:\/([1-9][0-9]{0,17}))?$/;
-// Of text that is JSON: a string, a mark, or a run of anything else but white space.
-const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+// Of text that is JSON: a name with its colon, another string, or where an object begins or ends.
+const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|[{}]/g;
 
 /**
  * The fields that announcements and reports share.
@@ -157,20 +157,16 @@ function parsed(message, kind) {
  * @param {string} text valid JSON
  */
 function hasDoubledName(text) {
-  /** @type {(Set<unknown> | null)[]} */
-  const open = []; // the names so far of each object around, null for a list
-  let previous = "";
-  for (const [token] of text.matchAll(TOKEN)) {
-    const names = open[open.length - 1];
+  /** @type {Set<unknown>[]} */
+  const open = []; // the names so far of each object around
+  for (const [token, string, colon] of text.matchAll(TOKEN)) {
     if (token === "{") open.push(new Set());
-    else if (token === "[") open.push(null);
-    else if (token === "}" || token === "]") open.pop();
-    else if (names && token[0] === '"' && previous !== ":") {
-      const name = JSON.parse(token);
+    else if (token === "}") open.pop();
+    else if (colon) {
+      const [names, name] = [open[open.length - 1], JSON.parse(string)];
       if (names.has(name)) return true;
       names.add(name);
     }
-    previous = token;
   }
   return false;
 }

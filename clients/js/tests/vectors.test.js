@@ -15,6 +15,7 @@ import {
 } from "../src/index.js";
 import { Lattice } from "../src/lattice.js";
 import { Memory } from "../src/memory.js";
+import { slotOf } from "../src/slots.js";
 
 const vectors = JSON.parse(readFileSync(new URL("../vectors.json", import.meta.url), "utf8"));
 
@@ -96,6 +97,22 @@ test("names are made alike from a device's key", async () => {
     const memory = new Memory(storage);
     await memory.refresh();
     assert.equal(await memory.keyed(purpose, text), name);
+  }
+});
+
+test("slots go by names alike", async () => {
+  for (const [round, client, slots, slot] of vectors.slots) {
+    assert.equal(await slotOf(round, client, slots), slot);
+  }
+});
+
+test("of the announcements of a round the same one is picked", async () => {
+  assert.deepEqual(new Set(vectors.picks.map(({ outcome }) => typeof outcome)).size, 2);
+  for (const { name, announcements, outcome } of vectors.picks) {
+    const client = await Client.open({ epsilon: 1, bound: 100, name, storage: new VolatileStorage() });
+    const picked = client.pick(announcements);
+    if (typeof outcome === "number") assert.equal((await picked).slot, outcome);
+    else await assert.rejects(picked, { name: "MessageError", message: outcome });
   }
 });
 

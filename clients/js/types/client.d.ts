@@ -43,6 +43,21 @@ export class Client {
         event?: string;
     }): Promise<Report>;
     /**
+     * Of all announcements of a round the one to answer, where that goes by name.
+     *
+     * @param {Iterable<unknown>} announcements each as text, or the object read from it
+     * @returns {Promise<Announcement>}
+     * @throws {MessageError} one is malformed, or they are not all those of one round
+     */
+    pick(announcements: Iterable<unknown>): Promise<Announcement>;
+    /**
+     * What this device is called in the reports of a round.
+     *
+     * @param {string} round
+     * @returns {Promise<string>}
+     */
+    nameIn(round: string): Promise<string>;
+    /**
      * What was reported in a round, to send it again; undefined: nothing.
      *
      * @param {string} round
@@ -105,3 +120,4 @@ export type ClientOptions = {
     words?: import("./words.js").Words | undefined;
 };
 import { Report } from "./messages.js";
+import { Announcement } from "./messages.js";

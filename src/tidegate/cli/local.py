@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.exits import complain, plain_errors
+from tidegate.cli.local_options import with_topl_options
 from tidegate.cli.query import AsJson, Confidence, End, Ranges, Start, asked
 from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import SettingError
@@ -26,59 +27,17 @@ app = typer.Typer(
 )
 
 State = Annotated[Path, typer.Argument(metavar="STATE", help="File of the collection's state.")]
-Epsilon = Annotated[str | None, typer.Option(help="What a report costs, e.g. 1 or 1/2.")]
-Bound = Annotated[str | None, typer.Option(help="Public upper bound of a value.")]
-Resolution = Annotated[
-    str | None, typer.Option(help="Values are rounded to multiples of this (default 1).")
-]
-Holdout = Annotated[
-    int | None, typer.Option(help="Devices asked for the threshold first (default 65536).")
-]
-Horizon = Annotated[
-    int | None, typer.Option(help="Longest range to answer well (default 1048576).")
-]
-ThresholdEpsilon = Annotated[
-    str | None, typer.Option(help="What an answer for the threshold costs (default: epsilon).")
-]
-Threshold = Annotated[str | None, typer.Option(help="Given instead of chosen: nobody is asked.")]
-Scheme = Annotated[
-    str | None,
-    typer.Option(
-        help="Of the threshold: adaptive (default), published, or published-authors (the paper's)."
-    ),
-]
-Smoothing = Annotated[
-    bool | None, typer.Option("--smoothing", help="Of the published schemes' density.")
-]
-Report = Annotated[
-    str | None,
-    typer.Option(
-        help="Of the stream: optimal (default), hybrid, piecewise or stochastic-rounding."
-    ),
-]
-KeepAsking = Annotated[
-    bool | None,
-    typer.Option(
-        "--keep-asking/--no-keep-asking",
-        help="Ask for the threshold during the stream's start too (default: yes).",
-    ),
-]
 
 
 @app.command()
+@with_topl_options
 def announce(
     state: State,
-    epsilon: Epsilon = None,
-    bound: Bound = None,
-    resolution: Resolution = None,
-    holdout: Holdout = None,
-    horizon: Horizon = None,
-    threshold_epsilon: ThresholdEpsilon = None,
-    threshold: Threshold = None,
-    scheme: Scheme = None,
-    smoothing: Smoothing = None,
-    report: Report = None,
-    keep_asking: KeepAsking = None,
+    settings: dict[str, Any],
+    by_name: Annotated[
+        bool | None,
+        typer.Option("--by-name", help="Which question a client is asked goes by its name."),
+    ] = None,
     next_round: Annotated[
         bool,
         typer.Option("--next-round", help="Close the round: every device may report once more."),
@@ -87,7 +46,8 @@ def announce(
     """Print the questions that are open, one JSON line each; begin a collection.
 
     Settings begin a collection, and are kept with it; later on none are needed. Devices are handed
-    the lines in rotation, whoever comes. When enough have answered, other questions open: announce
+    the lines in rotation, whoever comes; with --by-name all of them, and each picks its own,
+    which is checked. When enough have answered, other questions open: announce
     again after every `collect`.
 
     Examples:
@@ -97,8 +57,7 @@ def announce(
       tidegate local announce state.db > announcements.jsonl
       tidegate local announce state.db --next-round > announcements.jsonl
     """  # noqa: D301  # \b keeps the lines of the examples
-    given = {name: value for name, value in locals().items() if name not in ("state", "next_round")}
-    with plain_errors(), _opened(state, given) as server:
+    with plain_errors(), _opened(state, settings, by_name) as server:
         if next_round:
             server.next_round()
         for announcement in server.announcements:
@@ -181,7 +140,9 @@ def topl_of(given: dict[str, Any]) -> Any:
     return topl(**{name: value for name, value in given.items() if value is not None})
 
 
-def _opened(state: Path, given: dict[str, Any] | None = None) -> Server:
+def _opened(
+    state: Path, given: dict[str, Any] | None = None, by_name: bool | None = None
+) -> Server:
     """The server of a state file; settings must be those of the file, if there are any."""
     from tidegate.local.store import stored_settings
     from tidegate.local.topl import Topl
@@ -193,7 +154,7 @@ def _opened(state: Path, given: dict[str, Any] | None = None) -> Server:
                 "state",
                 f"there is no collection in {state}: begin one with tidegate local announce",
             )
-        server: Server = topl_of(settings).server(state)
+        server: Server = topl_of(settings).server(state, by_name=by_name)
         return server
     known = Topl.from_settings(stored_settings(state))
     for name, value in settings.items():
@@ -201,7 +162,7 @@ def _opened(state: Path, given: dict[str, Any] | None = None) -> Server:
             known, name
         ):
             raise SettingError(name, f"the collection in {state} has {getattr(known, name)}")
-    return known.server(state)
+    return known.server(state, by_name=by_name)
 
 
 def _received(server: Server, accepted: int, rejected: Counter[str]) -> str:

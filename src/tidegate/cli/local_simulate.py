@@ -8,58 +8,27 @@ import numpy as np
 import typer
 
 from tidegate.cli.exits import complain, plain_errors
-from tidegate.cli.local import (
-    Bound,
-    Epsilon,
-    Holdout,
-    Horizon,
-    KeepAsking,
-    Report,
-    Resolution,
-    Scheme,
-    Smoothing,
-    Threshold,
-    ThresholdEpsilon,
-    topl_of,
-)
+from tidegate.cli.local import topl_of
+from tidegate.cli.local_options import with_topl_options
+from tidegate.cli.streams import Column, InputFormat, OutputFile, OutputFormat, Source
 
 _NOTE = (
     "simulation: all devices were played by one process, which saw every value; for a rehearsal, "
     "not for a release"
 )
 
-_NO_SETTINGS = {"source", "output", "seed", "column", "format", "output_format"}
 
-
+@with_topl_options
 def simulate(
-    source: Annotated[
-        str, typer.Argument(metavar="INPUT", help="File to read; - or nothing: standard input.")
-    ] = "-",
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="File to write; default: standard output.")
-    ] = None,
-    epsilon: Epsilon = None,
-    bound: Bound = None,
-    resolution: Resolution = None,
-    holdout: Holdout = None,
-    horizon: Horizon = None,
-    threshold_epsilon: ThresholdEpsilon = None,
-    threshold: Threshold = None,
-    scheme: Scheme = None,
-    smoothing: Smoothing = None,
-    report: Report = None,
-    keep_asking: KeepAsking = None,
+    settings: dict[str, Any],
+    source: Source = "-",
+    output: OutputFile = None,
     seed: Annotated[
         int | None, typer.Option(help="The same noise every time; default: fresh noise.")
     ] = None,
-    column: Annotated[str | None, typer.Option(help="Column or key that holds the values.")] = None,
-    format: Annotated[  # noqa: A002  # the option's name
-        str | None, typer.Option(help="Of the input: csv, jsonl or parquet; default: by extension.")
-    ] = None,
-    output_format: Annotated[
-        str | None,
-        typer.Option(help="Of the output: csv, jsonl or parquet; default: by extension."),
-    ] = None,
+    column: Column = None,
+    format: InputFormat = None,  # noqa: A002  # the option's name
+    output_format: OutputFormat = None,
 ) -> None:
     """Play all devices and their server on a file: what would the local model have published?
 
@@ -73,13 +42,12 @@ def simulate(
       tidegate local simulate trips.csv --column fare --epsilon 1 --bound 500 -o rehearsal.csv
       tidegate local simulate trips.csv --epsilon 1 --bound 500 --seed 7 -o rehearsal.parquet
     """  # noqa: D301  # \b keeps the lines of the examples
-    given = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
     with plain_errors():
-        _run(given, source, output, seed, {"format": format, "column": column}, output_format)
+        _run(settings, source, output, seed, {"format": format, "column": column}, output_format)
 
 
 def _run(
-    given: dict[str, Any],
+    settings: dict[str, Any],
     source: str,
     output: str | None,
     seed: int | None,
@@ -91,7 +59,7 @@ def _run(
     from tidegate.io import open_sink, open_source
     from tidegate.randomness import secure, seeded
 
-    topl = topl_of(given)
+    topl = topl_of(settings)
     randomness = secure() if seed is None else seeded(seed)
     with open_source(source, **reading) as opened:
         values = np.concatenate([np.empty(0), *(batch.values for batch in opened.batches())])

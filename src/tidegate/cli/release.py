@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli.choices import EMITTED, FORMATS, PIPES, offering
+from tidegate.cli.choices import EMITTED, PIPES, offering
 from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.keys import read_key
 from tidegate.cli.pipelines import PRESETS, SMOOTHERS, build, with_config
 from tidegate.cli.signals import stopping
+from tidegate.cli.streams import Column, InputFormat, OutputFile, OutputFormat, Source
 from tidegate.errors import SettingError
 from tidegate.pipeline import Pipeline
 from tidegate.release import Release
@@ -33,12 +34,8 @@ Examples:
 
 
 def release(
-    source: Annotated[
-        str, typer.Argument(metavar="INPUT", help="File to read; - or nothing: standard input.")
-    ] = "-",
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="File to write; default: standard output.")
-    ] = None,
+    source: Source = "-",
+    output: OutputFile = None,
     epsilon: Annotated[str | None, typer.Option(help="Privacy budget, e.g. 0.1 or 1/10.")] = None,
     bound: Annotated[str | None, typer.Option(help="Public upper bound of a value.")] = None,
     resolution: Annotated[
@@ -82,24 +79,12 @@ def release(
     start_early: Annotated[
         int | None, typer.Option(help="Begin after this many values, refine the threshold later.")
     ] = None,
-    column: Annotated[str | None, typer.Option(help="Column or key that holds the values.")] = None,
+    column: Column = None,
     user_column: Annotated[
         str | None, typer.Option(help="Column or key that names the user (user-horizon).")
     ] = None,
-    format: Annotated[  # noqa: A002  # the option's name
-        str | None,
-        typer.Option(
-            help="Of the input: csv, jsonl or parquet; default: by extension.",
-            autocompletion=offering(FORMATS),
-        ),
-    ] = None,
-    output_format: Annotated[
-        str | None,
-        typer.Option(
-            help="Of the output: csv, jsonl or parquet; default: by extension.",
-            autocompletion=offering(FORMATS),
-        ),
-    ] = None,
+    format: InputFormat = None,  # noqa: A002  # the option's name
+    output_format: OutputFormat = None,
     follow: Annotated[
         bool | None, typer.Option("--follow", help="Wait for more at the end of a growing file.")
     ] = None,

@@ -6,9 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee
+from tidegate.lattice import IntArray
 from tidegate.local.messages import Announcement, MessageError, Report
+from tidegate.local.questions.bulk import slices
+from tidegate.local.slots import slot_of
 
 REASONS = {
     "malformed": "it is no report",
@@ -18,6 +23,7 @@ REASONS = {
     "phase": "its question is of another phase",
     "epsilon": "its question has another epsilon",
     "domain": "its question has no such report",
+    "assignment": "its client is asked another question",
     "duplicate": "its client has reported in this round",
 }
 
@@ -49,8 +55,16 @@ class Received:
     shuffled: Guarantee | None = None
 
 
-def checked(message: Report | str | bytes, announced: Sequence[Announcement]) -> Report:
-    """A report to one of these announcements, all of one round, or a `RejectedError`."""
+def checked(
+    message: Report | str | bytes, announced: Sequence[Announcement], *, by_name: bool = False
+) -> Report:
+    """A report to one of these announcements, all of one round, or a `RejectedError`.
+
+    Args:
+        message: as it came.
+        announced: by slots.
+        by_name: whether each client must answer the one that goes with its name (see `slots`).
+    """
     try:
         given = Report.from_json(message.json() if isinstance(message, Report) else message)
     except MessageError as error:
@@ -65,6 +79,8 @@ def checked(message: Report | str | bytes, announced: Sequence[Announcement]) ->
         raise RejectedError("phase")
     if given.epsilon != asked.epsilon:
         raise RejectedError("epsilon")
+    if by_name and given.slot != slot_of(given.round, given.client, len(announced)):
+        raise RejectedError("assignment")
     return given
 
 
@@ -75,3 +91,29 @@ def outside(slot: int, report: int, announced: Sequence[Announcement]) -> str | 
     if not 0 <= report < announced[slot].question.reports:
         return "domain"
     return None
+
+
+def admitted(
+    slots: IntArray, reports: IntArray, announced: Sequence[Announcement], left: int | None
+) -> tuple[IntArray, IntArray, Counter[str]]:
+    """Of reports of one round those that can be taken, at most `left`; the others by reason."""
+    domains = np.array([asked.question.reports for asked in announced])
+    rejected = Counter[str]()
+    if not _all_inside(slots, reports, domains):
+        known = (slots >= 0) & (slots < len(domains))
+        inside = known & (reports >= 0) & (reports < domains[np.where(known, slots, 0)])
+        rejected["slot"] = int(np.count_nonzero(~known))
+        rejected["domain"] = int(np.count_nonzero(known & ~inside))
+        slots, reports = slots[inside], reports[inside]
+    rejected["round"] = 0 if left is None else slots[left:].size
+    return slots[:left], reports[:left], +rejected  # the plus leaves out what is 0
+
+
+def _all_inside(slots: IntArray, reports: IntArray, domains: IntArray) -> bool:
+    """Almost always so, and quick to see, piece by piece in a processor's cache."""
+    for piece in slices(slots.size):
+        if slots[piece].min() < 0 or slots[piece].max() >= len(domains):
+            return False
+        if reports[piece].min() < 0 or (reports[piece] >= domains[slots[piece]]).any():
+            return False
+    return True

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hmac
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -35,6 +36,7 @@ from tidegate.local.demands import check_announcement
 from tidegate.local.memory import Memory, Pin
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.questions import Words
+from tidegate.local.slots import of_one_round, slot_of
 from tidegate.local.wire import name_of
 from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.settings import Number, positive
@@ -156,12 +158,26 @@ class Client:
                 epsilon=asked.epsilon,
                 digest=asked.digest,
                 event=event_digest,
-                client=self.name or self._keyed("client", asked.round)[:32],
+                client=self.name_in(asked.round),
                 report=asked.question.answer(steps, self._words(asked)),
                 time=datetime.now(UTC).isoformat(timespec="seconds"),
             )
             self.memory.add(pin)
             return _report(pin)
+
+    def pick(self, announcements: Iterable[Announcement | str | bytes]) -> Announcement:
+        """Of all announcements of a round the one to answer, where that goes by name.
+
+        Raises:
+            MessageError: one is malformed, or they are not all those of one round.
+        """
+        asked = of_one_round([_parsed(one) for one in announcements])
+        name = asked[0].round
+        return asked[slot_of(name, self.name_in(name), len(asked))]
+
+    def name_in(self, name: str) -> str:
+        """What this device is called in the reports of a round."""
+        return self.name or self._keyed("client", name)[:32]
 
     def sent(self, name: str) -> Report | None:
         """What was reported in a round, to send it again; None: nothing."""

@@ -34,7 +34,8 @@ class Collected:
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.sums = RunningSums(columns=6, capacity=capacity)
-        self.thresholds: list[tuple[int, float]] = []  # (first position, θ in use from there on)
+        # (first position, θ in use from there on): all that grows, by one with each change of θ.
+        self.thresholds: list[tuple[int, float]] = []
 
     @property
     def count(self) -> int:
@@ -54,16 +55,16 @@ class Collected:
             offset: added to every report.
             worst: the largest variance of a report.
         """
-        squared = 2.0 * repeats + 1.0  # (w + 1)² − w²
-        first = squared * worth
-        columns = np.empty((worth.size, 6))
-        columns[:, _ESTIMATE] = worth + offset
-        columns[:, _OFFSET] = offset
-        columns[:, _SQUARED] = squared
-        columns[:, _FIRST] = first
-        columns[:, _SECOND] = first * worth
-        columns[:, _WORST] = squared * worst
-        self.sums.push(columns)
+        added = np.empty((6, worth.size))
+        np.add(worth, offset, out=added[_ESTIMATE])
+        added[_OFFSET] = offset
+        squared, first = added[_SQUARED], added[_FIRST]
+        np.multiply(repeats, 2.0, out=squared)
+        squared += 1.0  # (w + 1)² − w²
+        np.multiply(squared, worth, out=first)
+        np.multiply(first, worth, out=added[_SECOND])
+        np.multiply(squared, worst, out=added[_WORST])
+        self.sums.push(added)
 
     def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
         """The sums over ranges [start, end) of published positions.

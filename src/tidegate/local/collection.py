@@ -7,7 +7,7 @@ is bounded: tallies of the rounds, and running sums of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike
 from tidegate.answers import Answer, Answers
 from tidegate.errors import InputError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.local.agenda import Again, Agenda, Reporter
 from tidegate.local.collected import Collected
 from tidegate.local.questions import Question, ValueQuestion, question_from_plain
+from tidegate.local.questions.bulk import slices
 from tidegate.local.reports import largest_variance
 from tidegate.local.running_sums import CAPACITY
-from tidegate.local.survey import Decision, Round, Survey, Tally
+from tidegate.local.survey import Decision, Survey, Tally
 
-# From a threshold, in steps, to the question for values cut at it.
-Reporter = Callable[[int], ValueQuestion]
 THRESHOLD, STREAM = "threshold", "stream"
 
 
@@ -45,13 +45,14 @@ class Collection:
     len(slots), whatever its value is. `receive` takes reports to these slots, in any order, at
     most `left` of them at once. A round closes with its last report, and the next one opens.
 
-    While the survey keeps asking during the stream, reports and its questions alternate, and every
-    report stands for its own position and for the next one. After that the stream is one round
-    without an end.
+    While a survey asks during the stream, reports and its questions alternate, and every report
+    stands for its own position and for the next one.
 
     Args:
         survey: how the threshold is chosen.
         reporter: the question for the values themselves.
+        again: how it is chosen again later on; None: after the survey the stream is one round
+            without an end.
         threshold_epsilon: what an answer to the survey may cost.
         epsilon: what a report of the stream may cost.
         step: the resolution.
@@ -65,11 +66,11 @@ class Collection:
         reporter: Reporter,
         threshold_epsilon: Fraction,
         epsilon: Fraction,
+        again: Again | None = None,
         step: float = 1.0,
         capacity: int = CAPACITY,
     ) -> None:
-        self._survey = survey
-        self._reporter = reporter
+        self.agenda = Agenda(survey, reporter, again)
         self._epsilons = {THRESHOLD: threshold_epsilon, STREAM: epsilon}
         self._step = step
         self.tallies: list[Tally] = []
@@ -79,7 +80,8 @@ class Collection:
         # The last report, in steps, and how often it stood for a device that was asked otherwise.
         self._last: float | None = None
         self._repeats = 0
-        self._open(self._survey.next_round([]))
+        self.repeated = False  # whether the threshold is being chosen again, or was
+        self._open([], repeated=False)
 
     # ------------------------------------------------------------------------------ asking
 
@@ -105,24 +107,15 @@ class Collection:
         """How many reports the open round still takes; None if it never closes."""
         return None if self.participants is None else self.participants - self.taken
 
-    def _open(self, asked: Round | None) -> None:
+    def _open(self, tallies: list[Tally], *, repeated: bool) -> None:
         """The next round: all that can fail happens before anything changes."""
-        decision = self.decision
-        questions: tuple[Question, ...] = () if asked is None else asked.questions
-        participants = None if asked is None else asked.participants
-        if asked is None or asked.in_stream:
-            decision = self._survey.decide(self.tallies)
-            value = self._reporter(decision.threshold)
-            # A report first, so that there is one to stand for the device that is asked next.
-            pairs = [one for question in questions for one in (value, question)]
-            questions = tuple(pairs) or (value,)
-            participants = None if participants is None else 2 * participants
-        slots = tuple(self._slot(question) for question in questions)
-        if decision is not self.decision and decision is not None:
-            self.decision = decision
-            self.collected.begin(decision.threshold * self._step)
+        opening = self.agenda.opening(tallies, self.decision, repeated=repeated)
+        slots = tuple(self._slot(question) for question in opening.questions)
+        if opening.decision is not None and opening.decision is not self.decision:
+            self.collected.begin(opening.decision.threshold * self._step)
+        self.decision, self.tallies, self.repeated = opening.decision, tallies, repeated
         self._set_slots(slots)
-        self.participants, self.taken = participants, 0
+        self.participants, self.taken = opening.participants, 0
         self._counts = [np.zeros(slot.question.reports, dtype=np.int64) for slot in slots]
         self.round += 1
 
@@ -152,9 +145,12 @@ class Collection:
                 then nothing was taken.
         """
         self._refuse_wrong(slots, reports)
-        published = np.zeros(0)
+        published = np.zeros(0 if self._value is None else len(reports))
         if self._value is not None:
-            published = self._publish(self._value, self._is_value[slots], reports)
+            for piece in slices(len(reports)):  # the split changes nothing
+                published[piece] = self._publish(
+                    self._value, self._is_value[slots[piece]], reports[piece]
+                )
         self.taken += len(reports)
         if self.left is None:
             return published  # no tally: nothing more is decided
@@ -180,13 +176,14 @@ class Collection:
 
     def _close(self) -> None:
         asked = [index for index, slot in enumerate(self.slots) if slot.phase == THRESHOLD]
-        self.tallies.append(
-            Tally(
-                questions=tuple(self.slots[index].question for index in asked),
-                counts=tuple(tuple(self._counts[index].tolist()) for index in asked),
-            )
+        if not asked:  # the stretch before the threshold is chosen again
+            self._open([], repeated=True)
+            return
+        tally = Tally(
+            questions=tuple(self.slots[index].question for index in asked),
+            counts=tuple(tuple(self._counts[index].tolist()) for index in asked),
         )
-        self._open(self._survey.next_round(self.tallies))
+        self._open([*self.tallies, tally], repeated=self.repeated)
 
     def _publish(self, value: ValueQuestion, is_value: Any, reports: IntArray) -> FloatArray:
         """Every report at its position, and again for the devices asked otherwise after it."""
@@ -201,8 +198,7 @@ class Collection:
             worth = value.decoded[np.where(is_value, reports, 0)][source]
             worth = np.where(carried, last, worth)
             repeats = np.where(carried, self._repeats + 1 + indices, indices - source)
-        if len(reports):
-            self._last, self._repeats = float(worth[-1]), int(repeats[-1])
+        self._last, self._repeats = float(worth[-1]), int(repeats[-1])
         step = self._step
         self.collected.push(
             worth * step,
@@ -233,6 +229,7 @@ class Collection:
             "questions": [slot.question.plain() for slot in self.slots],
             "counts": [counts.tolist() for counts in self._counts],
             "tallies": [tally.plain() for tally in self.tallies],
+            "repeated": self.repeated,
             "decision": None if self.decision is None else self.decision.plain(),
             "last": [self._last, self._repeats],
             "collected": self.collected.plain(),
@@ -258,10 +255,10 @@ class Collection:
         last = None if plain["last"][0] is None else float(plain["last"][0])
         repeats, number = int(plain["last"][1]), int(plain["round"])
         participants = None if plain["participants"] is None else int(plain["participants"])
-        taken = int(plain["taken"])
+        taken, repeated = int(plain["taken"]), bool(plain["repeated"])
         # Nothing below can fail.
         self._last, self._repeats, self.round = last, repeats, number
-        self.participants, self.taken = participants, taken
+        self.participants, self.taken, self.repeated = participants, taken, repeated
         self._set_slots(slots)
         self._counts, self.tallies, self.decision = counts, tallies, decision
         self.collected = collected

@@ -2,7 +2,8 @@
 
 Plain JSON, read strictly (`wire`): a field that is missing, unknown, doubled or of another kind,
 NaN, a text beyond all measure or another version is a `MessageError` that names the field, before
-anything else happens. Numbers that must stay exact are text, "p" or "p/q".
+anything else happens. Numbers that must stay exact are text, "p" or "p/q"; the others are doubles,
+for every reader: 3.0 is a whole number, and the same as 3.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class Report:
     ...     "epsilon": "1/2", "slot": 0, "client": "5f", "report": 3}'''
     >>> Report.from_json(text).epsilon
     Fraction(1, 2)
-    >>> Report.from_json(text.replace("3}", "3.0}"))
+    >>> Report.from_json(text.replace("3}", "3.5}"))
     Traceback (most recent call last):
         ...
     tidegate.local.wire.MessageError: report: report: must be a whole number from 0 to ...

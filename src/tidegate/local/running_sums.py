@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +10,11 @@ import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
 
-# At most so many marks; half as many at least, once there were that many positions.
+# At most so many marks (an even number); half as many, once there were that many positions.
 CAPACITY = 1 << 16
+# So many neighbours are added up first where no mark falls between them: sums of rows are several
+# times as fast as running sums.
+_UNIT = 64
 
 
 class RunningSums:
@@ -18,36 +22,80 @@ class RunningSums:
 
     The spacing doubles whenever there would be more than `capacity` marks: then every second one
     is dropped. Between marks a prefix sum is interpolated. Any split of the stream into pushes
-    gives the same bits: sums are added up one after the other, and the spacing is a function of
-    the length.
+    gives the same bits: what is added to what is a function of the positions alone. Neighbours
+    that lie in one unit (the spacing, at most 64) are added up, and units one after the other; of a
+    unit that is not complete the increments are kept.
 
     >>> sums = RunningSums(columns=1, capacity=2)
-    >>> sums.push(np.array([[1.0], [2.0], [3.0], [4.0], [5.0]]))
+    >>> sums.push(np.array([[1.0, 2.0, 3.0, 4.0]]))
     >>> sums.spacing, sums.marks.tolist()
     (2, [[3.0], [10.0]])
-    >>> sums.before(np.array([3, 5])).tolist()
-    [[6.5], [15.0]]
+    >>> sums.push(np.array([[5.0]]))
+    >>> sums.spacing, sums.marks.tolist()
+    (4, [[10.0]])
+    >>> sums.before(np.array([2, 5])).tolist()
+    [[5.0], [15.0]]
     """
 
     def __init__(self, columns: int, capacity: int = CAPACITY) -> None:
         self.capacity = capacity
         self.count = 0
         self.spacing = 1
-        self.totals: FloatArray = np.zeros(columns)
-        self.marks: FloatArray = np.zeros((0, columns))
+        self._kept: FloatArray = np.zeros((capacity, columns))
+        self._marks = 0
+        self._settled: FloatArray = np.zeros(columns)  # the sums of all complete units
+        self._waiting: FloatArray = np.zeros((columns, 0))  # increments of the one that is not
+
+    @property
+    def marks(self) -> FloatArray:
+        """The sums before each multiple of the spacing."""
+        return self._kept[: self._marks]
+
+    @property
+    def totals(self) -> FloatArray:
+        """The sums over all positions."""
+        totals: FloatArray = self._settled + self._waiting.sum(axis=1)
+        return totals
 
     def push(self, increments: FloatArray) -> None:
-        """Rows of what each position adds to each column."""
-        if not len(increments):
-            return
-        totals = np.cumsum(np.vstack((self.totals, increments)), axis=0)[1:]
-        first = -(self.count + 1) % self.spacing  # index of the next position that is a multiple
-        self.count += len(totals)
-        self.totals = totals[-1].copy()
-        self.marks = np.concatenate((self.marks, totals[first :: self.spacing]))
-        while len(self.marks) > self.capacity:
-            self.spacing *= 2
-            self.marks = self.marks[1::2].copy()
+        """What each position adds: one row for each column of the sums."""
+        start, length = 0, increments.shape[1]
+        while start < length:
+            if self.count == self.capacity * self.spacing:
+                self._keep_every_second()
+            end = min(length, start + self.capacity * self.spacing - self.count)
+            self._add(increments[:, start:end])
+            start = end
+
+    def _keep_every_second(self) -> None:
+        self.spacing *= 2
+        half = self.marks[1::2].copy()
+        self._marks = len(half)
+        self._kept[: self._marks] = half
+
+    def _add(self, increments: FloatArray) -> None:
+        """Positions up to the next change of the spacing: a multiple of all units before it."""
+        unit = min(self.spacing, _UNIT)
+        settled = self.count - self._waiting.shape[1]
+        self.count += increments.shape[1]
+        if self._waiting.shape[1]:
+            increments = np.concatenate((self._waiting, increments), axis=1)
+        length = increments.shape[1]
+        whole = length - length % unit
+        if whole:
+            sums = np.cumsum(
+                np.concatenate(
+                    (self._settled[:, None], _unit_sums(increments[:, :whole], unit)), axis=1
+                ),
+                axis=1,
+            )[:, 1:]
+            every = self.spacing // unit
+            first = -(settled // unit + 1) % every  # of the next unit that ends at a mark
+            new = sums[:, first::every].T
+            self._kept[self._marks : self._marks + len(new)] = new
+            self._marks += len(new)
+            self._settled = sums[:, -1].copy()
+        self._waiting = increments[:, whole:].copy()
 
     def before(self, positions: IntArray) -> FloatArray:
         """The sums over the positions before each of `positions`; interpolated between marks."""
@@ -58,10 +106,9 @@ class RunningSums:
 
     def _at(self, mark: IntArray) -> FloatArray:
         """The sums before each mark: none before the first, all before one that is to come."""
-        if not len(self.marks):
-            return np.where(mark > 0, self.totals, 0.0)
-        known = self.marks[np.clip(mark[:, 0] - 1, 0, len(self.marks) - 1)]
-        return np.where(mark == 0, 0.0, np.where(mark > len(self.marks), self.totals, known))
+        totals = self.totals
+        known = self._kept[np.clip(mark[:, 0] - 1, 0, self.capacity - 1)]
+        return np.where(mark == 0, 0.0, np.where(mark > self._marks, totals, known))
 
     def cut(self, positions: IntArray) -> tuple[IntArray, IntArray]:
         """How far each position is from the mark before it, and how far that is from the next."""
@@ -75,15 +122,40 @@ class RunningSums:
             "capacity": self.capacity,
             "count": self.count,
             "spacing": self.spacing,
-            "totals": self.totals.tolist(),
-            "marks": self.marks.tolist(),
+            "settled": self._settled.tolist(),
+            "waiting": self._waiting.tolist(),
+            "marks": _text(self.marks),
         }
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> RunningSums:
         """From a state file."""
-        sums = cls(len(plain["totals"]), int(plain["capacity"]))
+        columns = len(plain["settled"])
+        sums = cls(columns, int(plain["capacity"]))
         sums.count, sums.spacing = int(plain["count"]), int(plain["spacing"])
-        sums.totals = np.array(plain["totals"], dtype=np.float64)
-        sums.marks = np.array(plain["marks"], dtype=np.float64).reshape(-1, sums.totals.size)
+        sums._settled = np.array(plain["settled"], dtype=np.float64)
+        sums._waiting = np.array(plain["waiting"], dtype=np.float64).reshape(columns, -1)
+        marks = _floats(plain["marks"]).reshape(-1, columns)
+        sums._marks = len(marks)
+        sums._kept[: sums._marks] = marks
         return sums
+
+
+def _unit_sums(increments: FloatArray, unit: int) -> FloatArray:
+    """Sums of so many neighbours, a power of two: pairs, pairs of pairs, ...
+
+    Not by `sum`, in which the order of additions is numpy's choice and depends on the array.
+    """
+    while unit > 1:
+        increments = increments[:, 0::2] + increments[:, 1::2]
+        unit //= 2
+    return increments
+
+
+def _text(numbers: FloatArray) -> str:
+    """Base 64 of all bytes: half a million numbers as digits would take half a second."""
+    return b64encode(numbers.astype("<f8").tobytes()).decode("ascii")
+
+
+def _floats(text: str) -> FloatArray:
+    return np.frombuffer(b64decode(text, validate=True), dtype="<f8").astype(np.float64)

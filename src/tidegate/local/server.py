@@ -24,18 +24,19 @@ from tidegate.answers import Answer, Answers
 from tidegate.errors import QueryError, SnapshotError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.local.admission import Received, RejectedError, checked
+from tidegate.local.admission import Received, RejectedError, admitted, checked
 from tidegate.local.collection import Collection
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.poisoning import PoisoningBound, bound_of
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.shuffle import Shuffled, amplified
+from tidegate.local.slots import slot_of
 from tidegate.local.store import ServerStateError, Store
+from tidegate.local.wire import name_of
 from tidegate.randomness import random_bytes
 from tidegate.settings import Number
 
 _BATCH = 1 << 14  # reports in one transaction
-_PIECE = 1 << 14
 
 
 class Server:
@@ -47,6 +48,8 @@ class Server:
         guarantee: what the devices are promised.
         bound, resolution: of the devices' values.
         path: the state's file; None: in memory only.
+        by_name: which question a client is asked goes by its name, and reports to others are
+            rejected (see `tidegate.local.slots`); None: as the file says, and else in rotation.
 
     Attributes:
         accepted: reports taken so far.
@@ -62,6 +65,7 @@ class Server:
         bound: Fraction,
         resolution: Fraction,
         path: str | Path | None = None,
+        by_name: bool | None = None,
     ) -> None:
         self.collection = collection
         self.guarantee = guarantee
@@ -70,9 +74,9 @@ class Server:
         self._store = Store(self.path, create=self.path is None or not self.path.exists())
         try:
             if self._store.fact("settings") is None:  # new, or its maker was killed
-                self._begin(settings)
+                self._begin(settings, by_name=bool(by_name))
             else:
-                self._load(settings)
+                self._load(settings, by_name)
         except BaseException:
             self._store.close()
             raise
@@ -84,17 +88,20 @@ class Server:
     def __repr__(self) -> str:
         return f"<Server round={self.round} accepted={self.accepted}; {self.guarantee}>"
 
-    def _begin(self, settings: Mapping[str, Any]) -> None:
+    def _begin(self, settings: Mapping[str, Any], *, by_name: bool) -> None:
+        self.by_name = by_name
         self._id, self._window = random_bytes(8).hex(), 0
         self.accepted, self.rejected = 0, Counter[str]()
         with self._store.transaction():
             self._store.set_facts({"settings": dict(settings), "id": self._id})
-            self._store.set_facts({"window": 0, "accepted": 0})
+            self._store.set_facts({"window": 0, "accepted": 0, "by_name": by_name})
             # The questions as announced: computed anew elsewhere, they might differ in a bit.
             self._store.write_state(self.collection.plain())
 
-    def _load(self, settings: Mapping[str, Any]) -> None:
-        if self._store.plain("settings") != dict(settings):
+    def _load(self, settings: Mapping[str, Any], by_name: bool | None) -> None:
+        self.by_name = self._store.plain("by_name")
+        asked_otherwise = by_name is not None and by_name != self.by_name
+        if self._store.plain("settings") != dict(settings) or asked_otherwise:
             raise ServerStateError(f"{self.path} is of a collection with other settings")
         self._id, self._window = self._store.plain("id"), self._store.plain("window")
         self.accepted, self.rejected = self._store.plain("accepted"), self._store.rejected()
@@ -103,7 +110,7 @@ class Server:
             if state is not None:
                 self.collection.restore(state)
             # All of one round: the state is written in the step in which a round closes.
-            self._receive(*self._store.journal())
+            self.collection.receive(*self._store.journal())
         except (SnapshotError, ValueError):
             raise ServerStateError(f"{self.path} is damaged") from None
 
@@ -126,12 +133,16 @@ class Server:
 
     @property
     def announcements(self) -> tuple[Announcement, ...]:
-        """The questions of the open round. Hand them out in rotation, whoever comes."""
+        """The questions of the open round. Hand them out in rotation, whoever comes; where
+        questions go by name, hand out all of them, for each device to pick its own."""
         return self._announcements
 
-    def announcement(self) -> Announcement:
-        """The question for the next device."""
+    def announcement(self, client: str | None = None) -> Announcement:
+        """The question for the next device; where questions go by name, for this `client`."""
         with self._one_at_a_time:
+            if self.by_name:
+                name = name_of({"client": client}, "client")
+                return self._announcements[slot_of(self.round, name, len(self._announcements))]
             self._handed_out += 1
             return self._announcements[(self._handed_out - 1) % len(self._announcements)]
 
@@ -171,6 +182,9 @@ class Server:
     def collect_shuffled(self, shuffled: Shuffled, delta: Number = "1/1000000000") -> Received:
         """Take the reports of a shuffler, who has seen to it that every client has one.
 
+        An array at once: all of it is one transaction, on the disk when this returns. A hundred
+        thousand reports a call are enough to hide what that costs.
+
         What comes back also says, for information, what a report costs in the central model, with
         this δ, if the shuffler kept names and order to itself.
         """
@@ -178,20 +192,15 @@ class Server:
             return self._collect_shuffled(shuffled, delta)
 
     def _collect_shuffled(self, shuffled: Shuffled, delta: Number) -> Received:
-        slots, reports = shuffled.slots, shuffled.reports
-        known = (slots >= 0) & (slots < len(self._announcements))
-        domains = np.array([asked.question.reports for asked in self._announcements])
-        inside = known & (reports >= 0) & (reports < domains[np.where(known, slots, 0)])
-        taken = np.flatnonzero(inside) if shuffled.round == self.round else np.empty(0, np.int64)
-        taken = taken[: self.collection.left]
-        counts = {"slot": np.count_nonzero(~known), "domain": np.count_nonzero(known & ~inside)}
-        counts["round"] = np.count_nonzero(inside) - taken.size
-        rejected = Counter({reason: int(count) for reason, count in counts.items() if count})
-        mixed = self._mixed(np.bincount(slots[taken], minlength=len(domains)), delta)
+        left = self.collection.left if shuffled.round == self.round else 0
+        slots, reports, rejected = admitted(
+            shuffled.slots, shuffled.reports, self._announcements, left
+        )
+        mixed = self._mixed(np.bincount(slots, minlength=len(self._announcements)), delta)
         with self._store.transaction():
-            self._take(slots[taken], reports[taken])
-            self._finish(taken.size, rejected)
-        return Received(taken.size, rejected, mixed)
+            self._take(slots, reports)
+            self._finish(slots.size, rejected)
+        return Received(slots.size, rejected, mixed)
 
     def _mixed(self, counts: IntArray, delta: Number) -> Guarantee | None:
         """The least that a report hides among those to the same question."""
@@ -221,7 +230,7 @@ class Server:
         return Received(accepted, rejected)
 
     def _admitted(self, message: Report | str | bytes) -> tuple[int, int]:
-        given = checked(message, self._announcements)
+        given = checked(message, self._announcements, by_name=self.by_name)
         if not self._store.is_new(given.client):
             raise RejectedError("duplicate")
         return given.slot, given.report
@@ -231,18 +240,12 @@ class Server:
             return
         number = self.collection.round
         self._store.append(slots, reports)
-        self._receive(slots, reports)
+        self.collection.receive(slots, reports)
         if self.collection.round != number:
             self._closed = True
             self._store.forget_clients()
             self._handed_out = 0
             self._open_round()
-
-    def _receive(self, slots: IntArray, reports: IntArray) -> None:
-        """In pieces that stay in a processor's cache; the split changes nothing."""
-        for start in range(0, slots.size, _PIECE):
-            piece = slice(start, start + _PIECE)
-            self.collection.receive(slots[piece], reports[piece])
 
     def _finish(self, accepted: int, rejected: Counter[str]) -> None:
         self.accepted += accepted

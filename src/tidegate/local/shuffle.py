@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.errors import SettingError
+from tidegate.errors import InputError, SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
+from tidegate.local.loss import WORDS
 from tidegate.local.messages import Report
+from tidegate.local.slots import slot_of
 from tidegate.randomness import Randomness, secure
 from tidegate.settings import Number, positive, whole
 
@@ -29,15 +31,35 @@ _LEAST_DELTA = Fraction(1, 10**100)
 
 @dataclass(frozen=True)
 class Shuffled:
-    """Reports of one round in random order, without names."""
+    """Reports of one round in random order, without names: arrays of whole numbers.
+
+    >>> Shuffled("r1", np.array([0, 0]), np.array([1.5, 2]))
+    Traceback (most recent call last):
+        ...
+    tidegate.errors.InputError: reports must be whole numbers, one for each slot
+    """
 
     round: str
     slots: IntArray = field(repr=False)
     reports: IntArray = field(repr=False)
 
+    def __post_init__(self) -> None:
+        for name in ("slots", "reports"):
+            numbers = np.asarray(getattr(self, name))
+            if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+                raise InputError(f"{name} must be whole numbers, one for each slot")
+            if numbers.dtype == np.uint64:  # beyond every domain anyway
+                numbers = np.minimum(numbers, np.uint64(WORDS))
+            object.__setattr__(self, name, numbers.astype(np.int64, copy=False))
+        if self.slots.size != self.reports.size:
+            raise InputError("every report needs its slot")
+
 
 class Shuffler:
     """Collects the reports of one round, one from each client, and gives them away mixed.
+
+    Where questions go by name, the server cannot see any more whether a report is to the right
+    one: tell the shuffler how many `slots` there are, so that it does (see `tidegate.local.slots`).
 
     >>> from fractions import Fraction
     >>> fields = dict(round="r1", phase="stream", epsilon=Fraction(1), slot=0)
@@ -48,8 +70,15 @@ class Shuffler:
     array([1, 1])
     """
 
-    def __init__(self, round: str, randomness: Randomness | None = None) -> None:  # noqa: A002  # as in messages
+    def __init__(
+        self,
+        round: str,  # noqa: A002  # as in messages
+        randomness: Randomness | None = None,
+        *,
+        slots: int | None = None,
+    ) -> None:
         self.round = round
+        self._slots = slots
         self._randomness = secure() if randomness is None else randomness
         self._reports: dict[str, tuple[int, int]] = {}
 
@@ -60,8 +89,11 @@ class Shuffler:
         return f"<Shuffler round={self.round} reports={len(self)}>"
 
     def add(self, report: Report) -> bool:
-        """Take a report; False if it is of another round, or not its client's first."""
+        """Take a report; False if it is of another round, not its client's first, or to another
+        question than goes with its client's name."""
         if report.round != self.round or report.client in self._reports:
+            return False
+        if self._slots and report.slot != slot_of(self.round, report.client, self._slots):
             return False
         self._reports[report.client] = report.slot, report.report
         return True

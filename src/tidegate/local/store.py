@@ -1,10 +1,14 @@
 """The server's file: everything that must change together, in one SQLite database.
 
 A batch of reports is one transaction (`synchronous=FULL`): what was accepted, from whom, and how
-many were rejected. After a kill or a power cut the file holds whole batches. The state of the
-collection is written when a round closes and now and then, and between those the accepted reports
-are kept as they came: so a single report costs a small write, and loading replays at most
-`_MOST_REPORTS` of them, within a second.
+many were rejected. It is on the disk before the call that took it returns: SQLite writes it to the
+log beside the file (`-wal`, a quarter of the waiting of a rollback journal) and waits for the
+disk. After a kill or a power cut file and log hold whole batches; they belong together until the
+server is closed, or opened and closed once more, which leaves the file alone.
+
+The state of the collection is written when a round closes and now and then, and between those the
+accepted reports are kept as they came: so a single report costs a small write, and loading replays
+at most `_MOST_REPORTS` of them, within a second.
 
 Memory is bounded; of the clients of the open round the disk holds a digest each, which takes 24
 bytes. They are forgotten when the round closes: later reports to it are refused anyway.
@@ -26,20 +30,24 @@ import numpy as np
 
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.lattice import IntArray
+from tidegate.local.narrow import narrowed, widened
 
-FORMAT = 1
+FORMAT = 2
 _APPLICATION = 0x54474C31  # "TGL1", in the header of the file; both again at the schema's end
 _MOST_REPORTS = 1 << 22  # in the journal, ...
 _MOST_ROWS = 1 << 16  # ... and batches of them
 _SCHEMA = """
+PRAGMA journal_mode=WAL;
 BEGIN;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value NOT NULL);
-CREATE TABLE journal (number INTEGER PRIMARY KEY, slots BLOB NOT NULL, reports BLOB NOT NULL);
+CREATE TABLE journal (
+    number INTEGER PRIMARY KEY, count INTEGER NOT NULL, slots BLOB NOT NULL, reports BLOB NOT NULL
+);
 CREATE TABLE seen (client BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE rejected (reason TEXT PRIMARY KEY, count INTEGER NOT NULL);
 INSERT INTO facts VALUES ('generation', 0);
 PRAGMA application_id=0x54474C31;
-PRAGMA user_version=1;
+PRAGMA user_version=2;
 COMMIT;
 """
 
@@ -111,13 +119,19 @@ class Store:
 
     def journal(self) -> tuple[IntArray, IntArray]:
         """Slots and reports since the state was written, in the order of acceptance."""
-        rows = self._execute("SELECT slots, reports FROM journal ORDER BY number").fetchall()
-        slots = np.frombuffer(b"".join(row[0] for row in rows), np.uint8)
-        reports = np.frombuffer(b"".join(row[1] for row in rows), np.uint8)
-        if slots.size % 2 or reports.size != 2 * slots.size:
-            raise self._damaged()
-        self._rows, self._waiting = len(rows), slots.size // 2
-        return slots.view("<u2").astype(np.int64), reports.view("<u4").astype(np.int64)
+        slots, reports = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        for count, *columns in self._execute(
+            "SELECT count, slots, reports FROM journal ORDER BY number"
+        ):
+            try:
+                pair = [widened(column, count) for column in columns]
+            except (ValueError, TypeError):
+                raise self._damaged() from None
+            slots.append(pair[0])
+            reports.append(pair[1])
+            self._waiting += count
+        self._rows = len(slots) - 1
+        return np.concatenate(slots), np.concatenate(reports)
 
     def rejected(self) -> Counter[str]:
         """How many reports were rejected, by reason."""
@@ -172,9 +186,11 @@ class Store:
         self._database.execute("DELETE FROM seen")
 
     def append(self, slots: IntArray, reports: IntArray) -> None:
-        """Accepted reports."""
-        row = (slots.astype("<u2").tobytes(), reports.astype("<u4").tobytes())
-        self._database.execute("INSERT INTO journal (slots, reports) VALUES (?, ?)", row)
+        """Accepted reports. Without a file there is nobody to read them again."""
+        if self.path is None:
+            return
+        row = (len(slots), narrowed(slots), narrowed(reports))
+        self._database.execute("INSERT INTO journal (count, slots, reports) VALUES (?, ?, ?)", row)
         self._waiting += len(slots)
         self._rows += 1
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, cost, parallel
 from tidegate.lattice import Lattice
+from tidegate.local.agenda import Again
 from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
 from tidegate.local.published import Objective
@@ -60,7 +61,7 @@ class Topl(Spec):
     others report their value, cut at it.
 
     **Privacy.** Released: one report of each device. Which question a device gets is decided by its
-    place in the queue, never by its value; what is asked depends on earlier reports only
+    place in the queue or by its name, never by its value; what is asked depends on earlier reports only
     (sequentially interactive). Each question is checked in exact arithmetic, by the server when a
     round opens and by the device before it answers. One value answers one question, so the
     guarantee is the larger of the two budgets; all that the server makes of the reports is
@@ -79,7 +80,8 @@ class Topl(Spec):
         report: the mechanism of the stream; None: "optimal", for published schemes "hybrid".
         keep_asking: while the first eighth of the horizon is collected, every second device is
             still asked about the tail (adaptive scheme only). Its neighbour's report counts twice.
-            After that the threshold stays, for all horizons to come.
+            Every horizon to come begins like this, and chooses a threshold of its own; but with no
+            fewer answers than `holdout`, so every 16·`holdout` positions if that is rarer.
         threshold: given instead of chosen: nobody is asked.
 
     >>> topl = Topl(epsilon=1, bound=1657)
@@ -152,21 +154,40 @@ class Topl(Spec):
                 objective=Objective.CORRECTED if self.scheme == PUBLISHED else Objective.AUTHORS,
                 smoothing=self.smoothing,
             )
+        return self._tail_survey(self.holdout, self._in_stream if self.keep_asking else 0)
+
+    def _tail_survey(self, holdout: int, in_stream: int) -> TailSurvey:
         return TailSurvey(
             epsilon=self.survey_epsilon,
             stream_epsilon=self.epsilon,
             variance=expected_variance(self.question(1)),
             top=self.lattice.top,
-            holdout=self.holdout,
-            in_stream=self.horizon // 16 if self.keep_asking else 0,
+            holdout=holdout,
+            in_stream=in_stream,
             horizon=self.horizon,
         )
+
+    @property
+    def _in_stream(self) -> int:
+        """Devices asked about the tail in the first eighth of the horizon: every second one."""
+        return self.horizon // 16
+
+    @cached_property
+    def again(self) -> Again | None:
+        """How the threshold is chosen again; None: it stays."""
+        if not self.keep_asking or self.scheme != ADAPTIVE or self.threshold is not None:
+            return None
+        period = max(self.horizon, 16 * self.holdout)
+        asked = period // 16
+        # From one survey's beginning to the next one's; only the first is of another size.
+        return Again(self._tail_survey(asked, 0), period - 2 * asked)
 
     def collection(self, state: Mapping[str, Any] | None = None) -> Collection:
         """The server's state machine, from the beginning or from its `plain()` state."""
         made = Collection(
             survey=self.survey,
             reporter=self.question,
+            again=self.again,
             threshold_epsilon=self.survey_epsilon,
             epsilon=self.epsilon,
             step=self.lattice.step,
@@ -222,10 +243,11 @@ class Topl(Spec):
             clamp=clamp,
         )
 
-    def server(self, path: str | Path | None = None) -> Server:
+    def server(self, path: str | Path | None = None, *, by_name: bool | None = None) -> Server:
         """The server (see `tidegate.local.server.Server`), with its state in a file or in memory.
 
-        A file that exists is gone on with; it must be of the same settings.
+        A file that exists is gone on with; it must be of the same settings. `by_name`: clients are
+        asked what goes with their names, not in rotation (see `tidegate.local.slots`).
         """
         from tidegate.local.server import Server  # on demand: a client needs no database
         from tidegate.local.wire import exact_of
@@ -240,6 +262,7 @@ class Topl(Spec):
             bound=self.bound,
             resolution=self.resolution,
             path=path,
+            by_name=by_name,
         )
 
     def simulate(self, values: Any, randomness: Randomness | None = None) -> Simulation:

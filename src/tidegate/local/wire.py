@@ -75,7 +75,15 @@ def _constant(_: str) -> NoReturn:
     raise MessageError("NaN and Infinity are no JSON")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
+def _number(text: str) -> int | float:
+    """A number is a double, as in JavaScript: 3.0 is 3 there, and 2**53 + 1 is 2**53."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_pairs, parse_constant=_constant, parse_int=_number, parse_float=_number
+)
 
 
 class naming:  # noqa: N801  # reads as a verb in `with`

@@ -179,8 +179,10 @@ function sum(row) {
 
 /** @param {number[]} row */
 function runningSums(row) {
+  const ends = new Float64Array(row.length);
   let total = 0;
-  return Float64Array.from(row, (weight) => (total += weight));
+  for (let column = 0; column < row.length; column += 1) ends[column] = total += row[column];
+  return ends;
 }
 
 /**

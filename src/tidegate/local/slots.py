@@ -1,0 +1,37 @@
+"""Which question of a round a client is asked, where that goes by its name.
+
+In rotation nothing stops a client from answering another question than the one it was handed. By
+name, both sides compute which is its own: a public hash of round and name. It depends on no value,
+so it costs no privacy. A client cannot pick its question without picking another name: that
+helps where names are given out (accounts, certificates), and not where clients make them up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from tidegate.local.messages import Announcement
+from tidegate.local.wire import MessageError
+
+
+def slot_of(name: str, client: str, slots: int) -> int:
+    """The slot of a client in the round `name`, of so many.
+
+    The first 48 bits of a SHA-256, modulo `slots`: what JavaScript can do in plain numbers; with
+    at most 2**16 slots they are equally likely to 2**-32.
+
+    >>> [slot_of("r1", client, 5) for client in ("a", "b", "c", "d")]
+    [4, 1, 4, 0]
+    """
+    digest = hashlib.sha256(f"tidegate/1/slot/{name}/{client}".encode()).digest()
+    return int.from_bytes(digest[:6], "big") % slots
+
+
+def of_one_round(announcements: Sequence[Announcement]) -> tuple[Announcement, ...]:
+    """All announcements of one round by their slots, or a `MessageError`."""
+    ordered = tuple(sorted(announcements, key=lambda one: one.slot))
+    complete = [one.slot for one in ordered] == list(range(len(ordered)))
+    if len({one.round for one in ordered}) != 1 or not complete:
+        raise MessageError("announcements: must be all those of one round, each once")
+    return ordered
