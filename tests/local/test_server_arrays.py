@@ -64,6 +64,20 @@ def test_a_server_of_arrays_goes_on_where_it_stopped(
         assert server.collection.plain() == whole.collection.plain()
 
 
+def test_every_commit_waits_for_the_disk_and_only_the_owner_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "server"
+    reports = np.ones(10, dtype=np.int64)
+    with Topl(**GIVEN).server(path) as server:
+        server.collect_shuffled(Shuffled(server.round, np.zeros_like(reports), reports))
+        database = server._store._database
+        assert database.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        files = sorted(tmp_path.iterdir())
+        assert [file.name for file in files] == ["server", "server-shm", "server-wal"]
+        assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    assert list(tmp_path.iterdir()) == [path]  # closed: all of it is in the file
+
+
 def test_a_server_without_a_file_keeps_no_journal() -> None:
     server = Topl(**GIVEN).server()
     reports = np.ones(100, dtype=np.int64)

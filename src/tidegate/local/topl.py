@@ -61,9 +61,9 @@ class Topl(Spec):
     others report their value, cut at it.
 
     **Privacy.** Released: one report of each device. Which question a device gets is decided by its
-    place in the queue or by its name, never by its value; what is asked depends on earlier reports only
-    (sequentially interactive). Each question is checked in exact arithmetic, by the server when a
-    round opens and by the device before it answers. One value answers one question, so the
+    place in the queue or by its name, never by its value; what is asked depends on earlier reports
+    only (sequentially interactive). Each question is checked in exact arithmetic, by the server
+    when a round opens and by the device before it answers. One value answers one question, so the
     guarantee is the larger of the two budgets; all that the server makes of the reports is
     post-processing.
 
