@@ -95,18 +95,25 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
     posterior = mean + gain @ (observed - design @ mean)
     left = covariance - gain @ design @ covariance
 
-    beliefs = Beliefs(one)
-    for each, noisy in zip(cells, sums, strict=True):
-        for cell in range(each.count):
-            opened, closed = each.opens[cell], each.closes[cell]
-            if opened is not None:
-                beliefs.open_leaf(opened)
-            beliefs.advance(Cell(one, each.widths[cell]))
-            if closed is not None:
-                beliefs.measure(closed, noisy.item(cell // each.per_leaf) / theta)
-    assert beliefs.mean[SUM, 0] == pytest.approx(posterior.sum(), rel=2e-3)
-    assert beliefs.covariance[SUM, SUM, 0] == pytest.approx(left.sum(), rel=5e-3)
-    assert np.abs(beliefs.covariance - beliefs.covariance.transpose(1, 0, 2)).max() < 1e-6
+    for fading in (False, True):
+        beliefs, age = Beliefs(one), 0
+        above = np.zeros(len(lengths))  # the running sum above its mean before, of all cells' sums
+        at = 0
+        for each, noisy in zip(cells, sums, strict=True):
+            for cell in range(each.count):
+                opened, closed, width = each.opens[cell], each.closes[cell], each.widths[cell]
+                if opened is not None:
+                    beliefs.open_leaf(opened)
+                if fading:
+                    beliefs.fade(width / (age + width))
+                    above *= age / (age + width)
+                beliefs.advance(Cell(one, width))
+                above[at], at, age = 1.0, at + 1, age + width
+                if closed is not None:
+                    beliefs.measure(closed, noisy.item(cell // each.per_leaf) / theta)
+        assert beliefs.mean[SUM, 0] == pytest.approx(above @ posterior, rel=2e-3)
+        assert beliefs.covariance[SUM, SUM, 0] == pytest.approx(above @ left @ above, rel=5e-3)
+        assert np.abs(beliefs.covariance - beliefs.covariance.transpose(1, 0, 2)).max() < 1e-6
 
     starts = np.cumsum([0, *(tree.length for tree in trees)])
     measured = [

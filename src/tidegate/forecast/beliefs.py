@@ -1,12 +1,12 @@
 """Gaussian beliefs of several models side by side, updated cell by cell and leaf by leaf.
 
-A belief is about six numbers: the running sum; the sum of the open leaf; that sum plus the noise
-left in the open inner node of the tree (`noise_path`); the level; the swing; and the noise left in
-the open outer node. A leaf's measurement is (1 − share)·LEAF + share·INNER plus a contrast, and
-takes itself from INNER: leaf sum + noise left − (leaf sum + leaf's noise). Every step is a few
-elementwise operations on arrays with one entry per model, in a fixed order: no linear-algebra
-library takes part, and no exp or log but those of `elementary`, so that all machines agree on
-every bit.
+A belief is about six numbers: the running sum, from its beginning or above its own mean over the
+past (`fade`); the sum of the open leaf; that sum plus the noise left in the open inner node of the
+tree (`noise_path`); the level; the swing; and the noise left in the open outer node. A leaf's
+measurement is (1 − share)·LEAF + share·INNER plus a contrast, and takes itself from INNER: leaf sum
++ noise left − (leaf sum + leaf's noise). Every step is a few elementwise operations on arrays with
+one entry per model, in a fixed order: no linear-algebra library takes part, and no exp or log but
+those of `elementary`, so that all machines agree on every bit.
 """
 
 from __future__ import annotations
@@ -190,6 +190,15 @@ class Beliefs:
         _add(table, self._second, table)
         _multiply(table, cell.kept, table)
         _add(table, cell.added, table)
+
+    def fade(self, part: float) -> None:
+        """The mean over the past, from which the running sum counts, moves towards it by this part.
+
+        With t values behind and w more to come, w/(t + w): they count as what they begin with.
+        """
+        row, column = self._rows[SUM], self._columns[SUM]
+        _multiply(row, 1.0 - part, row)
+        _multiply(column, 1.0 - part, column)
 
     def unsettle(self, share: float) -> None:
         """The cap changed, and may have moved the level by about this share of it."""

@@ -17,25 +17,31 @@ from tidegate.lattice import FloatArray
 Shape = tuple[tuple[int, ...], tuple[float, ...]]  # nodes per level, and the levels' shares of ε
 # Beliefs settle after a few blocks; the third is typical.
 _SETTLED = 3
+# What noise left by a block costs all ranges of a horizon, on average over where the block lies:
+# a range of two random ends contains it with probability 1/3.
+_ON_AVERAGE = 1 / 3
+# A range seldom contains the beginning, so noise is cheap there; but not for nothing, since what
+# looks like a moving level at first is measured finely for long.
+_AT_LEAST = 0.1
 
 
 @lru_cache(maxsize=64)
-def log_costs(
+def range_errors(
     epsilon: float, horizon: int, lengths: tuple[int, ...], shapes: tuple[Shape, ...]
 ) -> dict[tuple[int, bool], FloatArray]:
-    """Log of the expected error over that of the best tree, for (length, first block of all).
+    """What a block adds to the error of ranges, for (length, first block of all).
 
-    Rows are trees, columns models. The error of ranges over a horizon is a third of what the prefix
-    error has gathered by the end, plus the mean error inside blocks. All lengths are computed side
-    by side, as models of their own.
+    An array of trees, two parts, and models. The first part is the variance that the block leaves
+    in all later running sums, which ranges that contain the block are wrong by; the second is the
+    mean error inside. All lengths are computed side by side, as models of their own.
     """
     rough, plain = models(horizon, ROUGHER), models(horizon)
     side = len(lengths)
     wide = Models(*(np.tile(part, side) for part in (rough.walk, rough.variance, rough.relaxation)))
     length = np.repeat(np.array(lengths, dtype=np.float64), plain.count)
     per_horizon = horizon / length
-    first = np.empty((len(shapes), wide.count))
-    later = np.empty((len(shapes), wide.count))
+    first = np.empty((len(shapes), 2, wide.count))
+    later = np.empty((len(shapes), 2, wide.count))
     for index, (shape, shares) in enumerate(shapes):
         path = noise_path(shape, [2 / (share * epsilon) ** 2 for share in shares])
         each = max(1, CELLS // shape[-1])
@@ -48,7 +54,7 @@ def log_costs(
             + np.tile(plain.walk, side) * width**3 / 1.5
             + wide.variance * width**2 * np.minimum(1, wide.relaxation / width)
         )
-        error = unseen
+        error = np.array((unseen, unseen))
         for repetition in range(_SETTLED):
             before = beliefs.covariance[SUM, SUM].copy()
             course = np.empty((count, wide.count))
@@ -63,7 +69,8 @@ def log_costs(
             after = beliefs.covariance[SUM, SUM]
             line = before + (after - before) * (np.arange(1, count + 1) / count)[:, np.newaxis]
             inner = np.maximum(course - line, 0).mean(axis=0) + unseen
-            error = (after if repetition == 0 else after - before) / 3 + 2 * inner / per_horizon
+            left = after if repetition == 0 else after - before
+            error = np.array((left, 2 * inner / per_horizon))
             if repetition == 0:
                 first[index] = error
         later[index] = error
@@ -71,20 +78,33 @@ def log_costs(
     for number, one in enumerate(lengths):
         columns = slice(number * plain.count, (number + 1) * plain.count)
         for is_first, errors in ((True, first), (False, later)):
-            here = np.maximum(errors[:, columns], 1e-300)
-            table[one, is_first] = log(here / here.min(axis=0))
+            table[one, is_first] = errors[:, :, columns]
     return table
 
 
 def tree_costs(
-    stage: GuidedPerturber, threshold: int, length: int, *, first: bool
+    stage: GuidedPerturber, threshold: int, length: int, *, age: int
 ) -> dict[tuple[int, ...], FloatArray]:
-    """The log costs of every tree of `stage` for a block of so many values, one for each model."""
+    """Log of every tree's error over the best one's, one for each model.
+
+    For a block of `length` values after `age` others; a horizon of them: any later block.
+    """
     lengths = tuple(sorted({*stage.lengths(0), *stage.lengths(1)}))
     longest = stage.trees(stage.horizon, threshold, threshold)
     shapes = {tree.nodes: _shares(tree, stage.epsilon) for tree in longest}
-    table = log_costs(float(stage.epsilon), stage.horizon, lengths, tuple(shapes.items()))
-    return dict(zip(shapes, table[length, first], strict=True))
+    table = range_errors(float(stage.epsilon), stage.horizon, lengths, tuple(shapes.items()))
+    left, inside = table[length, age == 0].transpose(1, 0, 2)
+    errors = np.maximum(left * _contained(age + length / 2, stage.horizon) + inside, 1e-300)
+    return dict(zip(shapes, log(errors / errors.min(axis=0)), strict=True))
+
+
+def _contained(position: float, horizon: int) -> float:
+    """How often a range contains this position: 2p(1 − p) of those in the first horizon.
+
+    From the middle on it is taken for a place in an endless stream.
+    """
+    part = min(position / horizon, 0.5)
+    return min(max(2 * part * (1 - part), _AT_LEAST), _ON_AVERAGE)
 
 
 def _shares(tree: Tree, epsilon: Fraction) -> tuple[float, ...]:

@@ -50,9 +50,11 @@ def played(stage: GuidedPerturber, threshold: int, ceiling: int, roughness: floa
         epoch="",
         allowance=0.0,
     )
-    for number, length in enumerate(stage.lengths(0)):
+    age = 0
+    for length in stage.lengths(0):
         options = stage.trees(length, threshold, ceiling)
-        choice = _preferred(stage, options, threshold, model, first=number == 0)
+        choice = _preferred(stage, options, threshold, model, age=age)
+        age += length
         tree = options[choice]
         course.begin(tree, choice, model)
         edges = np.array([tree.edge(leaf) for leaf in range(tree.leaves + 1)])
@@ -63,13 +65,13 @@ def played(stage: GuidedPerturber, threshold: int, ceiling: int, roughness: floa
 
 
 def _preferred(
-    stage: GuidedPerturber, options: tuple[Tree, ...], threshold: int, model: int, *, first: bool
+    stage: GuidedPerturber, options: tuple[Tree, ...], threshold: int, model: int, *, age: int
 ) -> int:
     """The tree that costs least, with the lowest caps: nobody knows of a stream that outgrows θ."""
     lowest = [index for index, tree in enumerate(options) if tree.rung == options[0].rung]
     if len(lowest) == 1:
         return lowest[0]
-    costs = tree_costs(stage, threshold, options[0].length, first=first)
+    costs = tree_costs(stage, threshold, options[0].length, age=age)
     return min(lowest, key=lambda index: costs[options[index].nodes][model])
 
 
