@@ -4,14 +4,15 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.entropy import EXPLORING
 
-# No deadlines: a slow machine is not a failing law. The same examples every time, so that a red run
-# can be repeated; exploring, every run looks at new ones.
-settings.register_profile("tidegate", deadline=None, derandomize=True, database=None)
-settings.register_profile("tidegate-exploring", deadline=None)
+# A slow machine is not a failing law, nor is it one on which examples are slow to draw. The same
+# examples every time, so that a red run can be repeated; exploring, every run looks at new ones.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("tidegate", patient, derandomize=True, database=None)
+settings.register_profile("tidegate-exploring", patient)
 settings.load_profile("tidegate-exploring" if EXPLORING else "tidegate")
 
 
