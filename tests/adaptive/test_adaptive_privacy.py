@@ -121,15 +121,35 @@ def test_scores_are_monotone_with_sensitivity_one() -> None:
     lattice = Lattice(Fraction(200), Fraction(1))
     stage = tg.threshold.ScaleFree(epsilon="1/3", bound=200, holdout=50)
     random = np.random.default_rng(1)
+    largest = 0
     for _ in range(200):
         values = random.integers(0, 201, size=50)
         other = values.copy()
         other[random.integers(50)] = random.integers(0, 201)
         grid, before, denominator = stage.scores(values, lattice)
         moved = stage.scores(other, lattice)[1] - before
-        assert set(np.abs(moved).tolist()) <= {0, denominator}
+        assert np.abs(moved).max() <= denominator
         assert (moved >= 0).all() or (moved <= 0).all()
         assert grid.size == before.size
+        largest = max(largest, int(np.abs(moved).max()))
+    assert largest == denominator  # not less either: that would be paid for and not used
+
+
+@pytest.mark.parametrize("bound", [200, 2**52])
+def test_a_value_hardly_above_counts_in_part(bound: int) -> None:
+    """Against fractions, value by value."""
+    lattice = Lattice(Fraction(bound), Fraction(1))
+    stage = tg.threshold.ScaleFree(epsilon="1/3", bound=bound, holdout=50)
+    values = np.random.default_rng(1).integers(0, bound + 1, size=50)
+    grid, scores, denominator = stage.scores(values, lattice)
+    public = stage.scores(np.zeros(50, dtype=np.int64), lattice)[1]
+    for theta, part in zip(grid.tolist(), (public - scores).tolist(), strict=True):
+        terms = [
+            min(Fraction(1), 5 * max(Fraction(v - theta, theta), Fraction(0)))
+            for v in values.tolist()
+        ]
+        expected = sum(Fraction(math.floor(256 * term), 256) for term in terms)
+        assert Fraction(part, denominator) == expected
 
 
 @pytest.mark.parametrize("unit", [Fraction(1, 1000), Fraction(7), Fraction(10**6)])

@@ -19,23 +19,30 @@ RATIO = "1.25"
 # The best count grows as (tail index)/ε; 7 is the best compromise over many streams, and well
 # above the selection's own uncertainty of about 1/ε.
 PRICE = 7
+# A value counts in full from a fifth of θ above it, in proportion below: what little a light tail
+# loses just above θ is worth less than noise in proportion to a higher θ.
+NEAR = 5
 # Scores are whole numbers of this fraction of a value: the logarithms are irrational.
 _DENOMINATOR = 1 << 20
+_PARTS = 1 << 8  # of a value that counts in part; 53 bits of θ leave room for no more
 _DIGITS = 40  # enough for any bound to be hit exactly
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ScaleFree(Spec):
-    """θ with (nearly) the highest score −#{held-out values above θ} − (7/ε)·ln θ.
+    """θ with (nearly) the highest score −Σ min(1, 5·(v − θ)/θ) − (7/ε)·ln θ.
 
+    The sum is over held-out values v above θ: a count in which those hardly above θ count in part.
     Multiplying all values, the bound and the resolution by a constant multiplies θ by it: unlike
     `NoisyMax` there is no constant in the unit of the data.
 
     Guarantee: pure ε-DP. Released: θ. The candidates and the price (7/ε)·ln θ are public, the price
-    rounded to a public fraction. The score's data part counts values above θ: replacing a value
-    moves every candidate's count by at most 1, and all in the same direction (up if the new value
-    is larger, down if smaller), so scores are monotone with sensitivity 1, and permute-and-flip
-    with acceptance e^(−ε·(best − score)) costs ε instead of 2ε. Exact: integers decide every coin.
+    rounded to a public fraction. In the score's data part each value has a term that lies between 0
+    and 1 (rounded down to a 256th, value by value) and never falls as the value grows: replacing a
+    value moves every candidate's sum by at most 1, and all in the same direction (up if the new
+    value is larger, down if smaller), so scores are monotone with sensitivity 1, and
+    permute-and-flip with acceptance e^(−ε·(best − score)) costs ε instead of 2ε. Exact: integers
+    decide every coin.
 
     Args:
         epsilon: the budget of the choice.
@@ -79,11 +86,20 @@ class ScaleFree(Spec):
             price = PRICE * _DENOMINATOR * Decimal(self.epsilon.denominator)
             price /= self.epsilon.numerator
             public = np.array([round(price * Decimal(step).ln()) for step in grid.tolist()])
-        above = values.size - np.searchsorted(np.sort(values), grid, side="right")
-        return grid, -(public + _DENOMINATOR * above), _DENOMINATOR
+        ordered = np.sort(values)
+        first = np.searchsorted(ordered, grid, side="right").tolist()
+        parts = [_parts(ordered[at:], step) for at, step in zip(first, grid.tolist(), strict=True)]
+        above = np.array(parts, dtype=np.int64) * (_DENOMINATOR // _PARTS)
+        return grid, -(public + above), _DENOMINATOR
 
     def choose(self, values: IntArray, lattice: Lattice, keystream: Keystream) -> int:
         """θ in lattice units."""
         grid, scores, denominator = self.scores(values, lattice)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return int(grid[best])
+
+
+def _parts(exceeding: IntArray, threshold: int) -> int:
+    """What values above a threshold count together, in 256ths."""
+    excess = np.minimum(exceeding - threshold, -(-threshold // NEAR))
+    return int(np.minimum(excess * (NEAR * _PARTS) // threshold, _PARTS).sum())
