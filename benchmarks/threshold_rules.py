@@ -38,15 +38,23 @@ def _noisy_best(scores: Floats, epsilon: float, random: np.random.Generator) -> 
     return np.argmax(scores + noise, axis=1)
 
 
-def logarithmic(price: float, ratio: float) -> Rule:
-    """−#{above θ} − price/ε·ln θ: `ScaleFree` is (7, 1.25)."""
+def logarithmic(price: float, ratio: float, near: float = 0.0) -> Rule:
+    """−#{above θ} − price/ε·ln θ; values less than `near`·θ above it count in part.
+
+    `ScaleFree` is (7, 1.25, 1/8).
+    """
 
     def rule(held: Values, bound: int, epsilon: float, random: np.random.Generator) -> Floats:
         grid = _grid(bound, ratio)
-        above = held.size - np.searchsorted(np.sort(held), grid, side="right")
-        return grid[_noisy_best(-above - price / epsilon * np.log(grid), epsilon, random)]
+        above = [_counted(held[held > theta] / theta - 1, near) for theta in grid]
+        scores = -np.array(above) - price / epsilon * np.log(grid)
+        return grid[_noisy_best(scores, epsilon, random)]
 
     return rule
+
+
+def _counted(excess: Floats, near: float) -> float:
+    return float(np.minimum(excess / near, 1.0).sum()) if near else float(excess.size)
 
 
 def in_two_steps(price: float, slope: float, ratio: float) -> Rule:
@@ -98,7 +106,10 @@ def counted(price: float, ratio: float, share: float) -> Rule:
 
 
 RULES: dict[str, Rule] = {
-    "7 ln θ, ratio 1.25 (ScaleFree)": logarithmic(7, 1.25),
+    "7 ln θ, ratio 1.25, in part to 1/8 (ScaleFree)": logarithmic(7, 1.25, 0.125),
+    "the same, in part to 0.2": logarithmic(7, 1.25, 0.2),
+    "the same, in part to 0.3": logarithmic(7, 1.25, 0.3),
+    "7 ln θ, ratio 1.25, all in full": logarithmic(7, 1.25),
     "7 ln θ, ratio 1.1": logarithmic(7, 1.1),
     "7 ln θ, ratio 1.05": logarithmic(7, 1.05),
     "5 ln θ, ratio 1.1": logarithmic(5, 1.1),
@@ -156,7 +167,7 @@ def main() -> None:
             mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
             worst = max(ratios, key=lambda name: ratios[name])
             cells.append(f"ε={epsilon:g}: {mean:5.2f}  {ratios[worst]:6.1f} {worst:24s}")
-        print(f"{label:34s} " + " ".join(cells))
+        print(f"{label:47s} " + " ".join(cells))
 
 
 if __name__ == "__main__":

@@ -30,10 +30,11 @@ SHARES: dict[tuple[int, ...], tuple[Fraction, ...]] = {(1, 4): (Fraction(15, 16)
 # A single node is blind for a sixteenth of the horizon: only where a block has no room for more.
 BLIND = (1,)
 # The best number of truncated values grows as the square root of the noise variance, so for a tail
-# of index κ the best cap goes as T^(−1/2κ): κ = 6 in between light and heavy tails, and 40 the
-# error of the tree for which the hold-out's θ is about right.
+# of index κ the best cap goes as T^(−1/2κ): κ = 12, a light tail, since a heavy one loses little by
+# a cap that is a little too high, and a light one much by one that is too low; and 40 the error of
+# the tree for which the hold-out's θ is about right.
 _TYPICAL_ERROR = 40.0
-_CAP_EXPONENT = 1 / 12
+_CAP_EXPONENT = 1 / 24
 # Caps are θ times a whole number of these, so that they are the same on every machine.
 _CAP_GRAIN = 1024
 # Caps can be raised up to √2^16 = 256 times θ (`tidegate.forecast.ladder` says when they are).
@@ -66,7 +67,7 @@ def all_trees(
 
 @lru_cache(maxsize=256)
 def cap_factor(shape: tuple[int, ...], rung: int = 0) -> Fraction:
-    """φ = (T/40)^(−1/12): finer trees have more noise, so a lower cap pays.
+    """φ = (T/40)^(−1/24): finer trees have more noise, so a lower cap pays.
 
     So it is on rung 0. On rung 1 it is at least 1, for values that crowd just below θ; on each
     higher rung √2 more, for streams that have outgrown θ.
