@@ -11,7 +11,12 @@ import numpy as np
 from tidegate.lattice import FloatArray
 from tidegate.local.tail.bits import Bits, normalised
 
-_CURVATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.7, 2.2, 3.0, 4.0)
+_SLOPES = np.geomspace(0.06, 40.0, 30)
+_CURVATURES = np.array([0, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.3, 1.7, 2.2, 3, 4, 6, 9])
+_LEAST_CURVATURE = 0.1  # what a power law counts as in logarithms: as good as straight
+# Median and scale of the prior of slope and curvature (see `posterior`).
+_SLOPE, _SLOPE_SCALE = 1.6, 0.6
+_CURVATURE, _CURVATURE_SCALE = 0.8, 0.8
 _KEPT = 2000  # tails, at most; and none that is e^15 times less likely than the likeliest
 _NEGLIGIBLE = 15.0
 _ANCHOR_SD = 1.2  # of ln S at the anchor
@@ -62,14 +67,16 @@ def _log_shares(
     return np.minimum(0.0, log_share[:, None] - slope[:, None] * shape)
 
 
-def posterior(bits: Bits, anchor: float, top_share: float, best_share: float) -> Tails:
+def posterior(bits: Bits, anchor: float, top_share: float) -> Tails:
     """The tails that the bits and the prior speak for.
 
-    Prior: ln(S0/top_share) ~ N(0, 1.2), since the anchor was found by bits too; s ~ N(0.6) with sd
-    0.4 below and 1.0 above; ln h ~ Cauchy(ln 2, 0.5); and where the threshold will lie, at the
-    share s*, the slope k* = h + s·ln(S0/s*) has ln k* ~ N(ln 3, 0.5).
+    Prior: ln(S0/top_share) ~ N(0, 1.2), since the anchor was found by bits too; ln h and ln s are
+    independent, around 1.6 and 0.8, with scales 0.6 and 0.8: what the tails of counts, amounts and
+    durations have. They follow Student's distribution with 3 degrees of freedom: a cliff or a
+    second scale is far from typical, and a few thousand bits must be able to say so. (With normal
+    priors, and one more on the slope at the threshold, it took 15 nats to believe in a cliff.)
     """
-    log_share, slope, curvature, prior = _grid(top_share, best_share)
+    log_share, slope, curvature, prior = _grid(top_share)
     shares = np.exp(_log_shares(log_share, slope, curvature, bits.level / anchor))
     log_weights = prior + bits.log_likelihood(shares)
     best = np.argsort(-log_weights, kind="stable")[:_KEPT]
@@ -80,22 +87,23 @@ def posterior(bits: Bits, anchor: float, top_share: float, best_share: float) ->
 
 
 @lru_cache(maxsize=4)
-def _grid(
-    top_share: float, best_share: float
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _grid(top_share: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """All tails of the family, and the logarithm of the prior."""
+    straight = np.log(np.maximum(_CURVATURES, _LEAST_CURVATURE))
+    # The grid is uneven: a curvature stands for all that are nearest to it.
+    width = np.log(np.gradient(np.log(_CURVATURES + _LEAST_CURVATURE)))
+    slope_prior = _student((np.log(_SLOPES) - math.log(_SLOPE)) / _SLOPE_SCALE)
+    curvature_prior = _student((straight - math.log(_CURVATURE)) / _CURVATURE_SCALE) + width
     offset, slope, curvature = (
         grid.ravel()
-        for grid in np.meshgrid(
-            np.linspace(-3.2, 3.2, 27), np.geomspace(0.06, 12.0, 30), _CURVATURES, indexing="ij"
-        )
+        for grid in np.meshgrid(np.linspace(-3.2, 3.2, 27), _SLOPES, _CURVATURES, indexing="ij")
     )
-    log_share = math.log(top_share) + offset
-    at_best = np.maximum(slope + curvature * (log_share - math.log(best_share)), 1e-3)
-    prior = (
-        -((offset / _ANCHOR_SD) ** 2) / 2
-        - np.where(curvature < 0.6, ((curvature - 0.6) / 0.4) ** 2, (curvature - 0.6) ** 2) / 2
-        - np.log1p(((np.log(slope) - math.log(2)) / 0.5) ** 2)
-        - ((np.log(at_best) - math.log(3)) / 0.5) ** 2 / 2
-    )
-    return log_share, slope, curvature, prior
+    anchors = -np.square(np.linspace(-3.2, 3.2, 27) / _ANCHOR_SD) / 2
+    prior = anchors[:, None, None] + slope_prior[:, None] + curvature_prior
+    return math.log(top_share) + offset, slope, curvature, prior.ravel()
+
+
+def _student(deviations: FloatArray) -> FloatArray:
+    """ln of Student's density with 3 degrees of freedom, up to a constant."""
+    density: FloatArray = -2 * np.log1p(np.square(deviations) / 3)
+    return density
