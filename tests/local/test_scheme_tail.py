@@ -36,7 +36,8 @@ def test_the_best_share_is_that_of_the_note():
 
 
 def test_two_rungs_where_three_would_crowd():
-    assert ladder_shares(0.0120) == (0.12, pytest.approx(0.036))
+    low = pytest.approx(0.036)
+    assert ladder_shares(0.0120) == (0.12, low, low)
     low = pytest.approx(0.0147)
     assert ladder_shares(0.0049) == (0.12, pytest.approx(0.042), low, low)
     assert ladder_shares(0.25) == (0.12,)
@@ -111,7 +112,7 @@ def test_without_bits_the_prior_speaks():
     nothing = Bits.of([])
     tails = posterior(nothing, 20.0, 0.12)
     assert tails.mean_shares(np.array([20.0]))[0] == pytest.approx(0.12, rel=0.8)
-    assert math.exp(tails.weights @ np.log(tails.slope)) == pytest.approx(1.6, rel=0.2)
+    assert math.exp(tails.weights @ np.log(tails.slope)) == pytest.approx(1.8, rel=0.2)
     assert math.exp(tails.weights @ np.log(tails.curvature.clip(0.1))) == pytest.approx(
         0.8, rel=0.2
     )

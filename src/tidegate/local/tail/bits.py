@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,10 +12,8 @@ from tidegate.local.loss import WORDS
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import Tally
 
-# Relative standard deviation of the share above a level, between rounds: of most rounds, and of
-# those that met a busy hour, one in ten.
-_DRIFT, _BUSY_DRIFT = 0.3, 2.0
-_BUSY = 0.1
+# Relative standard deviation of the share above a level, between rounds.
+_DRIFT = 0.3
 
 
 @dataclass(frozen=True)
@@ -53,22 +50,15 @@ class Bits:
         """ln P(bits) up to a constant, for each row of shares S(level).
 
         Normal, not binomial, with more variance than coins have: streams have days and seasons, so
-        that the share above a level differs between rounds, in proportion to the share: mostly by
-        some tenths, sometimes by a multiple. So a round that met a busy hour cannot outvote the
-        others, least of all on levels in the body of the data. Far out, and for a small ε, coins
-        vary more than streams do, and nothing is lost.
+        that the share above a level differs between rounds. By how much is in proportion to the
+        share. So a round that met a busy hour cannot outvote the others, least of all on levels in
+        the body of the data.
         """
         signal = 1 - 2 * self.lie
         chance = self.lie + signal * shares
-        coins = chance * (1 - chance) / self.count
-        drift = np.square(signal * shares)
+        variance = chance * (1 - chance) / self.count + np.square(_DRIFT * signal * shares)
         misses = np.square(self.ones / self.count - chance)
-        usual, busy = (
-            -(np.log(variance) + misses / variance) / 2
-            for variance in (coins + _DRIFT**2 * drift, coins + _BUSY_DRIFT**2 * drift)
-        )
-        either = np.logaddexp(math.log(1 - _BUSY) + usual, math.log(_BUSY) + busy)
-        likelihood: FloatArray = either.sum(axis=-1)
+        likelihood: FloatArray = -(np.log(variance) + misses / variance).sum(axis=-1) / 2
         return likelihood
 
 

@@ -14,9 +14,9 @@ from tidegate.local.tail.bits import Bits, normalised
 _SLOPES = np.geomspace(0.06, 40.0, 30)
 _CURVATURES = np.array([0, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.3, 1.7, 2.2, 3, 4, 6, 9])
 _LEAST_CURVATURE = 0.1  # what a power law counts as in logarithms: as good as straight
-# Median and scale of the prior of slope and curvature (see `posterior`).
-_SLOPE, _SLOPE_SCALE = 1.6, 0.6
-_CURVATURE, _CURVATURE_SCALE = 0.8, 0.8
+# Median of slope and curvature, and the standard deviation of their logarithms (see `posterior`).
+_SLOPE, _SLOPE_SD = 1.8, 0.6
+_CURVATURE, _CURVATURE_SD = 0.8, 0.8
 _KEPT = 2000  # tails, at most; and none that is e^15 times less likely than the likeliest
 _NEGLIGIBLE = 15.0
 _ANCHOR_SD = 1.2  # of ln S at the anchor
@@ -70,11 +70,11 @@ def _log_shares(
 def posterior(bits: Bits, anchor: float, top_share: float) -> Tails:
     """The tails that the bits and the prior speak for.
 
-    Prior: ln(S0/top_share) ~ N(0, 1.2), since the anchor was found by bits too; ln h and ln s are
-    independent, around 1.6 and 0.8, with scales 0.6 and 0.8: what the tails of counts, amounts and
-    durations have. They follow Student's distribution with 3 degrees of freedom: a cliff or a
-    second scale is far from typical, and a few thousand bits must be able to say so. (With normal
-    priors, and one more on the slope at the threshold, it took 15 nats to believe in a cliff.)
+    Prior: ln(S0/top_share) ~ N(0, 1.2), since the anchor was found by bits too; ln h ~ N(ln 1.8,
+    0.6) and ln s ~ N(ln 0.8, 0.8), independently: what the tails of counts, amounts and durations
+    have (an exponential distribution has h = 2.1 and s = 1 where the share above is 0.12). That is
+    all: one more prior, on the slope where the threshold will lie, was worth 5 nats against the
+    cliff in which many streams end, more than some ten thousand bits say.
     """
     log_share, slope, curvature, prior = _grid(top_share)
     shares = np.exp(_log_shares(log_share, slope, curvature, bits.level / anchor))
@@ -92,18 +92,18 @@ def _grid(top_share: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatAr
     straight = np.log(np.maximum(_CURVATURES, _LEAST_CURVATURE))
     # The grid is uneven: a curvature stands for all that are nearest to it.
     width = np.log(np.gradient(np.log(_CURVATURES + _LEAST_CURVATURE)))
-    slope_prior = _student((np.log(_SLOPES) - math.log(_SLOPE)) / _SLOPE_SCALE)
-    curvature_prior = _student((straight - math.log(_CURVATURE)) / _CURVATURE_SCALE) + width
+    slope_prior = _normal((np.log(_SLOPES) - math.log(_SLOPE)) / _SLOPE_SD)
+    curvature_prior = _normal((straight - math.log(_CURVATURE)) / _CURVATURE_SD) + width
+    offsets = np.linspace(-3.2, 3.2, 27)
     offset, slope, curvature = (
-        grid.ravel()
-        for grid in np.meshgrid(np.linspace(-3.2, 3.2, 27), _SLOPES, _CURVATURES, indexing="ij")
+        grid.ravel() for grid in np.meshgrid(offsets, _SLOPES, _CURVATURES, indexing="ij")
     )
-    anchors = -np.square(np.linspace(-3.2, 3.2, 27) / _ANCHOR_SD) / 2
-    prior = anchors[:, None, None] + slope_prior[:, None] + curvature_prior
+    anchor_prior = _normal(offsets / _ANCHOR_SD)
+    prior = anchor_prior[:, None, None] + slope_prior[:, None] + curvature_prior
     return math.log(top_share) + offset, slope, curvature, prior.ravel()
 
 
-def _student(deviations: FloatArray) -> FloatArray:
-    """ln of Student's density with 3 degrees of freedom, up to a constant."""
-    density: FloatArray = -2 * np.log1p(np.square(deviations) / 3)
+def _normal(deviations: FloatArray) -> FloatArray:
+    """ln of the normal density, up to a constant."""
+    density: FloatArray = -np.square(deviations) / 2
     return density
