@@ -11,11 +11,11 @@ import numpy as np
 from tidegate.lattice import FloatArray
 from tidegate.local.tail.bits import Bits, normalised
 
-_SLOPES = np.geomspace(0.06, 40.0, 30)
+_SLOPES = np.geomspace(0.004, 40.0, 42)
 _CURVATURES = np.array([0, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.3, 1.7, 2.2, 3, 4, 6, 9])
 _LEAST_CURVATURE = 0.1  # what a power law counts as in logarithms: as good as straight
-# Median of slope and curvature, and the standard deviation of their logarithms (see `posterior`).
-_SLOPE, _SLOPE_SD = 1.8, 0.6
+# Median of slope and curvature, and the scale of their logarithms (see `posterior`).
+_SLOPE, _SLOPE_SCALE = 1.8, 0.6
 _CURVATURE, _CURVATURE_SD = 0.8, 0.8
 _KEPT = 2000  # tails, at most; and none that is e^15 times less likely than the likeliest
 _NEGLIGIBLE = 15.0
@@ -70,11 +70,14 @@ def _log_shares(
 def posterior(bits: Bits, anchor: float, top_share: float) -> Tails:
     """The tails that the bits and the prior speak for.
 
-    Prior: ln(S0/top_share) ~ N(0, 1.2), since the anchor was found by bits too; ln h ~ N(ln 1.8,
-    0.6) and ln s ~ N(ln 0.8, 0.8), independently: what the tails of counts, amounts and durations
-    have (an exponential distribution has h = 2.1 and s = 1 where the share above is 0.12). That is
-    all: one more prior, on the slope where the threshold will lie, was worth 5 nats against the
-    cliff in which many streams end, more than some ten thousand bits say.
+    Prior: ln(S0/top_share) ~ N(0, 1.2), since the anchor was found by bits too; h is around 1.8,
+    and ln s ~ N(ln 0.8, 0.8): what the tails of counts, amounts and durations have (an exponential
+    distribution has h = 2.1 and s = 1 where the share above is 0.12). The logarithm of h follows
+    Student's distribution with 3 degrees of freedom and scale 0.6: between a body of small values
+    (say, nine zeros in ten) and a tail of large ones the slope may be next to nothing.
+
+    That is all: one more prior, on the slope where the threshold will lie, was worth 5 nats against
+    the cliff in which many streams end, more than some ten thousand bits say.
     """
     log_share, slope, curvature, prior = _grid(top_share)
     shares = np.exp(_log_shares(log_share, slope, curvature, bits.level / anchor))
@@ -92,7 +95,8 @@ def _grid(top_share: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatAr
     straight = np.log(np.maximum(_CURVATURES, _LEAST_CURVATURE))
     # The grid is uneven: a curvature stands for all that are nearest to it.
     width = np.log(np.gradient(np.log(_CURVATURES + _LEAST_CURVATURE)))
-    slope_prior = _normal((np.log(_SLOPES) - math.log(_SLOPE)) / _SLOPE_SD)
+    slope_deviations = (np.log(_SLOPES) - math.log(_SLOPE)) / _SLOPE_SCALE
+    slope_prior = -2 * np.log1p(np.square(slope_deviations) / 3)
     curvature_prior = _normal((straight - math.log(_CURVATURE)) / _CURVATURE_SD) + width
     offsets = np.linspace(-3.2, 3.2, 27)
     offset, slope, curvature = (
