@@ -117,3 +117,21 @@ def test_constant_streams_work(value):
     assert 1 <= decision.threshold <= 1000
     if value:
         assert decision.threshold > 700
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1])
+def test_between_zeros_and_a_tail_the_slope_may_be_next_to_nothing(epsilon):
+    """Nine zeros in ten: what is no zero is above the top rung already, and falls much later."""
+    topl = tg.topl(epsilon, 100_000)
+    random = np.random.default_rng(2)
+    drawn = np.where(random.random(140_000) < 0.9, 0, random.lognormal(5, 1, 140_000))
+    values = np.rint(np.minimum(drawn, 100_000)).astype(np.int64)
+    decision = topl.survey.decide(_asked(topl.survey, values))
+
+    def error(theta, added=0.0):
+        missed = np.maximum(values - theta, 0).mean() - added
+        noise = topl.horizon / 3 * topl.survey.variance * theta**2 / 4
+        return noise + topl.horizon**2 / 6 * missed**2
+
+    best = min(error(theta) for theta in np.geomspace(50, 5000, 60))
+    assert error(decision.threshold, decision.offset) < 8 * best

@@ -36,7 +36,8 @@ def test_the_best_share_is_that_of_the_note():
 
 
 def test_two_rungs_where_three_would_crowd():
-    assert ladder_shares(0.0120) == (0.12, pytest.approx(0.036))
+    low = pytest.approx(0.036)
+    assert ladder_shares(0.0120) == (0.12, low, low)
     low = pytest.approx(0.0147)
     assert ladder_shares(0.0049) == (0.12, pytest.approx(0.042), low, low)
     assert ladder_shares(0.25) == (0.12,)
@@ -97,7 +98,7 @@ def test_the_posterior_finds_the_tail(name):
     fine = np.linspace(18, 400, 4000)
     at = [next(x for x in fine if share(x) <= wanted) for wanted in (3 * best, best)]
     rungs = np.linspace(18.0, at[0], 6)
-    tails = posterior(_bits(share, np.tile(rungs, 6)), 20.0, 0.12, best)
+    tails = posterior(_bits(share, np.tile(rungs, 6)), 20.0, 0.12)
     asked, beyond = tails.mean_shares(np.array(at))
     assert asked == pytest.approx(3 * best, rel=0.15)
     assert best / 1.7 < beyond < best * 1.7
@@ -109,10 +110,12 @@ def test_the_posterior_finds_the_tail(name):
 
 def test_without_bits_the_prior_speaks():
     nothing = Bits.of([])
-    tails = posterior(nothing, 20.0, 0.12, 0.0025)
+    tails = posterior(nothing, 20.0, 0.12)
     assert tails.mean_shares(np.array([20.0]))[0] == pytest.approx(0.12, rel=0.8)
-    slope = tails.slope + tails.curvature * (tails.log_share - math.log(0.0025))
-    assert math.exp(tails.weights @ np.log(np.maximum(slope, 1e-3))) == pytest.approx(3, rel=0.3)
+    assert math.exp(tails.weights @ np.log(tails.slope)) == pytest.approx(1.8, rel=0.2)
+    assert math.exp(tails.weights @ np.log(tails.curvature.clip(0.1))) == pytest.approx(
+        0.8, rel=0.2
+    )
 
 
 def test_the_family_has_the_shapes_that_it_names():
@@ -149,10 +152,10 @@ def test_a_known_tail_gets_the_threshold_of_least_error():
     chosen = decide(_single(3.0, 1.0), 2000, horizon=horizon, variance=variance)
     levels = np.arange(21, 300)
     excess = 0.1 * (20 / 3) * np.exp(-3 * (levels / 20 - 1))
-    left = (0.5**2 + 0.3**2) * excess**2  # half is added back, 0.3 of it is not known
+    left = (0.2**2 + 0.5**2) * excess**2  # 0.8 is added back, 0.5 of it is not known
     error = horizon / 3 * variance * levels**2 / 4 + horizon**2 / 6 * left
     assert chosen.threshold == pytest.approx(levels[np.argmin(error)], rel=0.05)
-    assert chosen.offset == pytest.approx(excess[chosen.threshold - 21] / 2, rel=0.1)
+    assert chosen.offset == pytest.approx(0.8 * excess[chosen.threshold - 21], rel=0.1)
     assert not chosen.mostly_prior
     assert chosen.low == chosen.high
 

@@ -12,18 +12,20 @@ from tidegate.local.tail.bits import weighted_quantiles
 from tidegate.local.tail.family import Tails
 
 _PER_OCTAVE = 16
+_ADDED = 0.8  # of the median excess: all of it would be too much if reports were cut too late
+_UNKNOWN = 0.5  # of the median excess: what the family of tails does not know of itself
 
 
 def decide(
     tails: Tails, top: int, *, horizon: int, variance: float, location_span: float = 1.0
 ) -> Decision:
-    """The threshold θ that minimises the posterior mean of the root mean squared error.
+    """The threshold θ that minimises the posterior mean of the root of the root mean squared error.
 
     A range sum over up to r values cut at θ misses Σ excess: ex(θ) = ∫_θ^B S(x) dx a value, of
-    which d = half its posterior median is added back. Its mean squared error is
-    (r/3)·V·θ²/4 + (r²/6)·[(ex − d)² + (0.3·median)²]; the last term is what the family of tails
-    does not know of itself. Its root is averaged: in the mean of the square the farthest tails of
-    the prior would rule.
+    which d = 0.8 of its posterior median is added back. Its mean squared error is
+    (r/3)·V·θ²/4 + (r²/6)·[(ex − d)² + (0.5·median)²]; the last term is what the family of tails
+    does not know of itself. Its fourth root is averaged: in the mean of the error or of its square
+    the farthest tails of the prior would rule, and they push the threshold out on every stream.
 
     The range of the best threshold is that of each tail's own best one. As far as the bits left the
     share at the anchor open, the anchor itself is no better known than the first round knew it:
@@ -32,10 +34,10 @@ def decide(
     levels = candidates(tails, top)
     excess = excesses(tails, levels)
     median = weighted_quantiles(excess, tails.weights, (0.5,))[0]
-    offset = median / 2
+    offset = _ADDED * median
     noise = horizon / 3 * variance * levels**2 / 4
-    unknown = np.square(excess - offset) + np.square(0.3 * median)
-    errors = tails.weights @ np.sqrt(noise + horizon**2 / 6 * unknown)
+    unknown = np.square(excess - offset) + np.square(_UNKNOWN * median)
+    errors = tails.weights @ np.sqrt(np.sqrt(noise + horizon**2 / 6 * unknown))
     chosen = int(np.argmin(errors))
     own = np.argmin(noise + horizon**2 / 6 * np.square(excess), axis=1)
     low, high = weighted_quantiles(levels[own][:, None], tails.weights, (0.05, 0.95))[:, 0]

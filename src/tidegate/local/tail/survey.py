@@ -104,7 +104,7 @@ def _tails(survey: TailSurvey, tallies: tuple[Tally, ...]) -> Tails:
     rung = Bits.of(tallies[-1:]).level[0]  # the top one of the last round
     bits = Bits.of(tallies).above(BODY * rung)
     anchor = _located(survey, tallies[0]).levels[0]
-    return posterior(bits, anchor, survey.shares[0], survey.best_share)
+    return posterior(bits, anchor, survey.shares[0])
 
 
 def _part(total: int, index: int, parts: int) -> int:

@@ -24,7 +24,7 @@ def ladder_shares(best: float) -> tuple[float, ...]:
     """The shares whose levels are worth asking about: from where a bit still tells something, down
     to three times the best share.
 
-    The last of three is asked about twice as often: nearest to the threshold, and the least known.
+    The last is asked about twice as often: nearest to the threshold, and the least known.
 
     >>> [round(share, 4) for share in ladder_shares(0.0025)]
     [0.075, 0.0237, 0.0075, 0.0075]
@@ -33,5 +33,5 @@ def ladder_shares(best: float) -> tuple[float, ...]:
     if bottom >= top:
         return (top,)
     if top / bottom < 5:
-        return (top, bottom)
+        return (top, bottom, bottom)
     return (top, math.sqrt(top * bottom), bottom, bottom)
