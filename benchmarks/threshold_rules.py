@@ -41,7 +41,7 @@ def _noisy_best(scores: Floats, epsilon: float, random: np.random.Generator) -> 
 def logarithmic(price: float, ratio: float, near: float = 0.0) -> Rule:
     """−#{above θ} − price/ε·ln θ; values less than `near`·θ above it count in part.
 
-    `ScaleFree` is (7, 1.25, 1/8).
+    `ScaleFree` is (7, 1.25, 1/16).
     """
 
     def rule(held: Values, bound: int, epsilon: float, random: np.random.Generator) -> Floats:
@@ -106,9 +106,9 @@ def counted(price: float, ratio: float, share: float) -> Rule:
 
 
 RULES: dict[str, Rule] = {
-    "7 ln θ, ratio 1.25, in part to 1/8 (ScaleFree)": logarithmic(7, 1.25, 0.125),
-    "the same, in part to 0.2": logarithmic(7, 1.25, 0.2),
-    "the same, in part to 0.3": logarithmic(7, 1.25, 0.3),
+    "7 ln θ, ratio 1.25, in part to 1/16 (ScaleFree)": logarithmic(7, 1.25, 1 / 16),
+    "the same, in part to 1/8": logarithmic(7, 1.25, 1 / 8),
+    "the same, in part to 1/5": logarithmic(7, 1.25, 1 / 5),
     "7 ln θ, ratio 1.25, all in full": logarithmic(7, 1.25),
     "7 ln θ, ratio 1.1": logarithmic(7, 1.1),
     "7 ln θ, ratio 1.05": logarithmic(7, 1.05),

@@ -145,7 +145,7 @@ def test_a_value_hardly_above_counts_in_part(bound: int) -> None:
     public = stage.scores(np.zeros(50, dtype=np.int64), lattice)[1]
     for theta, part in zip(grid.tolist(), (public - scores).tolist(), strict=True):
         terms = [
-            min(Fraction(1), 8 * max(Fraction(v - theta, theta), Fraction(0)))
+            min(Fraction(1), 16 * max(Fraction(v - theta, theta), Fraction(0)))
             for v in values.tolist()
         ]
         expected = sum(Fraction(math.floor(256 * term), 256) for term in terms)

@@ -19,9 +19,10 @@ RATIO = "1.25"
 # The best count grows as (tail index)/ε; 7 is the best compromise over many streams, and well
 # above the selection's own uncertainty of about 1/ε.
 PRICE = 7
-# A value counts in full from an eighth of θ above it, in proportion below: what little a light tail
-# loses just above θ is worth less than noise in proportion to a higher θ.
-NEAR = 8
+# A value counts in full from a sixteenth of θ above it, in proportion below: what little a light
+# tail loses just above θ is worth less than noise in proportion to a higher θ. (An eighth suits
+# light tails better still, but leaves less room for levels that rise after the hold-out.)
+NEAR = 16
 # Scores are whole numbers of this fraction of a value: the logarithms are irrational.
 _DENOMINATOR = 1 << 20
 _PARTS = 1 << 8  # of a value that counts in part; 53 bits of θ leave room for no more
@@ -30,7 +31,7 @@ _DIGITS = 40  # enough for any bound to be hit exactly
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ScaleFree(Spec):
-    """θ with (nearly) the highest score −Σ min(1, 8·(v − θ)/θ) − (7/ε)·ln θ.
+    """θ with (nearly) the highest score −Σ min(1, 16·(v − θ)/θ) − (7/ε)·ln θ.
 
     The sum is over held-out values v above θ: a count in which those hardly above θ count in part.
     Multiplying all values, the bound and the resolution by a constant multiplies θ by it: unlike
