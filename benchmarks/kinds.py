@@ -1,6 +1,7 @@
 """Made-up streams of many kinds, each with a public bound: where does a method win, where not?
 
-None of them was taken from, or fitted to, a real stream; none was used to set a constant.
+None of them was taken from, or fitted to, a real stream; none was used to set a constant of the
+central model. (The local model's priors were chosen among some with an eye on those without drift.)
 `KINDS[name](count)` gives the values and the bound; the same every time.
 """
 
