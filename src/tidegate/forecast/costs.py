@@ -91,11 +91,27 @@ def tree_costs(
     """
     lengths = tuple(sorted({*stage.lengths(0), *stage.lengths(1)}))
     longest = stage.trees(stage.horizon, threshold, threshold)
-    shapes = {tree.nodes: _shares(tree, stage.epsilon) for tree in longest}
-    table = range_errors(float(stage.epsilon), stage.horizon, lengths, tuple(shapes.items()))
-    left, inside = table[length, age == 0].transpose(1, 0, 2)
-    errors = np.maximum(left * _contained(age + length / 2, stage.horizon) + inside, 1e-300)
-    return dict(zip(shapes, log(errors / errors.min(axis=0)), strict=True))
+    shapes = tuple({tree.nodes: _shares(tree, stage.epsilon) for tree in longest}.items())
+    contained = _contained(age + length / 2, stage.horizon)
+    return _log_costs(
+        float(stage.epsilon), stage.horizon, lengths, shapes, length, age == 0, contained
+    )
+
+
+@lru_cache(maxsize=256)
+def _log_costs(
+    epsilon: float,
+    horizon: int,
+    lengths: tuple[int, ...],
+    shapes: tuple[Shape, ...],
+    length: int,
+    first: bool,
+    contained: float,
+) -> dict[tuple[int, ...], FloatArray]:
+    left, inside = range_errors(epsilon, horizon, lengths, shapes)[length, first].swapaxes(0, 1)
+    errors = np.maximum(left * contained + inside, 1e-300)
+    nodes = [shape for shape, _ in shapes]
+    return dict(zip(nodes, log(errors / errors.min(axis=0)), strict=True))
 
 
 def _contained(position: float, horizon: int) -> float:
