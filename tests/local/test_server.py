@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.local.settings import ASKING, GIVEN
 from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.local import store
 from tidegate.local.admission import REASONS, RejectedError
@@ -27,16 +28,7 @@ from tidegate.local.shuffle import Shuffled, Shuffler
 from tidegate.local.store import ServerStateError, ServerStorageError
 from tidegate.local.topl import Topl
 
-# Without the linear program of the default report, which takes a while in every new process.
-GIVEN: dict[str, Any] = {"epsilon": 1, "bound": 100, "threshold": 40, "report": "hybrid"}
 Talk = tuple[Server, list[str]]
-ASKING: dict[str, Any] = {
-    "epsilon": 2,
-    "bound": 500,
-    "holdout": 600,
-    "horizon": 2**12,
-    "report": "hybrid",
-}
 
 
 def answered(server: Server, client: str, report: int = 0, slot: int = 0) -> Report:

@@ -7,21 +7,13 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.local.settings import ASKING, GIVEN
 from tidegate.errors import InputError
 from tidegate.local import store
 from tidegate.local.narrow import narrowed, widened
 from tidegate.local.server import Server
 from tidegate.local.shuffle import Shuffled
 from tidegate.local.topl import Topl
-
-GIVEN: dict[str, Any] = {"epsilon": 1, "bound": 100, "threshold": 40, "report": "hybrid"}
-ASKING: dict[str, Any] = {
-    "epsilon": 2,
-    "bound": 500,
-    "holdout": 600,
-    "horizon": 2**12,
-    "report": "hybrid",
-}
 
 
 def test_arrays_that_do_not_fit_together_are_refused() -> None:

@@ -15,8 +15,9 @@ import threading
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from tidegate.contexts import Closed
 from tidegate.errors import RefusedError
 from tidegate.randomness import random_bytes
 
@@ -57,7 +58,7 @@ class Pin:
         return {**asdict(self), "epsilon": str(self.epsilon)}
 
 
-class Memory:
+class Memory(Closed):
     """The reports of one device. `Memory.open(path)`; `Memory.volatile()` to try things out.
 
     Use it as a context manager, or `close()` it: it is locked against other processes.
@@ -153,12 +154,6 @@ class Memory:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        self.close()
 
     def _take(self, pin: Pin) -> None:
         self._rounds[pin.round] = pin

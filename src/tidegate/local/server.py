@@ -15,12 +15,13 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tidegate.answers import Answer, Answers
+from tidegate.contexts import Closed
 from tidegate.errors import QueryError, SnapshotError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
@@ -39,7 +40,7 @@ from tidegate.settings import Number
 _BATCH = 1 << 14  # reports in one transaction
 
 
-class Server:
+class Server(Closed):
     """A collection with its door: made by `Topl.server()`. Threads may share it, and take turns.
 
     Args:
@@ -289,12 +290,6 @@ class Server:
     def close(self) -> None:
         """Everything accepted is on the disk already."""
         self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        self.close()
 
 
 def _columns(pairs: list[tuple[int, int]]) -> tuple[IntArray, IntArray]:
