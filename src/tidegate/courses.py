@@ -10,7 +10,7 @@ import numpy as np
 
 from tidegate.errors import QueryError
 from tidegate.forecast.cells import cells_of
-from tidegate.forecast.retrospect import Retrospect
+from tidegate.forecast.look_back import LookBack
 from tidegate.forecast.stretches import Measured
 from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import FloatArray, IntArray
@@ -20,11 +20,11 @@ from tidegate.segments import Parts
 class _Block:
     """One block of the record: its tree, and what was released of it."""
 
-    def __init__(self, start: int, tree: Tree, choice: int, favourite: int) -> None:
+    def __init__(self, start: int, tree: Tree, choice: int, opinion: int) -> None:
         self.start = start
         self.tree = tree
         self.choice = choice
-        self.favourite = favourite  # the model with the largest weight when the block began
+        self.opinion = opinion  # what the forecaster thought of its models when the block began
         self.sums: list[int] = []
 
     @property
@@ -40,7 +40,7 @@ class Course:
     released up to now, or up to a given position.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("end", "favourite", "blocks", "sums")
+    STATE: ClassVar[tuple[str, ...]] = ("end", "opinion", "blocks", "sums")
 
     def __init__(
         self, *, stage: GuidedPerturber, ceiling: int, threshold: int, step: float, history: int,
@@ -55,10 +55,10 @@ class Course:
         self.epoch = epoch
         self._allowance = allowance  # for truncation, per value, as a share of θ
         self.end = origin  # the position after the last released value
-        self.favourite = 0
+        self.opinion = 0
         self.cells = 0  # of the blocks that are kept: what a look back costs
         self._kept: deque[_Block] = deque()
-        self._known: tuple[tuple[int, int], Retrospect] | None = None  # the last look back
+        self._known: tuple[tuple[int, int], LookBack] | None = None  # the last look back
 
     @property
     def start(self) -> int:
@@ -78,10 +78,10 @@ class Course:
 
     # -- keeping ---------------------------------------------------------------------------------
 
-    def begin(self, tree: Tree, choice: int, favourite: int) -> None:
+    def begin(self, tree: Tree, choice: int, opinion: int) -> None:
         """A block begins at the present end."""
-        self.favourite = favourite
-        block = _Block(self.end, tree, choice, favourite)
+        self.opinion = opinion
+        block = _Block(self.end, tree, choice, opinion)
         self._kept.append(block)
         self.cells += block.cells
         while len(self._kept) > 1 and self._kept[1].start <= self.end - self._history:
@@ -102,10 +102,10 @@ class Course:
 
     def follow(self, begun: IntArray, sums: IntArray, end: int) -> None:
         """Do again what led up to `end`: these blocks were begun, and these leaves completed."""
-        for start, length, choice, favourite in begun.reshape(-1, 4).tolist():
+        for start, length, choice, opinion in begun.reshape(-1, 4).tolist():
             sums = self._complete(sums, start)
             tree = self._stage.trees(length, self.threshold, self._ceiling)[choice]
-            self.begin(tree, choice, favourite)
+            self.begin(tree, choice, opinion)
         self._complete(sums, end)
 
     def _complete(self, sums: IntArray, end: int) -> IntArray:
@@ -125,9 +125,9 @@ class Course:
 
     @property
     def latest(self) -> tuple[int, int, int, int]:
-        """Start, length, choice and favourite of the block that was begun last."""
+        """Start, length, choice and opinion of the block that was begun last."""
         block = self._kept[-1]
-        return block.start, block.tree.length, block.choice, block.favourite
+        return block.start, block.tree.length, block.choice, block.opinion
 
     @property
     def trees(self) -> list[Tree]:
@@ -143,7 +143,7 @@ class Course:
 
     @property
     def blocks(self) -> IntArray:
-        """Start, length, choice, favourite and completed leaves of every block, one after another.
+        """Start, length, choice, opinion and completed leaves of every block, one after another.
 
         (In one row, as state is kept.)
         """
@@ -153,9 +153,9 @@ class Course:
     def blocks(self, flat: IntArray) -> None:
         self._kept.clear()
         self._counts: list[int] = []
-        for start, length, choice, favourite, count in flat.reshape(-1, 5).tolist():
+        for start, length, choice, opinion, count in flat.reshape(-1, 5).tolist():
             tree = self._stage.trees(length, self.threshold, self._ceiling)[choice]
-            self._kept.append(_Block(start, tree, choice, favourite))
+            self._kept.append(_Block(start, tree, choice, opinion))
             self._counts.append(count)
         self.cells = sum(block.cells for block in self._kept)
 
@@ -185,7 +185,7 @@ class Course:
             epoch=self.epoch,
             allowance=self._allowance,
         )
-        both.end, both.favourite = later.end, later.favourite
+        both.end, both.opinion = later.end, later.opinion
         both._kept.extend(block for block in self._kept if block.start < later.start)
         both._kept.extend(later._kept)
         both.cells = sum(block.cells for block in both._kept)
@@ -228,12 +228,12 @@ class Course:
             allowance * theta,
         )
 
-    def _look_back(self, until: int) -> Retrospect:
+    def _look_back(self, until: int) -> LookBack:
         if self._known is None or self._known[0] != (self.end, until):
-            # Of the open leaf there is a forecast, by the model that was best at that time.
+            # Of the open leaf there is a forecast, by the models that were trusted at that time.
             begun = [block for block in self._kept if block.start <= until]
             now = until == self.end or not begun
-            model = self.favourite if now else begun[-1].favourite
+            opinion = self.opinion if now else begun[-1].opinion
             measured = [
                 Measured(
                     block.start,
@@ -243,7 +243,7 @@ class Course:
                 )
                 for block in begun
             ]
-            self._known = (self.end, until), Retrospect(measured, self._stage.horizon, model)
+            self._known = (self.end, until), LookBack(measured, self._stage.horizon, opinion)
         return self._known[1]
 
     @staticmethod
@@ -252,12 +252,12 @@ class Course:
         return np.array(block.sums[:done], dtype=np.int64)
 
     @staticmethod
-    def _prefix(known: Retrospect, cell: IntArray, share: FloatArray) -> FloatArray:
+    def _prefix(known: LookBack, cell: IntArray, share: FloatArray) -> FloatArray:
         after = np.minimum(cell + 1, known.sums.size - 1)
         return known.sums[cell] + share * (known.sums[after] - known.sums[cell])
 
     @staticmethod
-    def _place(known: Retrospect, positions: IntArray) -> tuple[IntArray, FloatArray, IntArray]:
+    def _place(known: LookBack, positions: IntArray) -> tuple[IntArray, FloatArray, IntArray]:
         """The cell of each position, how far in it lies, and how many values the cell has."""
         cell = np.searchsorted(known.edges, positions, side="right") - 1
         after = np.minimum(cell + 1, known.edges.size - 1)
@@ -265,9 +265,7 @@ class Course:
         return cell, (positions - known.edges[cell]) / width, width
 
     @staticmethod
-    def _spread(
-        known: Retrospect, cell: IntArray, width: IntArray, share: FloatArray
-    ) -> FloatArray:
+    def _spread(known: LookBack, cell: IntArray, width: IntArray, share: FloatArray) -> FloatArray:
         """Variance, in θ², of a part of a cell whose sum is known: as of independent values."""
         level = np.clip(known.levels[np.minimum(cell + 1, known.edges.size - 1)], 0.0, 1.0)
         found: FloatArray = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
@@ -276,7 +274,7 @@ class Course:
 
 def _rows(blocks: Iterable[_Block]) -> IntArray:
     rows = [
-        (block.start, block.tree.length, block.choice, block.favourite, len(block.sums))
+        (block.start, block.tree.length, block.choice, block.opinion, len(block.sums))
         for block in blocks
     ]
     return np.array(rows, dtype=np.int64).reshape(-1)
@@ -291,5 +289,5 @@ def course_state(course: Course, brief: bool) -> dict[str, Any]:
     if not brief:
         return {name: getattr(course, name) for name in course.STATE}
     last = [course._kept[-1]] if course._kept else []
-    shared = {"end": course.end, "favourite": course.favourite}
+    shared = {"end": course.end, "opinion": course.opinion}
     return {**shared, "blocks": _rows(last), "sums": _sums(last)}

@@ -143,8 +143,11 @@ class ForecasterRun(Run, Protocol):
         ...
 
     @property
-    def favourite(self) -> int:
-        """Which of its models has been the best so far: released data, kept with the record."""
+    def opinion(self) -> int:
+        """How far it trusts each of its models (`tidegate.forecast.opinions`).
+
+        A function of released data, kept with the record.
+        """
         ...
 
     def begin(self, tree: Tree) -> None:

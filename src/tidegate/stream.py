@@ -165,7 +165,7 @@ class GuidedStream(_Kept):
         options = perturber.options
         choice = forecaster.choose(options, first=perturber.number == 0)
         perturber.begin(choice)
-        self.segment.begin(options[choice], choice, forecaster.favourite)
+        self.segment.begin(options[choice], choice, forecaster.opinion)
         forecaster.begin(options[choice])
 
     def push(self, units: IntArray, out: FloatArray) -> Trace:

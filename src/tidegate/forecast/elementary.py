@@ -18,8 +18,8 @@ from tidegate.lattice import FloatArray
 _DIGITS = 30
 _LN2 = 0.6931471805599453
 _PARTS = 32
-# Halving more often than this leaves less than any sum of weights can show.
-NOTHING = 60.0
+# Halving more often than this leaves less than the error of `halved`: no weight at all.
+NOTHING = 36.0
 
 
 def _by_decimals(function: Callable[[Decimal], Decimal], values: FloatArray) -> FloatArray:

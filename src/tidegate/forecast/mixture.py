@@ -1,22 +1,22 @@
-"""Ten small models, weighted by how well they have predicted what was released so far."""
+"""Small models, weighted by how well they have predicted what was released so far."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import ClassVar
 
 import numpy as np
 
 from tidegate.errors import SettingError
-from tidegate.forecast.beliefs import MISSES_PER_HALVING, SUM, Beliefs, Cell, mixed
+from tidegate.forecast.beliefs import MISSES_PER_HALVING, Beliefs, Cell, mixed
 from tidegate.forecast.cells import Cells, cells_of
 from tidegate.forecast.costs import tree_costs
 from tidegate.forecast.ladder import Ladder, moved
 from tidegate.forecast.models import SECOND_CHANCE, models
 from tidegate.forecast.noise_path import MOST_LEVELS
+from tidegate.forecast.opinions import packed
 from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import FloatArray
 from tidegate.settings import Number, Setting, Spec, exact
@@ -132,9 +132,9 @@ class MixtureRun:
         return here[expected.index(min(expected))]
 
     @property
-    def favourite(self) -> int:
-        """The model with the largest weight."""
-        return max(self._weights, key=itemgetter(1))[0]
+    def opinion(self) -> int:
+        """The models' weights, in one number."""
+        return packed(self._weights)
 
     def _reconsider(self) -> None:
         """A new horizon: every model gets a second chance."""
@@ -200,7 +200,7 @@ class MixtureRun:
         self.cell += 1
         added = self._truncated * self._width
         whole = math.floor(beliefs.running(self._weights) * threshold + added + 0.5)
-        beliefs.mean[SUM] -= (whole - added) / threshold
+        beliefs.count_from((whole - added) / threshold)
         self.age = min(self.age + self._width, self._perturber.horizon)
         if self.cell == cells.count:
             self._end_block(cells.tree)

@@ -2,7 +2,7 @@
 
 Everything is in units of θ, so that nothing here knows the unit of the data. A model says: a value
 is level + swing + scatter. The level is a random walk of variance q/horizon per value; the swing,
-in two of the models, returns to zero by itself (a daily cycle does; extrapolating it was 1.3 to
+in three of the models, returns to zero by itself (a daily cycle does; extrapolating it was 1.3 to
 3.6 times worse in 28 of 30 checks).
 """
 
@@ -16,10 +16,10 @@ from tidegate.lattice import FloatArray
 
 # Level random walks: variance over one horizon, from "constant" to "anything goes" in decades.
 WALKS = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
-# Mean-reverting: variance of the swing, and its relaxation as a fraction of the horizon.
-_SWING_VARIANCE = 0.01
-_RELAXATIONS = (1 / 512, 1 / 128)
-_SWING_WALK = 1e-3
+# Mean-reverting: variance of the swing, its relaxation as a fraction of the horizon, and the walk
+# of the level beneath. Large swings, as wide as the scatter, quick and slow; and small ones around
+# a level that stays, which a walk would mistake for a beginning.
+SWINGS = ((1e-2, 1 / 512, 1e-3), (1e-2, 1 / 128, 1e-3), (2e-4, 1 / 256, 0.0))
 # Variance of one value around its level: θ cuts off the tail, so a tenth of θ is typical.
 SCATTER = 0.01
 # The level before anything is known: most streams have a mean of about a tenth of θ, and values
@@ -60,9 +60,7 @@ class Models:
 
 
 def models(horizon: int, rougher: float = 1.0) -> Models:
-    """The ten models for a horizon."""
-    swings = len(_RELAXATIONS)
-    walk = np.array([*WALKS, *[_SWING_WALK] * swings]) * rougher / horizon
-    variance = np.array([0.0] * len(WALKS) + [_SWING_VARIANCE] * swings)
-    relaxation = np.array([1.0] * len(WALKS) + [horizon * part for part in _RELAXATIONS])
-    return Models(walk, variance, relaxation)
+    """The models for a horizon: those that only walk first, then those that swing too."""
+    plain = [(0.0, 1.0 / horizon, walk) for walk in WALKS]
+    variance, relaxation, walk = np.array([*plain, *SWINGS]).T
+    return Models(walk * rougher / horizon, variance, relaxation * horizon)

@@ -1,6 +1,6 @@
-"""What all released sums together say about the past: a posterior mean and its covariance.
+"""What all released sums together say about the past, as one model sees it.
 
-One model, the one with the largest weight, is run forward over all cells and then backward (the
+A posterior mean and its covariance. The model is run forward over all cells and then backward (the
 modified Bryson-Frazier smoother, which inverts nothing): from block to block first
 (`tidegate.forecast.joints`), then inside all blocks of one kind at once. Post-processing of
 released sums: free.
@@ -22,7 +22,7 @@ import numpy as np
 from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Cell
 from tidegate.forecast.crossings import Crossings, product
 from tidegate.forecast.joints import joints
-from tidegate.forecast.models import ROUGHER, Models, models
+from tidegate.forecast.models import Models, models
 from tidegate.forecast.stretches import Measured, Step, Stretch, Way, stretches
 from tidegate.lattice import FloatArray, IntArray
 
@@ -35,7 +35,7 @@ class Retrospect:
     """
 
     def __init__(self, blocks: Sequence[Measured], horizon: int, model: int) -> None:
-        one = models(horizon, ROUGHER).only(model)
+        one = models(horizon).only(model)
         begin = blocks[0].start if blocks else 0
         blocks = [block for block in blocks if block.end > block.start]
         parts = stretches(blocks, one)

@@ -1,0 +1,29 @@
+"""How far each model is trusted, in one whole number: four bits for each, in fifteenths.
+
+Records keep it for every block, so that the past can be seen as it was thought of then. A fifteenth
+is fine enough: what counts is which two or three models share the trust.
+
+>>> opinion = packed([(0, 0.7), (2, 0.28), (3, 0.02)])
+>>> hex(opinion), unpacked(opinion)
+('0x40b', [(0, 0.7333333333333333), (2, 0.26666666666666666)])
+"""
+
+from __future__ import annotations
+
+from tidegate.forecast.beliefs import Weights
+
+_BITS = 4
+_MOST = (1 << _BITS) - 1
+MOST_MODELS = 15  # in the 63 bits of a number in a record
+
+
+def packed(weights: Weights) -> int:
+    """From weights that sum to 1; those below a thirtieth are left out."""
+    return sum(int(weight * _MOST + 0.5) << _BITS * model for model, weight in weights)
+
+
+def unpacked(opinion: int) -> Weights:
+    """Back to weights that sum to 1."""
+    parts = [(model, opinion >> _BITS * model & _MOST) for model in range(MOST_MODELS)]
+    total = sum(part for _, part in parts)
+    return [(model, part / total) for model, part in parts if part]
