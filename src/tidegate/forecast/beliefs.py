@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.forecast.elementary import NOTHING, exp, expm1, halved
-from tidegate.forecast.models import LEVEL_MEAN, LEVEL_VARIANCE, SCATTER, Models
+from tidegate.forecast.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
 from tidegate.forecast.noise_path import Leaf
 from tidegate.lattice import FloatArray
 
@@ -75,7 +75,7 @@ class Cell:
         added: FloatArray = np.zeros((SIZE, SIZE + 1, models.count))  # nothing to the mean
         for row in (SUM, LEAF, INNER):
             for column in (SUM, LEAF, INNER):
-                added[row, column] = half * lengths**2 + own + lengths * SCATTER
+                added[row, column] = half * lengths**2 + own + lengths * models.scatter
             added[row, LEVEL] = added[LEVEL, row] = half * lengths
             added[row, SWING] = added[SWING, row] = both
         added[LEVEL, LEVEL] = 2 * half

@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate.forecast.beliefs import SUM, Beliefs, Cell
 from tidegate.forecast.elementary import log
-from tidegate.forecast.models import CELLS, ROUGHER, SCATTER, Models, models
+from tidegate.forecast.models import CELLS, ROUGHER, Models, models
 from tidegate.forecast.noise_path import noise_path
 from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import FloatArray
@@ -37,7 +37,7 @@ def range_errors(
     """
     rough, plain = models(horizon, ROUGHER), models(horizon)
     side = len(lengths)
-    wide = Models(*(np.tile(part, side) for part in (rough.walk, rough.variance, rough.relaxation)))
+    wide = Models(*(np.tile(part, side) for part in rough.parts))
     length = np.repeat(np.array(lengths, dtype=np.float64), plain.count)
     per_horizon = horizon / length
     first = np.empty((len(shapes), 2, wide.count))
@@ -50,7 +50,7 @@ def range_errors(
         cell = Cell(wide, width)
         beliefs = Beliefs(wide)
         unseen = 0.5 * (
-            SCATTER * width
+            wide.scatter * width
             + np.tile(plain.walk, side) * width**3 / 1.5
             + wide.variance * width**2 * np.minimum(1, wide.relaxation / width)
         )

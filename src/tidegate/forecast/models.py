@@ -20,8 +20,10 @@ WALKS = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 # of the level beneath. Large swings, as wide as the scatter, quick and slow; and small ones around
 # a level that stays, which a walk would mistake for a beginning.
 SWINGS = ((1e-2, 1 / 512, 1e-3), (1e-2, 1 / 128, 1e-3), (2e-4, 1 / 256, 0.0))
-# Variance of one value around its level: θ cuts off the tail, so a tenth of θ is typical.
-SCATTER = 0.01
+# Variance of one value around its level: θ cuts off the tail, so a tenth of θ is typical. Where
+# much lies between that and θ (heavy tails, two scales), sums scatter more; a level that stays
+# would then look as if it moved, but for one model that expects it.
+SCATTER, WIDE_SCATTER = 0.01, 0.03
 # The level before anything is known: most streams have a mean of about a tenth of θ, and values
 # without a tail one of more than half: not so unlikely that it would look like a sudden change.
 LEVEL_MEAN, LEVEL_VARIANCE = 0.1, 0.03
@@ -47,6 +49,7 @@ class Models:
     walk: FloatArray  # variance of the level's step
     variance: FloatArray  # of the swing; 0: none
     relaxation: FloatArray  # of the swing, in values
+    scatter: FloatArray  # variance of one value around level and swing
 
     @property
     def count(self) -> int:
@@ -56,11 +59,20 @@ class Models:
     def only(self, index: int) -> Models:
         """One of them."""
         one = slice(index, index + 1)
-        return Models(self.walk[one], self.variance[one], self.relaxation[one])
+        return Models(*(part[one] for part in self.parts))
+
+    @property
+    def parts(self) -> tuple[FloatArray, ...]:
+        """All arrays, in the order of the fields."""
+        return self.walk, self.variance, self.relaxation, self.scatter
 
 
 def models(horizon: int, rougher: float = 1.0) -> Models:
     """The models for a horizon: those that only walk first, then those that swing too."""
-    plain = [(0.0, 1.0 / horizon, walk) for walk in WALKS]
-    variance, relaxation, walk = np.array([*plain, *SWINGS]).T
-    return Models(walk * rougher / horizon, variance, relaxation * horizon)
+    rows = [
+        *((walk, 0.0, 1.0 / horizon, SCATTER) for walk in WALKS),
+        *((walk, variance, relaxation, SCATTER) for variance, relaxation, walk in SWINGS),
+        (0.0, 0.0, 1.0 / horizon, WIDE_SCATTER),
+    ]
+    walk, variance, relaxation, scatter = np.array(rows).T
+    return Models(walk * rougher / horizon, variance, relaxation * horizon, scatter)

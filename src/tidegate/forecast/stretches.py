@@ -159,4 +159,4 @@ def _steps(block: Measured) -> list[Step]:
 
 
 def _repeated(one: Models, count: int) -> Models:
-    return Models(*(np.repeat(part, count) for part in (one.walk, one.variance, one.relaxation)))
+    return Models(*(np.repeat(part, count) for part in one.parts))
