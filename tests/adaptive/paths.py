@@ -1,4 +1,4 @@
-"""The noise that a forecaster reckons with, as a dense covariance matrix."""
+"""The noise that a forecaster reckons with as a dense matrix, and blocks to look back on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+import tidegate as tg
+from tidegate.forecast.cells import cells_of
 from tidegate.forecast.noise_path import Leaf
+from tidegate.forecast.stretches import Measured
+
+HORIZON, THETA = 2048 + 5, 50
 
 
 def covariance_of(path: Sequence[Leaf]) -> np.ndarray:
@@ -25,3 +30,20 @@ def covariance_of(path: Sequence[Leaf]) -> np.ndarray:
         inner = inner - noise
         rows.append(noise)
     return np.array(rows) @ np.array(rows).T
+
+
+def blocks_of(epsilon: str, cut: int) -> list[Measured]:
+    """Two horizons of blocks, of all kinds, on changing rungs; the last is still open."""
+    stage = tg.perturb.AdaptiveTrees(epsilon=epsilon, horizon=HORIZON)
+    random = np.random.default_rng(len(epsilon) + cut)
+    found, at = [], 100
+    for length in (*stage.lengths(0), *stage.lengths(1)):
+        options = [tree for tree in stage.trees(length, THETA, 400) if tree.rung < 3]
+        tree = options[int(random.integers(len(options)))]
+        sums = random.integers(0, THETA * length // tree.leaves, size=tree.leaves)
+        found.append(Measured(at, cells_of(tree, THETA), sums, at + length))
+        at += length
+    last = found.pop()
+    done = last.cells.tree.leaves_by(cut)
+    found.append(Measured(last.start, last.cells, last.sums[:done], last.start + cut))
+    return found

@@ -11,7 +11,6 @@ from tidegate.forecast.cells import Cells
 from tidegate.forecast.models import (
     LEVEL_MEAN,
     LEVEL_VARIANCE,
-    SCATTER,
     Models,
     models,
 )
@@ -48,7 +47,7 @@ def dense(one: Models, lengths: list[int], swing_start: float) -> tuple[np.ndarr
     edges = np.concatenate(([0], np.cumsum(lengths)))
     middles, widths = (edges[:-1] + edges[1:]) / 2, np.array(lengths, dtype=float)
     levels = LEVEL_VARIANCE + walk * np.minimum.outer(middles, middles)
-    covariance = np.outer(widths, widths) * levels + np.diag(SCATTER * widths)
+    covariance = np.outer(widths, widths) * levels + np.diag(one.scatter[0] * widths)
     if variance:
         fine = np.arange(edges[-1] * 8) / 8 + 1 / 16
         cell = np.searchsorted(edges, fine, side="right") - 1
@@ -58,7 +57,7 @@ def dense(one: Models, lengths: list[int], swing_start: float) -> tuple[np.ndarr
     return LEVEL_MEAN * widths, covariance
 
 
-@pytest.mark.parametrize("model", [0, 3, 6, 8, 9])
+@pytest.mark.parametrize("model", [0, 3, 6, 8, 10, 11])
 def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
     theta = 50
     stage = AdaptiveTrees(epsilon="1/2", horizon=HORIZON)
@@ -132,8 +131,10 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
 
 
 def test_a_swing_forgets_and_a_level_does_not() -> None:
-    beliefs = Beliefs(models(HORIZON))
+    every = models(HORIZON)
+    beliefs, swings = Beliefs(every), every.variance > 0
     beliefs.mean[SWING] = beliefs.mean[LEVEL] = 0.5
-    beliefs.advance(Cell(models(HORIZON), HORIZON))
+    beliefs.advance(Cell(every, HORIZON))
     assert (beliefs.mean[LEVEL] == 0.5).all()
-    assert np.abs(beliefs.mean[SWING, -2:]).max() < 1e-9
+    assert swings.sum() == 3
+    assert np.abs(beliefs.mean[SWING, swings]).max() < 1e-9

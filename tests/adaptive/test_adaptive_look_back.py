@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.adaptive.paths import HORIZON, blocks_of
 from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Beliefs, Cell
-from tidegate.forecast.cells import Cells, cells_of
+from tidegate.forecast.cells import Cells
 from tidegate.forecast.ladder import moved
-from tidegate.forecast.look_back import LookBack
 from tidegate.forecast.models import models
 from tidegate.forecast.noise_path import Leaf
-from tidegate.forecast.opinions import MOST_MODELS, packed, unpacked
 from tidegate.forecast.retrospect import Retrospect
 from tidegate.forecast.stretches import Measured, stretches
-
-HORIZON, THETA = 2048 + 5, 50
 
 
 class CellByCell:
@@ -109,23 +106,6 @@ def passing(opened: Leaf | None, cell: Cell) -> np.ndarray:
     return moving @ opening
 
 
-def blocks_of(epsilon: str, cut: int) -> list[Measured]:
-    """Two horizons of blocks, of all kinds, on changing rungs; the last is still open."""
-    stage = tg.perturb.AdaptiveTrees(epsilon=epsilon, horizon=HORIZON)
-    random = np.random.default_rng(len(epsilon) + cut)
-    found, at = [], 100
-    for length in (*stage.lengths(0), *stage.lengths(1)):
-        options = [tree for tree in stage.trees(length, THETA, 400) if tree.rung < 3]
-        tree = options[int(random.integers(len(options)))]
-        sums = random.integers(0, THETA * length // tree.leaves, size=tree.leaves)
-        found.append(Measured(at, cells_of(tree, THETA), sums, at + length))
-        at += length
-    last = found.pop()
-    done = last.cells.tree.leaves_by(cut)
-    found.append(Measured(last.start, last.cells, last.sums[:done], last.start + cut))
-    return found
-
-
 @pytest.mark.parametrize(
     ("epsilon", "cut", "model"),
     [("1/50", 77, 0), ("1/50", 77, 9), ("1/2", 128, 4), ("1/2", 128, 8), ("5", 1, 7)],
@@ -161,33 +141,6 @@ def test_a_block_without_values_says_nothing() -> None:
     np.testing.assert_array_equal(with_it.sums, without.sums)
     nothing = Retrospect([], HORIZON, 3)
     assert nothing.edges.tolist() == [0]
-
-
-def test_models_share_the_past_as_they_are_trusted() -> None:
-    """Mean and variance of a mixture: within its models, and between them."""
-    blocks = blocks_of("1/2", 40)
-    opinion = packed([(0, 0.2), (4, 0.8)])
-    both = LookBack(blocks, HORIZON, opinion)
-    calm, rough = (Retrospect(blocks, HORIZON, model) for model in (0, 4))
-    np.testing.assert_allclose(both.sums, 0.2 * calm.sums + 0.8 * rough.sums, rtol=1e-12)
-    np.testing.assert_allclose(both.levels, 0.2 * calm.levels + 0.8 * rough.levels, rtol=1e-12)
-    starts, ends = np.array([0, 3, 100]), np.array([50, 400, 101])
-    within = 0.2 * calm.variances(starts, ends) + 0.8 * rough.variances(starts, ends)
-    apart = (calm.sums[ends] - calm.sums[starts]) - (rough.sums[ends] - rough.sums[starts])
-    assert (np.square(apart) > within / 100).all()  # the models disagree: the test can fail
-    np.testing.assert_allclose(both.variances(starts, ends), within + 0.16 * apart**2, rtol=1e-9)
-
-
-def test_trust_is_kept_in_one_number() -> None:
-    last = models(HORIZON).count - 1
-    weights = [(0, 1 / 3), (last, 2 / 3)]
-    assert last < MOST_MODELS
-    assert 0 < packed([(MOST_MODELS - 1, 1.0)]) < 2**63
-    assert unpacked(packed(weights)) == weights
-    # However it is divided, somebody is trusted, and what is left out is little.
-    even = [(model, 1 / MOST_MODELS) for model in range(MOST_MODELS)]
-    assert unpacked(packed(even)) == even
-    assert unpacked(packed([(1, 0.97), (2, 0.03)])) == [(1, 1.0)]
 
 
 def test_blocks_of_one_kind_are_taken_together() -> None:

@@ -12,7 +12,7 @@ leaves have to know of earlier ones, and a measurement costs the same whatever t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -39,6 +39,20 @@ class Leaf:
     inner_share: float
     share: float
     variance: float
+
+    @property
+    def coarsest(self) -> float:
+        """Variance of a coarsest node that begins here; 0: none begins."""
+        if self.outer is not None:
+            return self.outer
+        return 0.0 if self.inner is None or self.inner_share else self.inner
+
+    def doubted(self, times: float) -> Leaf:
+        """The same with so many times the variance in a coarsest node that begins here."""
+        if not self.coarsest:
+            return self
+        coarsest = self.coarsest * times
+        return replace(self, **{"inner" if self.outer is None else "outer": coarsest})
 
     @cached_property
     def contrast(self) -> FloatArray:

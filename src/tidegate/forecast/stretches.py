@@ -24,12 +24,16 @@ HANDED_ON = [SUM, LEVEL, SWING]
 
 @dataclass(frozen=True)
 class Measured:
-    """What was released of one block: its cells, the sums of its leaves, how far it has come."""
+    """What was released of one block: its cells, the sums of its leaves, how far it has come.
+
+    `doubt` multiplies the variance of its coarsest nodes' noise.
+    """
 
     start: int
     cells: Cells
     sums: IntArray
     end: int
+    doubt: float = 1.0
 
 
 class Step(NamedTuple):
@@ -141,7 +145,7 @@ def stretches(blocks: Sequence[Measured], one: Models) -> list[Stretch]:
     """All blocks, those of one kind together."""
     kinds: dict[object, list[int]] = {}
     for number, block in enumerate(blocks):
-        kind = block.cells, block.end - block.start, block.sums.size
+        kind = block.cells, block.end - block.start, block.sums.size, block.doubt
         kinds.setdefault(kind, []).append(number)
     return [Stretch(same, [blocks[number] for number in same], one) for same in kinds.values()]
 
@@ -154,7 +158,10 @@ def _steps(block: Measured) -> list[Step]:
         if width <= 0:
             break
         complete = cell // cells.per_leaf < block.sums.size
-        steps.append(Step(cells.opens[cell], width, cells.closes[cell] if complete else None))
+        opened = cells.opens[cell]
+        if opened is not None and block.doubt != 1.0:
+            opened = opened.doubted(block.doubt)
+        steps.append(Step(opened, width, cells.closes[cell] if complete else None))
     return steps
 
 

@@ -1,0 +1,97 @@
+"""The past as several models see it, and blocks whose noise was large."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
+from tidegate.forecast.cells import cells_of
+from tidegate.forecast.look_back import LookBack, doubted
+from tidegate.forecast.models import models
+from tidegate.forecast.noise_path import noise_path
+from tidegate.forecast.opinions import MOST_MODELS, packed, unpacked
+from tidegate.forecast.retrospect import Retrospect
+from tidegate.forecast.stretches import Measured
+from tidegate.perturb.trees import RANGE_ERROR
+
+
+def again(blocks: list[Measured], model: int) -> list[Measured]:
+    """The blocks as they are looked at for the second time."""
+    return doubted(blocks, Retrospect(blocks, HORIZON, model))
+
+
+def test_models_share_the_past_as_they_are_trusted() -> None:
+    """Mean and variance of a mixture: within its models, and between them."""
+    blocks = blocks_of("1/2", 40)
+    opinion = packed([(0, 0.2), (4, 0.8)])
+    both = LookBack(blocks, HORIZON, opinion)
+    weighed = again(blocks, 4)
+    calm, rough = (Retrospect(weighed, HORIZON, model) for model in (0, 4))
+    np.testing.assert_allclose(both.sums, 0.2 * calm.sums + 0.8 * rough.sums, rtol=1e-12)
+    np.testing.assert_allclose(both.levels, 0.2 * calm.levels + 0.8 * rough.levels, rtol=1e-12)
+    starts, ends = np.array([0, 3, 100]), np.array([50, 400, 101])
+    within = 0.2 * calm.variances(starts, ends) + 0.8 * rough.variances(starts, ends)
+    apart = (calm.sums[ends] - calm.sums[starts]) - (rough.sums[ends] - rough.sums[starts])
+    assert (np.square(apart) > within / 100).all()  # the models disagree: the test can fail
+    np.testing.assert_allclose(both.variances(starts, ends), within + 0.16 * apart**2, rtol=1e-9)
+
+
+def calm_blocks(noise: list[float]) -> list[Measured]:
+    """Blocks over a level of 0.1 that never moves, with this noise, in its deviations."""
+    tree = tg.perturb.AdaptiveTrees(epsilon="1/2", horizon=HORIZON).trees(128, THETA, THETA)[0]
+    cells = cells_of(tree, THETA)
+    error = np.sqrt(tree.variances[0]) * np.array(noise)
+    share = THETA * 128 * 0.1 / tree.leaves
+    return [
+        Measured(at * 128, cells, np.round(np.full(tree.leaves, share + each / tree.leaves)), end)
+        for at, each in enumerate(error.tolist())
+        for end in [at * 128 + 128]
+    ]
+
+
+def test_blocks_with_a_large_draw_of_noise_count_less() -> None:
+    quiet = [0.3, -0.2, 0.1, -0.4, 0.2, -0.1, 0.3, -0.2] * 4
+    assert {block.doubt for block in again(calm_blocks(quiet), 0)} == {1.0}
+    loud = [*quiet[:7], 7.0, *quiet[8:]]
+    found = [block.doubt for block in again(calm_blocks(loud), 0)]
+    assert found == [1.0] * 7 + [4.0] + [1.0] * 24
+    # A model that lets the level jump does not take a jump for noise.
+    assert {block.doubt for block in again(calm_blocks(loud), 7)} == {1.0}
+    # The block's own sum, and all later running sums with it, are nearer to the truth.
+    blocks, opinion = calm_blocks(loud), packed([(0, 1.0)])
+    truth = THETA * 128 * 0.1 / THETA
+    plain, better = Retrospect(blocks, HORIZON, 0), LookBack(blocks, HORIZON, opinion)
+    first, last = (int(np.searchsorted(plain.edges, at)) for at in (7 * 128, 8 * 128))
+    errors = [abs(seen.sums[last] - seen.sums[first] - truth) for seen in (plain, better)]
+    assert errors[1] < 0.7 * errors[0]
+    # And no interval is shorter for it.
+    everything = np.array([0]), np.array([plain.edges.size - 1])
+    assert better.variances(*everything)[0] >= plain.variances(*everything)[0]
+
+
+@pytest.mark.parametrize("shape", RANGE_ERROR)
+def test_a_doubled_variance_is_that_of_the_whole_block(shape: tuple[int, ...]) -> None:
+    """Of its coarsest nodes only: contrasts inside stay as they were."""
+    path = noise_path(shape, [3.0 * 2**level for level in range(len(shape))])
+    more = tuple(leaf.doubted(4.0) for leaf in path)
+    coarsest = np.kron(np.eye(shape[0]), np.ones((1, shape[-1] // shape[0])))
+    before, after = (coarsest @ covariance_of(each) @ coarsest.T for each in (path, more))
+    np.testing.assert_allclose(after, 4 * before, atol=1e-12)
+    assert np.trace(before) == pytest.approx(sum(leaf.coarsest for leaf in path))
+    inside = np.eye(shape[-1]) - coarsest.T @ coarsest * shape[0] / shape[-1]
+    kept = [inside @ covariance_of(each) @ inside for each in (path, more)]
+    np.testing.assert_allclose(kept[0], kept[1], atol=1e-12)
+
+
+def test_trust_is_kept_in_one_number() -> None:
+    last = models(HORIZON).count - 1
+    weights = [(0, 1 / 3), (last, 2 / 3)]
+    assert last < MOST_MODELS
+    assert 0 < packed([(MOST_MODELS - 1, 1.0)]) < 2**63
+    assert unpacked(packed(weights)) == weights
+    # However it is divided, somebody is trusted, and what is left out is little.
+    even = [(model, 1 / MOST_MODELS) for model in range(MOST_MODELS)]
+    assert unpacked(packed(even)) == even
+    assert unpacked(packed([(1, 0.97), (2, 0.03)])) == [(1, 1.0)]
