@@ -48,10 +48,10 @@ format: $(STAMPS)/demo+lint ## let ruff mend what it can
 bench: $(STAMPS)/test ## throughput and accuracy, measured on this machine
 	@$(RUN) -m benchmarks $(ARGS)
 
-bench-accuracy: $(STAMPS)/test ## adaptive against ToPS on the streams of TIDEGATE_DATA (half an hour)
+bench-accuracy: $(STAMPS)/test ## adaptive against ToPS on the streams of TIDEGATE_DATA (five minutes)
 	@$(RUN) -m benchmarks.accuracy_adaptive $(ARGS)
 
-experiments: $(STAMPS)/experiments ## every figure of the paper: results, pictures, one HTML page (half an hour)
+experiments: $(STAMPS)/experiments ## every figure of the paper: results, pictures, one HTML page (five minutes)
 	@$(RUN) -m experiments run $(ARGS)
 	@$(RUN) -m experiments report $(ARGS)
 

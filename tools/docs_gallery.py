@@ -89,6 +89,7 @@ def picture(title: str, shape: Callable[[int], Floats]) -> tuple[Figure, float]:
 
 
 def main(folder: Path, kind: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     mpl.rcParams.update(STYLE)
     metadata = {"Date": None} if kind == "svg" else {}
     for name, (title, shape) in KINDS.items():
