@@ -11,6 +11,7 @@ import numpy as np
 from tidegate.errors import QueryError
 from tidegate.forecast.cells import cells_of
 from tidegate.forecast.look_back import LookBack
+from tidegate.forecast.opinions import UNDECIDED, unpacked
 from tidegate.forecast.stretches import Measured
 from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import FloatArray, IntArray
@@ -55,7 +56,7 @@ class Course:
         self.epoch = epoch
         self._allowance = allowance  # for truncation, per value, as a share of θ
         self.end = origin  # the position after the last released value
-        self.opinion = 0
+        self.opinion = UNDECIDED
         self.cells = 0  # of the blocks that are kept: what a look back costs
         self._kept: deque[_Block] = deque()
         self._known: tuple[tuple[int, int], LookBack] | None = None  # the last look back
@@ -153,7 +154,9 @@ class Course:
     def blocks(self, flat: IntArray) -> None:
         self._kept.clear()
         self._counts: list[int] = []
+        unpacked(self.opinion)  # a record may be damaged
         for start, length, choice, opinion, count in flat.reshape(-1, 5).tolist():
+            unpacked(opinion)
             tree = self._stage.trees(length, self.threshold, self._ceiling)[choice]
             self._kept.append(_Block(start, tree, choice, opinion))
             self._counts.append(count)

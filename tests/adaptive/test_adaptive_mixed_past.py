@@ -9,9 +9,9 @@ import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
 from tidegate.forecast.cells import cells_of
 from tidegate.forecast.look_back import LookBack, doubted
-from tidegate.forecast.models import models
+from tidegate.forecast.models import COUNT, models
 from tidegate.forecast.noise_path import noise_path
-from tidegate.forecast.opinions import MOST_MODELS, packed, unpacked
+from tidegate.forecast.opinions import MOST_MODELS, UNDECIDED, packed, unpacked
 from tidegate.forecast.retrospect import Retrospect
 from tidegate.forecast.stretches import Measured
 from tidegate.perturb.trees import RANGE_ERROR
@@ -86,12 +86,15 @@ def test_a_doubled_variance_is_that_of_the_whole_block(shape: tuple[int, ...]) -
 
 
 def test_trust_is_kept_in_one_number() -> None:
-    last = models(HORIZON).count - 1
-    weights = [(0, 1 / 3), (last, 2 / 3)]
-    assert last < MOST_MODELS
-    assert 0 < packed([(MOST_MODELS - 1, 1.0)]) < 2**63
+    assert models(HORIZON).count == COUNT <= MOST_MODELS
+    weights = [(0, 1 / 3), (COUNT - 1, 2 / 3)]
     assert unpacked(packed(weights)) == weights
+    assert 0 < packed([(MOST_MODELS - 1, 1.0)]) < 2**63
     # However it is divided, somebody is trusted, and what is left out is little.
-    even = [(model, 1 / MOST_MODELS) for model in range(MOST_MODELS)]
+    even = [(model, 1 / COUNT) for model in range(COUNT)]
     assert unpacked(packed(even)) == even
     assert unpacked(packed([(1, 0.97), (2, 0.03)])) == [(1, 1.0)]
+    assert unpacked(UNDECIDED) == [(0, 1.0)]
+    for damaged in (0, -1, packed([(COUNT, 1.0)])):
+        with pytest.raises(ValueError, match="opinion"):
+            unpacked(damaged)

@@ -40,6 +40,7 @@ MOST_TRUNCATED = 0.01
 # A new horizon counts no more halvings of a model's weight than this, so that all have about a
 # thousandth of the best one's at least: streams change.
 SECOND_CHANCE = 10.0
+COUNT = len(WALKS) + len(SWINGS) + 1
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ is fine enough: what counts is which two or three models share the trust.
 from __future__ import annotations
 
 from tidegate.forecast.beliefs import Weights
+from tidegate.forecast.models import COUNT
 
 _BITS = 4
 _MOST = (1 << _BITS) - 1
 MOST_MODELS = 15  # in the 63 bits of a number in a record
+UNDECIDED = _MOST  # before the first block: the first model
 
 
 def packed(weights: Weights) -> int:
@@ -23,7 +25,13 @@ def packed(weights: Weights) -> int:
 
 
 def unpacked(opinion: int) -> Weights:
-    """Back to weights that sum to 1."""
-    parts = [(model, opinion >> _BITS * model & _MOST) for model in range(MOST_MODELS)]
+    """Back to weights that sum to 1.
+
+    Raises:
+        ValueError: it trusts nobody, or a model that there is not: a damaged record.
+    """
+    parts = [(model, opinion >> _BITS * model & _MOST) for model in range(COUNT)]
     total = sum(part for _, part in parts)
+    if not total or opinion >> _BITS * COUNT:
+        raise ValueError("an opinion is about the models that there are")
     return [(model, part / total) for model, part in parts if part]
