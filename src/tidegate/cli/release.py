@@ -50,7 +50,9 @@ def release(
     preset: Annotated[
         str | None,
         typer.Option(
-            help=f"Method: {', '.join(PRESETS)} (default tops).", autocompletion=offering(PRESETS)
+            help=f"Method: {', '.join(PRESETS)} (default tops, the paper's; adaptive is more "
+            "accurate on most streams).",
+            autocompletion=offering(PRESETS),
         ),
     ] = None,
     smoother: Annotated[
