@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tidegate.durable.journal import HEAD_BYTES, pieces, verified
+from tidegate.durable.saving import Committed
 from tidegate.durable.store import Store
-from tidegate.phases import Phase
 from tidegate.pipeline import Pipeline
 from tidegate.recording import Recorder
 
@@ -18,11 +16,11 @@ class JournalRecord(Recorder):
         super().__init__(pipeline)
         self._rows, self._head = 0, bytes(HEAD_BYTES)  # how far it has read
 
-    def catch_up(self, store: Store, key: bytes, head: bytes, phases: Sequence[Phase]) -> None:
-        """Read the rows that were added since, once their chain is seen to end in `head`."""
-        verified(store.journal(self._rows), key, head, self._head)
-        thresholds = {phase.start: (phase.threshold, phase.epoch) for phase in phases}
-        for piece in pieces(store.journal(self._rows)):
+    def catch_up(self, store: Store, key: bytes, committed: Committed) -> None:
+        """Read the rows that were added since, once their chain is seen to end as it should."""
+        first, last = self._rows, committed.rows
+        verified(store.journal(first, last), key, committed.head, self._head)
+        thresholds = {phase.start: (phase.threshold, phase.epoch) for phase in committed.phases}
+        for piece in pieces(store.journal(first, last)):
             self.push(piece, thresholds)
-            self._rows += 1
-        self._head = head
+        self._rows, self._head = last, committed.head

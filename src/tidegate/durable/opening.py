@@ -1,23 +1,35 @@
-"""May this state be used? Settings, seals and sources are compared before anything goes on."""
+"""May this state be used? Settings, seals, sources and ledgers are compared before it goes on."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-from tidegate.durable.store import StateError, Store
+from tidegate.durable.folder import Anchor, StateError
+from tidegate.durable.store import WAY_ON, Store
 from tidegate.errors import SnapshotError
 from tidegate.ledger import Ledger
 from tidegate.pipeline import Pipeline
 from tidegate.sealing import unseal
+
+NAME = "ledger.jsonl"
+
+
+class Earlier(NamedTuple):
+    """What the state that a new epoch replaces says of itself, without its key if that is gone."""
+
+    readable: bool
+    anchors: list[Anchor]
+    source: str | None
 
 
 def opened(state: bytes, key: bytes | None, pipeline: Pipeline, store: Store) -> dict[str, Any]:
     """The content of a state that belongs to this pipeline and opens with this key."""
     if store.fact("erased"):
         raise StateError(f"the state in {store.folder} was erased: begin again with --new-epoch")
-    stored = json.loads(store.fact("settings") or b"{}")
+    stored = settings_of(store) or {}
     if stored != json.loads(json.dumps(pipeline.settings())):
         changed = ", ".join(_differences(stored, pipeline.settings())) or "settings"
         raise StateError(
@@ -30,7 +42,73 @@ def opened(state: bytes, key: bytes | None, pipeline: Pipeline, store: Store) ->
         raise StateError(f"the state in {store.folder} cannot be opened: {error}") from None
     if header.get("content") != "durable state":
         raise StateError(f"the state in {store.folder} is of another kind")
+    if (store.fact("source") or b"").decode("utf-8", "replace") != body["source"]:
+        raise StateError(f"the source of the state in {store.folder} was tampered with: restore it")
     return body
+
+
+def settings_of(store: Store) -> dict[str, Any] | None:
+    """The settings that a release was begun with; None: none was begun."""
+    fact = store.fact("settings")
+    if fact is None:
+        return None
+    try:
+        settings = json.loads(fact)
+    except ValueError:
+        settings = None
+    if not isinstance(settings, dict):
+        raise StateError(f"the state in {store.folder} is damaged: {WAY_ON}")
+    return settings
+
+
+def earlier(store: Store, key: bytes | None) -> Earlier:
+    """Open the state that is there, if it can be read at all, and ask what it knows of its ledger.
+
+    The anchor stands in it twice: sealed, and as a plain fact for those who have lost the key. An
+    error of the disk is no reason to give a state up: it is raised.
+    """
+    if not store.exists():
+        return Earlier(False, [], None)
+    try:
+        store.open(create=False)
+        anchor, source, state = store.anchor(), store.fact("source"), store.state()
+    except StateError:  # damaged, or of another format
+        store.let_go()
+        return Earlier(False, [], None)
+    anchors = [] if anchor is None else [anchor]
+    if state is not None:
+        with suppress(SnapshotError, KeyError):
+            body = unseal(state, key)[1]
+            anchors.append((body["ledger count"], body["ledger head"]))
+    return Earlier(True, anchors, None if source is None else source.decode("utf-8", "replace"))
+
+
+def known_anchors(store: Store, states: list[Anchor]) -> list[Anchor]:
+    """What states say, and what the lock file says, which outlives them; the newest last."""
+    kept = store.lock.anchor
+    return sorted({*states, *([] if kept is None else [kept])})
+
+
+def trusted_ledger(store: Store, known: list[Anchor], cap: Any, *, begun: bool = False) -> Ledger:
+    """The ledger of a folder, if it holds everything that is known of it.
+
+    One that is missing is made only where no release was `begun` and nothing is known.
+    """
+    path = store.folder / NAME
+    if (known or begun) and not path.exists():
+        raise StateError(
+            f"the ledger {path} is missing, so it is not known what was spent: put it back. If it "
+            "is gone for good, count what the outputs say (`tidegate show`) and use another folder"
+        )
+    ledger = Ledger.open(path, cap=cap, expected=known[-1] if known else None)
+    try:
+        for anchor in known[:-1]:
+            ledger.check_anchor(anchor)
+        store.lock.keep((ledger.count, ledger.head))
+    except BaseException:
+        ledger.close()
+        raise
+    return ledger
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -42,9 +120,15 @@ def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> 
             yield f"{prefix}{name}: {before} then, {after} now"
 
 
-def source_of(ledger: Ledger, source: str | None, store: Store) -> str:
-    """Whose values these are: what the ledger says already, so that no new name escapes the cap."""
-    charged = [charge.source for charge in ledger.charges()]
-    if charged and source not in (None, charged[-1]):
-        raise StateError(f"the ledger here belongs to the source {charged[-1]!r}, not {source!r}")
-    return charged[-1] if charged else source or store.folder.resolve().name
+def source_of(ledger: Ledger, source: str | None, remembered: str | None, store: Store) -> str:
+    """Whose values these are: what is known already, so that no new name escapes the cap."""
+    known = ledger.sources if remembered is None else [remembered]
+    if not known:
+        return source or store.folder.resolve().name
+    names = ", ".join(known)
+    if source is None and len(known) > 1:
+        raise StateError(f"the ledger here counts several sources ({names}): say whose values these are")
+    if source not in (None, *known):
+        owner = "ledger" if remembered is None else "state"
+        raise StateError(f"the {owner} here belongs to the source {names!r}, not {source!r}")
+    return source or known[0]

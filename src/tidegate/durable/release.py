@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tidegate.contexts import Closed
-from tidegate.durable.facts import describe
-from tidegate.durable.inputs import Recogniser
-from tidegate.durable.journal import pieces, published, verified
-from tidegate.durable.looking_back import JournalRecord
-from tidegate.durable.opening import opened, source_of
+from tidegate.custody import Custody
+from tidegate.durable.folder import StateError
+from tidegate.durable.opening import (
+    earlier,
+    known_anchors,
+    opened,
+    settings_of,
+    source_of,
+    trusted_ledger,
+)
 from tidegate.durable.payments import Payments
+from tidegate.durable.reading import AGAIN, Reading
 from tidegate.durable.saving import Saving
-from tidegate.durable.store import StateError, Store
+from tidegate.durable.store import Store
 from tidegate.errors import InputError
 from tidegate.lattice import FloatArray
-from tidegate.ledger import Ledger
-from tidegate.phases import Phase
+from tidegate.ledger import CapExceeded, Ledger
 from tidegate.pipeline import Pipeline
-from tidegate.queries import Record
 from tidegate.release import Release
+from tidegate.sealing import seal
 
 # Nothing is released during the hold-out, so it need not be saved value by value.
 _HELD_UNSAVED = 1024
+_UNCHECKED = (
+    "a new epoch, after the state and its lock file were lost: whether this ledger is complete "
+    "could not be checked"
+)
 
 
-class DurableRelease(Closed):
+class DurableRelease(Reading, Closed):
     """A release in a folder. Made by `DurableRelease.open`; close it, or use `with`.
 
     Order of every step: charge the ledger (on the disk) → release in memory → commit journal, state
@@ -37,25 +44,24 @@ class DurableRelease(Closed):
     again; what was read but not committed was never released, and may be read again: the noise that
     it met was not seen by anyone.
 
+    There is no way around this order: the release within is private, and one lock keeps threads
+    apart in everything that touches state, journal or ledger. A process that is forked from this
+    one may not go on with it. A push that is cut short is refused from then on, until the state
+    has been opened again. `seen`, `position`, `phases` and `threshold` never tell of a push that
+    was not completed.
+
     A copy of the folder (a backup, a clone) continues the same noise: use one, once.
     """
 
     def __init__(
         self, store: Store, ledger: Ledger, release: Release, key: bytes | None, source: str
     ) -> None:
-        self._store = store
+        custody = Custody("durable release", AGAIN)
+        saving = Saving(store, ledger, release, key)
+        super().__init__(store, release, saving, source, custody)
         self._ledger = ledger
-        self.release = release
-        self.pipeline = release.pipeline
-        self._saving = Saving(store, ledger, release, key)
-        self._payments = Payments(ledger, release, source)
-        self._torn = False
-        self._journalled = JournalRecord(release.pipeline)
-        self.source = source
+        self._payments = Payments(ledger, release, source, store.lock)
         release.journalled()
-
-    def __repr__(self) -> str:
-        return f"<DurableRelease source={self.source!r} {self.release!r}>"
 
     # -- opening ---------------------------------------------------------------------------------
 
@@ -79,37 +85,45 @@ class DurableRelease(Closed):
             source: whose values these are, for the ledger; None: the name of the folder.
             cap: the most ε that the source may spend, over all epochs.
             new_epoch: give up the state that is there (or was lost), and release the input anew
-                from its beginning with new noise. The ledger adds it to what was spent before.
+                from its beginning with new noise. The ledger adds it to what was spent before, and
+                must hold all of that: it is compared with what the old state and the lock file
+                remember of it, for which the old key is not needed.
         """
         store = Store(Path(folder))
-        store.lock()
+        store.lock.acquire()
         try:
             if new_epoch:
                 return cls._anew(store, pipeline, key, source, cap)
-            store.open(create=True)
-            state = store.state()
-            body = None if state is None else opened(state, key, pipeline, store)
-            anchor = None if body is None else (body["ledger count"], body["ledger head"])
-            ledger = Ledger.open(store.folder / "ledger.jsonl", cap=cap, expected=anchor)
+            return cls._going_on(store, pipeline, key, source, cap)
         except BaseException:
             store.close()
             raise
+
+    @classmethod
+    def _going_on(
+        cls, store: Store, pipeline: Pipeline, key: bytes | None, source: str | None, cap: Any
+    ) -> DurableRelease:
+        """Continue the state that is there, or begin where nothing was ever charged."""
+        store.open(create=True)
+        state = store.state()
+        body = None if state is None else opened(state, key, pipeline, store)
+        anchors = [] if body is None else [(body["ledger count"], body["ledger head"])]
+        ledger = trusted_ledger(store, known_anchors(store, anchors), cap)
         try:
-            if body is not None:
-                run = cls._continued(store, ledger, pipeline, key, body)
-                if source not in (None, run.source):
-                    raise StateError(f"this state belongs to the source {run.source!r}")
-            elif ledger.charges():
+            if body is None and ledger.charges():
                 raise StateError(
                     f"the state in {store.folder} is lost, but its ledger shows what was released: "
                     "restore the state, or begin again with --new-epoch, which is charged"
                 )
+            name = source_of(ledger, source, body and body["source"], store)
+            if body is None:
+                run = cls(store, ledger, pipeline.start(), key, name)
+                run._saving.begin(name)
             else:
-                run = cls(store, ledger, pipeline.start(), key, source_of(ledger, source, store))
-                run._saving.begin(run.source)
+                run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, name)
+                run._saving.resume(body)
         except BaseException:
             ledger.close()
-            store.close()
             raise
         return run
 
@@ -117,14 +131,27 @@ class DurableRelease(Closed):
     def _anew(
         cls, store: Store, pipeline: Pipeline, key: bytes | None, source: str | None, cap: Any
     ) -> DurableRelease:
-        """Give up what is there, but only once the ledger has taken the charge."""
-        ledger = Ledger.open(store.folder / "ledger.jsonl", cap=cap)
+        """Give up what is there, once it is known that the ledger is whole and the cap allows it.
+
+        The new state takes the place of the old one in one transaction, and is charged then: a
+        crash leaves the old one, or a new one that has released nothing and is charged when it
+        does. (A state that cannot be read is removed, and the new one made after that.)
+        """
+        old = earlier(store, key)
+        known = known_anchors(store, old.anchors)
+        ledger = trusted_ledger(store, known, cap, begun=store.exists())
         try:
-            run = cls(store, ledger, pipeline.start(), key, source_of(ledger, source, store))
+            name = source_of(ledger, source, old.source, store)
+            run = cls(store, ledger, pipeline.start(), key, name)
+            run._payments.check(pipeline.threshold.holdout + 1)
+            if ledger.charges() and not known:
+                ledger.remark(_UNCHECKED)
+            if not old.readable:
+                store.discard()
+                store.open(create=True)
+            run._saving.begin(name)
+            store.scrub()
             run._payments.pay(0, pipeline.threshold.holdout + 1)
-            store.discard()
-            store.open(create=True)
-            run._saving.begin(run.source)
         except BaseException:
             ledger.close()
             raise
@@ -136,123 +163,89 @@ class DurableRelease(Closed):
         store = Store(Path(folder))
         store.open(create=False)
         try:
-            settings = json.loads(store.fact("settings") or b"null")
+            settings = settings_of(store)
         finally:
             store.close()
         if settings is None:
             raise StateError(f"no release was begun in {folder}")
         return cls.open(folder, Pipeline.from_settings(settings), key=key)
 
-    @classmethod
-    def _continued(
-        cls,
-        store: Store,
-        ledger: Ledger,
-        pipeline: Pipeline,
-        key: bytes | None,
-        body: dict[str, Any],
-    ) -> DurableRelease:
-        source = (store.fact("source") or b"").decode()
-        run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, source)
-        run._saving.resume(body)
-        return run
-
     def close(self) -> None:
-        """Save what was held, and let go of the folder."""
-        try:
-            if self._saving.unsaved and not self._torn:
-                self._saving.commit([])
-        finally:
-            self._ledger.close()
-            self._store.close()
+        """Save what was held, and let go of the folder. Does nothing in a forked process."""
+        if not self._open or self._store.disowned:
+            return
+        with self._custody.lock:
+            self._open = False
+            try:
+                if self._saving.unsaved and not self._custody.cut_short:
+                    self._saving.commit([])
+            finally:
+                try:
+                    self._ledger.close()
+                finally:
+                    self._store.close()
 
     # -- data ------------------------------------------------------------------------------------
-
-    @property
-    def seen(self) -> int:
-        """How many input values were taken."""
-        return self.release.seen
-
-    @property
-    def position(self) -> int:
-        """How many values were released."""
-        return self.release.position
 
     def push(self, values: Any, users: Any = None) -> tuple[int, FloatArray]:
         """Release values; when this returns they are on the disk and may leave.
 
         If the cap allows only a part of them, that part is released, and the next call is refused
-        with `CapExceeded`: ask for `seen` to know how many were taken.
+        with `CapExceeded`: ask for `seen` to know how many were taken. After any other exception
+        than `InputError` and `CapExceeded`, open the state again: it knows what was taken.
 
         Returns:
             The position of the first released value, and the values.
         """
-        if self._torn:
-            raise StateError("an earlier push was cut short: open the state again to go on")
-        numbers = self.pipeline.lattice.numbers(values, self.seen)
-        if users is not None and len(users) != numbers.size:
-            raise InputError(f"{numbers.size} values but {len(users)} users")
-        allowed = self._payments.pay(self.seen, numbers.size)
-        self._torn = True  # until everything that this push changes is on the disk
-        numbers, users = numbers[:allowed], None if users is None else users[:allowed]
-        first, seen = self.position, self.seen
+        begun = False
         try:
-            out = self.release.push(numbers, users)
-        except InputError:
-            self._torn = self.seen != seen  # refused whole: nothing was changed
+            with self._custody.lock:
+                self._check()
+                numbers = self._pipeline.lattice.numbers(values, self.seen)
+                if users is not None and len(users) != numbers.size:
+                    raise InputError(f"{numbers.size} values but {len(users)} users")
+                self._custody.begin()
+                begun = True
+                result = self._pushed(numbers, users)
+                self._custody.done()
+                return result
+        except BaseException as error:
+            refused = isinstance(error, InputError | CapExceeded)
+            if begun and refused and self._release.seen == self.seen:
+                self._custody.done()  # refused whole: nothing was changed
+            elif begun:
+                self._custody.refuse()  # perhaps it was committed, but the caller does not know
             raise
-        self._saving.take(self.pipeline.lattice.units(numbers), users)
-        released = self.release.journalled()
-        if released or self._saving.unsaved >= _HELD_UNSAVED or not self.release.holding:
+
+    def _pushed(self, numbers: Any, users: Any) -> tuple[int, FloatArray]:
+        allowed = self._payments.pay(self.seen, numbers.size)
+        numbers, users = numbers[:allowed], None if users is None else users[:allowed]
+        first = self.position
+        out = self._release.push(numbers, users)
+        self._saving.take(self._pipeline.lattice.units(numbers), users)
+        released = self._release.journalled()
+        if released or self._saving.unsaved >= _HELD_UNSAVED or not self._release.holding:
             self._saving.commit(released)
-        self._torn = False
+        self._seen = self._release.seen
         return first, out
-
-    # -- what was released, and what was read ----------------------------------------------------
-
-    def replay(self, start: int = 0) -> Iterator[tuple[int, FloatArray]]:
-        """Published values from position `start` on, as they were published: from the journal."""
-        key = self.release.derived_key("journal")
-        verified(self._store.journal(), key, self._saving.head)  # before any of it goes out again
-        for first, values in published(self.pipeline, pieces(self._store.journal())):
-            if first + values.size > start:
-                skip = max(0, start - first)
-                yield first + skip, values[skip:]
-
-    @property
-    def phases(self) -> list[Phase]:
-        """Every threshold so far, and from which position on it holds."""
-        return list(self._saving.phases)
-
-    @property
-    def record(self) -> Record | None:
-        """All that was released, from the journal, to be asked; None: nothing was.
-
-        (The running release knows only what came since it was opened.)
-        """
-        key = self.release.derived_key("journal")
-        self._journalled.catch_up(self._store, key, self._saving.head, self._saving.phases)
-        return self._journalled.record(str(self.release.guarantee))
-
-    def recogniser(self) -> Recogniser:
-        """Tells whether an input that is read again is the one that was read before."""
-        return Recogniser(self._saving.digests, self._store.inputs())
 
     # -- keeping house ---------------------------------------------------------------------------
 
     def change_key(self, key: bytes | None) -> None:
         """Seal the state with another key; the old key opens nothing afterwards."""
-        self._saving.change_key(key)
+        with self._custody.lock:
+            self._check()
+            seal({}, {}, key)  # a key that is none is refused before anything changes
+            self._custody.begin()
+            self._saving.change_key(key)
+            self._custody.done()
 
     def erase(self) -> None:
         """Remove everything secret: raw sums, held-out values, the noise key. There is no way back.
 
         What was released can no longer be emitted again: keep the output.
         """
-        self._torn = True  # nothing more can be released, or saved
-        self._saving.erase()
-
-    def facts(self) -> dict[str, Any]:
-        """The public metadata of what is released: enough to understand and query it."""
-        record = self.record if self.pipeline.guided else None
-        return describe(self.pipeline, self.release, self._saving.phases, record)
+        with self._custody.lock:
+            self._check()
+            self._custody.begin()  # for ever: nothing more can be released, or saved
+            self._saving.erase()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidegate._version import __version__
+from tidegate.durable.folder import Anchor
 from tidegate.durable.inputs import InputDigests
 from tidegate.durable.journal import HEAD_BYTES, encoded, merged
-from tidegate.durable.store import Store, UserRows
+from tidegate.durable.store import Changes, Store, UserRows
 from tidegate.durable.users import UserLog
 from tidegate.lattice import IntArray
 from tidegate.ledger import Ledger
@@ -16,6 +17,22 @@ from tidegate.phases import Phase
 from tidegate.pieces import Piece
 from tidegate.release import Release
 from tidegate.sealing import restore, seal, state_of
+
+
+class Committed(NamedTuple):
+    """What the last commit has put on the disk, of what is public. Replaced in one step.
+
+    Attributes:
+        rows: of the journal.
+        head: of the chain of these rows.
+        position: how many values were released.
+        phases: every threshold so far.
+    """
+
+    rows: int
+    head: bytes
+    position: int
+    phases: tuple[Phase, ...]
 
 
 class Saving:
@@ -26,13 +43,13 @@ class Saving:
         self._ledger = ledger
         self._release = release
         self._key = key
+        self._source = ""
         self.digests = InputDigests(release.derived_key("input"), release.pipeline.lattice.top)
         self._fresh_digests = b""
         self._users: UserLog | None = None
         if release.user_cap is not None:
             self._users = UserLog(release.user_cap, release.derived_key("users"))
-        self.head = bytes(HEAD_BYTES)  # of the journal
-        self.phases: list[Phase] = []
+        self.committed = Committed(0, bytes(HEAD_BYTES), 0, ())
         self.unsaved = 0  # values that were taken since the last commit
 
     def begin(self, source: str) -> None:
@@ -42,17 +59,20 @@ class Saving:
             "source": source.encode(),
             "version": __version__.encode(),
         }
+        self._source = source
         users = self._user_rows()
-        self._store.begin(facts, self._state(self.head), users)
+        self._store.begin(facts, self._state(self.committed.head), users, self._anchor)
 
     def resume(self, body: dict[str, Any]) -> None:
         """Go on from the content of a sealed state."""
+        self._source = body["source"]
         restore(self.digests, body["digests"])
-        self.head = body["journal head"]
         if self._users is not None:
             self._users.head = body["users head"]
             self._users.read(self._store.users(), self._key)
-        self.phases = self._store.phases()
+        phases = tuple(self._store.phases())
+        head, position = body["journal head"], self._release.position
+        self.committed = Committed(self._store.journal_length(), head, position, phases)
 
     def take(self, units: IntArray, users: Any) -> None:
         """These inputs were read."""
@@ -61,26 +81,43 @@ class Saving:
 
     def commit(self, released: list[Piece]) -> None:
         """What was taken and released since the last commit."""
-        key, head, journal = self._release.derived_key("journal"), self.head, []
+        key, before = self._release.derived_key("journal"), self.committed
+        head, journal = before.head, []
         for piece in merged(released, self._release.pipeline.perturber.block):
             body, head = encoded(piece, head, key)
             journal.append(body)
-        known = self.phases[-1].start if self.phases else -1
+        known = before.phases[-1].start if before.phases else -1
         fresh = [phase for phase in self._release.phases if phase.start > known]
         users = self._user_rows()
-        self._store.commit(self._state(head), journal, self._fresh_digests, fresh, users)
-        self.head, self._fresh_digests, self.unsaved = head, b"", 0
-        self.phases += fresh
+        after = Committed(
+            before.rows + len(journal), head, self._release.position, (*before.phases, *fresh)
+        )
+        changes = Changes(journal, self._fresh_digests, fresh, users)
+        self._store.commit(self._state(head), self._anchor, changes)
+        self.committed = after
+        self._fresh_digests, self.unsaved = b"", 0
 
     def change_key(self, key: bytes | None) -> None:
-        """Seal all of it with another key."""
-        self._key = key
-        users = self._user_rows(whole=True)
-        self._store.replace_state(self._state(self.head), {}, users)
+        """Seal all of it with another key; what was taken but not committed yet is, first."""
+        if self.unsaved:
+            self.commit([])
+        before, self._key = self._key, key
+        try:
+            users = self._user_rows(whole=True)
+            self._store.replace_state(self._state(self.committed.head), {}, users)
+        except BaseException:
+            self._key = before  # and nothing goes on: the caller's custody sees to it
+            raise
+        self._store.scrub()
 
     def erase(self) -> None:
         """Remove everything secret."""
         self._store.replace_state(b"erased", {"erased": b"yes"}, UserRows(anew=True))
+        self._store.scrub()
+
+    @property
+    def _anchor(self) -> Anchor:
+        return self._ledger.count, self._ledger.head
 
     def _user_rows(self, *, whole: bool = False) -> UserRows:
         """What the counts of users add; before `_state`, which remembers the head of the chain."""
@@ -88,6 +125,7 @@ class Saving:
 
     def _state(self, head: bytes) -> bytes:
         body = {
+            "source": self._source,
             "snapshot": self._release.snapshot(brief=True, users=False),
             "users head": b"" if self._users is None else self._users.head,
             "digests": state_of(self.digests),

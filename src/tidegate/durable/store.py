@@ -2,24 +2,30 @@
 
 Every commit is one transaction with `synchronous=FULL`: after a kill or a power cut the file holds
 the last commit, whole. Files are 0600 in a folder 0700. Deleted content is overwritten
-(`secure_delete`), as far as a file system lets us.
+(`secure_delete`), as far as a file system lets us, and never goes to a temporary file.
+
+When a whole state is replaced (another key, nothing secret left, a new epoch) old pages remain in
+the file and its log until `scrub` has rewritten them. The transaction that replaces the state marks
+that this is due, and opening the file does it: a crash in between leaves no copy for long.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tidegate.errors import RefusedError, SettingError, TidegateError
+from tidegate import _files
+from tidegate.durable.folder import Anchor, FolderLock, StateError
+from tidegate._forks import Inherited
+from tidegate.errors import TidegateError
 from tidegate.phases import Phase
 
-FORMAT = 2
+FORMAT = 3
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);
@@ -28,6 +34,10 @@ CREATE TABLE users (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE inputs (number INTEGER PRIMARY KEY, digests BLOB NOT NULL);
 CREATE TABLE phases (start INTEGER PRIMARY KEY, threshold REAL NOT NULL, epoch TEXT NOT NULL);
 """
+_TABLES = ("facts", "state", "journal", "users", "inputs", "phases")
+# In memory: VACUUM would put a copy of everything into a temporary file on another disk.
+_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY")
+_READ_AT_ONCE = 1 << 22  # bytes of the journal
 
 
 @dataclass
@@ -38,21 +48,28 @@ class UserRows:
     anew: bool = False
 
 
-class StateError(RefusedError):
-    """Durable state cannot be used: locked, damaged, lost, or of other settings."""
+class Changes(NamedTuple):
+    """What one commit adds beside the state."""
+
+    journal: list[bytes]
+    inputs: bytes
+    phases: list[Phase]
+    users: UserRows
 
 
 class StorageError(TidegateError):
     """The disk did not take the state: full, or failing. What was committed before is intact."""
 
 
-class Store:
-    """The files of one durable release. Use as a context manager."""
+class Store(Inherited):
+    """The files of one durable release."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lock: int | None = None
+        self.lock = FolderLock(folder)
         self._database: sqlite3.Connection | None = None
+        self.disowned = False  # by a forked process
+        self.guard()
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -60,66 +77,78 @@ class Store:
         """Whether a release was ever begun here."""
         return self._file.exists()
 
-    def lock(self) -> None:
-        """Keep other processes out, until `close`."""
-        try:
-            if not self.folder.is_dir():
-                self.folder.mkdir(mode=0o700, parents=True)
-                _sync_folder(self.folder.parent)
-            lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
-        except OSError as error:
-            raise SettingError("state", f"cannot use {self.folder}: {error.strerror}") from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            raise StateError(
-                f"another process is at work in {self.folder}: two would share noise. Stop it first"
-            ) from None
-        self._lock = lock
-
     def discard(self) -> None:
-        """Remove the state; the lock must be held."""
+        """Remove a state that cannot be read; the lock must be held.
+
+        The file first, and durably: without it the log means nothing to SQLite, but a file
+        without its log would be an older state.
+        """
         for suffix in ("", "-wal", "-shm"):
-            self._file.with_name(self._file.name + suffix).unlink(missing_ok=True)
+            _files.remove(self._file.with_name(self._file.name + suffix))
+            _files.sync_folder(self.folder)
 
     def open(self, *, create: bool) -> None:
         """Open the file (the folder is locked if it was not); a new one gets its tables."""
         if not create and not self.exists():
             raise StateError(f"there is no state in {self.folder}")
-        if self._lock is None:
-            self.lock()
+        held = self.lock.held
+        if not held:
+            self.lock.acquire()
         try:
-            if not self.exists():
-                os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            database = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
-            self._database = database
-            for setting in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
-                with closing(database.execute(f"PRAGMA {setting}")):
-                    pass
-            if database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-                database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={FORMAT}; COMMIT;")
-            (version,) = database.execute("PRAGMA user_version").fetchone()
-            if version != FORMAT:
-                raise StateError(
-                    f"the state in {self.folder} has format {version}; this Tidegate reads {FORMAT}"
-                )
-            _sync_folder(self.folder)
-        except sqlite3.Error as error:
-            self.close()
-            raise self._explained(error) from None
-        except BaseException:
-            self.close()
+            self._connect()
+        except BaseException as error:
+            self.let_go()
+            if not held:
+                self.lock.release()
+            if isinstance(error, sqlite3.Error):
+                raise self._explained(error) from None
+            if isinstance(error, OSError):
+                problem = f"cannot write the state in {self.folder}: {error.strerror}"
+                raise StorageError(problem) from None
             raise
+
+    def _connect(self) -> None:
+        if not self.exists():
+            _files.close(_files.create(self._file))
+        database = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
+        self._database = database
+        for setting in _PRAGMAS:
+            with closing(database.execute(f"PRAGMA {setting}")):
+                pass
+        if database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+            database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={FORMAT}; COMMIT;")
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version != FORMAT:
+            raise StateError(
+                f"the state in {self.folder} has format {version}; this Tidegate reads {FORMAT}"
+            )
+        _files.sync_folder(self.folder)
+        if self.fact("scrub") is not None:
+            self.scrub()
+
+    def let_go(self) -> None:
+        """Close the file, and keep the folder."""
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
 
     def close(self) -> None:
         """Release the lock; everything committed is on the disk."""
-        if self._database is not None:
-            self._database.close()
-            self._database = None
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        try:
+            self.let_go()
+        finally:
+            self.lock.release()
+
+    def disown(self) -> None:
+        """In a forked process: the parent alone has the file, and the lock until it ends.
+
+        The connection is neither used nor closed here. Closing would be use: it may remove a log
+        that is not empty, and with it what the parent, or a process after it, has committed.
+        """
+        self.disowned = True
+        database, self._database = self._database, None
+        self.keep_for_ever(database)
+        self.lock.release()
 
     @property
     def _file(self) -> Path:
@@ -147,84 +176,136 @@ class Store:
     def _explained(self, error: sqlite3.Error) -> TidegateError:
         if isinstance(error, sqlite3.OperationalError):  # the disk, not the content
             return StorageError(f"cannot write the state in {self.folder}: {error}")
-        return StateError(f"the state in {self.folder} is damaged: {_WAY_ON}")
+        return StateError(f"the state in {self.folder} is damaged: {WAY_ON}")
 
-    def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows) -> None:
-        """The first commit of a new release."""
+    def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows, anchor: Anchor) -> None:
+        """The first commit of a release, in place of one that was there: the old or the new.
+
+        What was there is overwritten by `scrub`, which must follow.
+        """
         with self._transaction() as database:
+            (old,) = database.execute("SELECT count(*) FROM facts").fetchone()
+            for table in _TABLES:
+                database.execute(f"DELETE FROM {table}")  # noqa: S608  # names of ours
             _write_users(database, users)
-            database.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
+            _write_facts(database, {**facts, **({"scrub": b"due"} if old else {})})
+            _write_facts(database, {"anchor": json.dumps(anchor).encode()})
             database.execute("INSERT INTO state VALUES (1, ?)", (state,))
 
-    def commit(
-        self,
-        state: bytes,
-        journal: list[bytes],
-        inputs: bytes,
-        phases: list[Phase],
-        users: UserRows,
-    ) -> None:
+    def commit(self, state: bytes, anchor: Anchor, changes: Changes) -> None:
         """New state, and new rows of everything else: all or nothing."""
         with self._transaction() as database:
-            _write_users(database, users)
+            _write_users(database, changes.users)
+            _write_facts(database, {"anchor": json.dumps(anchor).encode()})
             database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
             database.executemany(
-                "INSERT INTO journal (body) VALUES (?)", [(row,) for row in journal]
+                "INSERT INTO journal (body) VALUES (?)", [(row,) for row in changes.journal]
             )
-            if inputs:
-                database.execute("INSERT INTO inputs (digests) VALUES (?)", (inputs,))
-            rows = [(phase.start, phase.threshold, phase.epoch) for phase in phases]
+            if changes.inputs:
+                database.execute("INSERT INTO inputs (digests) VALUES (?)", (changes.inputs,))
+            rows = [(phase.start, phase.threshold, phase.epoch) for phase in changes.phases]
             database.executemany("INSERT INTO phases VALUES (?, ?, ?)", rows)
 
     def replace_state(self, state: bytes, facts: dict[str, bytes], users: UserRows) -> None:
-        """Write the state anew (another key, or nothing secret left), and leave no old copy."""
+        """Write the state anew (another key, or nothing secret left); `scrub` must follow."""
         with self._transaction() as database:
             _write_users(database, users)
             database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
-            database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
-        self.database.execute("VACUUM")
-        self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            _write_facts(database, {**facts, "scrub": b"due"})
+
+    def scrub(self) -> None:
+        """Leave no copy of what was replaced, in the file or in its log."""
+        if self.fact("scrub") is None:
+            return
+        try:
+            self.database.execute("VACUUM")
+            busy, *_ = self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise sqlite3.OperationalError("something else reads it")
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"the new state in {self.folder} is in place, but copies of the old one may be "
+                f"left in its file ({error}): make room, and open it again (`tidegate state show`)"
+            ) from None
+        with self._transaction() as database:
+            database.execute("DELETE FROM facts WHERE name = 'scrub'")
 
     def fact(self, name: str) -> bytes | None:
-        """A public fact, as written at the beginning."""
-        row = self._read("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        """A public fact."""
+        row = self._one("SELECT value FROM facts WHERE name = ?", (name,))
         return None if row is None else bytes(row[0])
+
+    def anchor(self) -> Anchor | None:
+        """The ledger's newest entry at the last commit; None: the release was not begun."""
+        fact = self.fact("anchor")
+        if fact is None:
+            return None
+        try:
+            count, head = json.loads(fact)
+        except ValueError:
+            raise StateError(f"the state in {self.folder} is damaged: {WAY_ON}") from None
+        return count, head
 
     def state(self) -> bytes | None:
         """The last committed state; None: the release was created but not begun."""
-        row = self._read("SELECT body FROM state WHERE one = 1").fetchone()
+        row = self._one("SELECT body FROM state WHERE one = 1")
         return None if row is None else bytes(row[0])
 
-    def journal(self, start: int = 0) -> Iterator[bytes]:
-        """The journal's rows in order, from row `start` on, counted from 0."""
-        query = "SELECT body FROM journal WHERE number > ? ORDER BY number"  # SQLite counts from 1
+    def journal_length(self) -> int:
+        """How many rows the journal has: none is ever removed."""
+        return int(self._one("SELECT ifnull(max(number), 0) FROM journal")[0])
+
+    def journal_rows(self, start: int, end: int) -> list[bytes]:
+        """Rows of the journal in order, [start, end) counted from 0: a few megabytes of them."""
+        found: list[bytes] = []
+        query = "SELECT body FROM journal WHERE number > ? AND number <= ? ORDER BY number"
+        size = 0
         try:
-            for (body,) in self._read(query, (start,)):
-                yield bytes(body)
+            with closing(self.database.execute(query, (start, end))) as rows:
+                for (body,) in rows:
+                    found.append(bytes(body))
+                    size += len(body)
+                    if size >= _READ_AT_ONCE:
+                        break
         except sqlite3.Error as error:
             raise self._explained(error) from None
+        return found
+
+    def journal(self, start: int, end: int) -> Iterator[bytes]:
+        """Rows of the journal in order; no statement stays open meanwhile."""
+        while start < end and (rows := self.journal_rows(start, end)):
+            yield from rows
+            start += len(rows)
 
     def users(self) -> list[bytes]:
         """The rows that count users, in order."""
-        return [bytes(body) for (body,) in self._read("SELECT body FROM users ORDER BY number")]
+        return [bytes(body) for (body,) in self._all("SELECT body FROM users ORDER BY number")]
 
     def phases(self) -> list[Phase]:
         """Every phase so far."""
-        return [Phase(*row) for row in self._read("SELECT * FROM phases ORDER BY start")]
+        return [Phase(*row) for row in self._all("SELECT * FROM phases ORDER BY start")]
 
     def inputs(self) -> bytes:
         """All input digests, one after the other."""
-        rows = self._read("SELECT digests FROM inputs ORDER BY number")
+        rows = self._all("SELECT digests FROM inputs ORDER BY number")
         return b"".join(bytes(digests) for (digests,) in rows)
 
-    def _read(self, query: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+    def _one(self, query: str, values: tuple[Any, ...] = ()) -> Any:
+        rows = self._all(query, values)
+        return rows[0] if rows else None
+
+    def _all(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
         try:
-            return self.database.execute(query, values)
+            return self.database.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise self._explained(error) from None
 
 
-_WAY_ON = "restore it, or begin again with --new-epoch, which is charged (see the runbook)"
+WAY_ON = "restore it, or begin again with --new-epoch, which is charged (see the runbook)"
+
+
+def _write_facts(database: sqlite3.Connection, facts: dict[str, bytes]) -> None:
+    database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
 
 def _write_users(database: sqlite3.Connection, users: UserRows) -> None:
@@ -232,12 +313,3 @@ def _write_users(database: sqlite3.Connection, users: UserRows) -> None:
         database.execute("DELETE FROM users")
     rows = [(body,) for body in users.bodies]
     database.executemany("INSERT INTO users (body) VALUES (?)", rows)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make new names in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +14,7 @@ from tidegate.contexts import Closed
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.ledger.account import Account
+from tidegate.ledger.composition import peak
 from tidegate.ledger.chain import VERSION, Chain, chain_key
 from tidegate.ledger.entries import (
     CapExceeded,
@@ -100,7 +101,8 @@ class Ledger(Account, Closed):
         try:
             ledger = cls(chain, clock)
             ledger._replay()
-            ledger._check_anchor(expected)
+            if expected is not None:
+                ledger.check_anchor(expected)
             if not ledger.entries and not create:
                 raise LedgerError(place, "it holds no entry yet")
             if not read_only:
@@ -119,9 +121,8 @@ class Ledger(Account, Closed):
                 problem = "it says nothing that this Tidegate understands"
                 raise LedgerError(self._chain.path, problem, number) from None
 
-    def _check_anchor(self, expected: tuple[int, str] | None) -> None:
-        if expected is None:
-            return
+    def check_anchor(self, expected: tuple[int, str]) -> None:
+        """Refuse a ledger that does not hold the entry that was anchored."""
         count, head = whole("expected", expected[0], 1), expected[1]
         if count > self.count:
             raise LedgerError(
@@ -195,6 +196,17 @@ class Ledger(Account, Closed):
             self._spent[source] = total
         return self._charges[source][entry.sequence]
 
+    def check(self, source: str, charges: Sequence[tuple[int, int | None, Guarantee]]) -> None:
+        """Refuse what `charge` would refuse of these (start, end, guarantee); writes nothing."""
+        with self._writing:
+            amounts = [(one.start, one.end, one.epsilon) for one in self.charges(source)]
+            for start, end, guarantee in charges:
+                exact = chargeable(guarantee)
+                self._check_composes(source, exact)
+                amounts.append((start, end, Fraction(exact.epsilon)))
+                if self._cap is not None and (total := peak(amounts)) > self._cap:
+                    raise CapExceeded(source, Fraction(exact.epsilon), total, self._cap)
+
     def close_stretch(self, charge: Charge, end: int, note: str = "") -> Charge:
         """End an open stretch at `end`, for ever; gives the charge as it now stands.
 
@@ -229,6 +241,11 @@ class Ledger(Account, Closed):
         _check_text("source", source)
         with self._writing:
             self._append("source", {"source": source, "disjoint": bool(disjoint)}, note)
+
+    def remark(self, note: str) -> None:
+        """Write down something to remember that costs nothing."""
+        with self._writing:
+            self._append("note", {}, note)
 
     def _append(self, kind: str, facts: Mapping[str, Any], note: str) -> Entry:
         if not isinstance(note, str):
