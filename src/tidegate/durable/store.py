@@ -7,8 +7,6 @@ the last commit, whole. Files are 0600 in a folder 0700. Deleted content is over
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -16,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidegate import _files
 from tidegate.errors import RefusedError, SettingError, TidegateError
 from tidegate.phases import Phase
 
@@ -63,25 +62,19 @@ class Store:
     def lock(self) -> None:
         """Keep other processes out, until `close`."""
         try:
-            if not self.folder.is_dir():
-                self.folder.mkdir(mode=0o700, parents=True)
-                _sync_folder(self.folder.parent)
-            lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+            _files.make_folder(self.folder, 0o700)
+            self._lock = _files.open_lock(self.folder / "lock")
         except OSError as error:
             raise SettingError("state", f"cannot use {self.folder}: {error.strerror}") from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
+        if self._lock is None:
             raise StateError(
                 f"another process is at work in {self.folder}: two would share noise. Stop it first"
-            ) from None
-        self._lock = lock
+            )
 
     def discard(self) -> None:
         """Remove the state; the lock must be held."""
         for suffix in ("", "-wal", "-shm"):
-            self._file.with_name(self._file.name + suffix).unlink(missing_ok=True)
+            _files.remove(self._file.with_name(self._file.name + suffix))
 
     def open(self, *, create: bool) -> None:
         """Open the file (the folder is locked if it was not); a new one gets its tables."""
@@ -91,7 +84,7 @@ class Store:
             self.lock()
         try:
             if not self.exists():
-                os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                _files.close(_files.create(self._file))
             database = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
             self._database = database
             for setting in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
@@ -104,10 +97,15 @@ class Store:
                 raise StateError(
                     f"the state in {self.folder} has format {version}; this Tidegate reads {FORMAT}"
                 )
-            _sync_folder(self.folder)
+            _files.sync_folder(self.folder)
         except sqlite3.Error as error:
             self.close()
             raise self._explained(error) from None
+        except OSError as error:
+            self.close()
+            raise StorageError(
+                f"cannot write the state in {self.folder}: {error.strerror}"
+            ) from None
         except BaseException:
             self.close()
             raise
@@ -118,8 +116,8 @@ class Store:
             self._database.close()
             self._database = None
         if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+            lock, self._lock = self._lock, None
+            _files.close(lock)
 
     @property
     def _file(self) -> Path:
@@ -232,12 +230,3 @@ def _write_users(database: sqlite3.Connection, users: UserRows) -> None:
         database.execute("DELETE FROM users")
     rows = [(body,) for body in users.bodies]
     database.executemany("INSERT INTO users (body) VALUES (?)", rows)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make new names in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
