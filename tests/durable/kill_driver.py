@@ -25,6 +25,7 @@ import typer
 import zstandard  # noqa: F401  # the same
 
 import tidegate.io
+from tidegate import _files
 from tidegate.cli import release as command
 from tidegate.cli import running
 from tidegate.cli.pipelines import build
@@ -119,7 +120,7 @@ def countdown(owner, name, number, before=None, after=None):
 
 def half_of_output(outgoing, data):
     view = memoryview(data)
-    outgoing._raw.write(view[: len(view) // 2])
+    os.write(outgoing._descriptor, view[: len(view) // 2])
     die()
 
 
@@ -169,8 +170,8 @@ FAULTS = {
     "ledger entry torn": lambda n: countdown(Chain, "_write", 1 + n % 2, before=half_of_ledger),
     "in replay": lambda n: replay_dies(1 + n % 3),
     "after mending": lambda n: countdown(recovery, "_mend", 1 + n % 2, after=dies),
-    "before rename": lambda n: countdown(Path, "replace", 1 + n % 3, before=dies),
-    "after rename": lambda n: countdown(Path, "replace", 1 + n % 3, after=dies),
+    "before rename": lambda n: countdown(_files, "rename", 1 + n % 3, before=dies),
+    "after rename": lambda n: countdown(_files, "rename", 1 + n % 3, after=dies),
     "recognising": lambda n: countdown(running.Batch, "__init__", 4 * n, before=dies),
 }
 

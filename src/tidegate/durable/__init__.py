@@ -5,16 +5,20 @@
 
 | module | what it holds |
 |---|---|
-| `store` | one SQLite file: state, journal, input digests; a lock; nothing of Tidegate's logic |
+| `folder` | its lock, and the newest entry of the ledger that was seen |
+| `store`, `tables` | one SQLite file: state, journal, input digests; nothing of Tidegate's logic |
 | `inputs` | keyed digests of the input so far: was it resent, or changed? |
 | `journal` | released block sums ↔ published values, bit for bit |
 | `looking_back` | the record of the whole past, from the journal |
-| `charges` | which budget each stretch of the input costs |
-| `opening`, `facts` | may this state be used; what is public about a release |
+| `charges`, `payments` | which budget each stretch of the input costs; charged before it is read |
+| `saving`, `users` | everything that a push changes, in one transaction |
+| `opening`, `facts` | may this state and its ledger be used; what is public about a release |
+| `reading` | facts, answers, replays: from committed state only |
 | `release` | `DurableRelease`, which puts these together |
 """
 
+from tidegate.durable.folder import StateError
 from tidegate.durable.release import DurableRelease
-from tidegate.durable.store import StateError, StorageError
+from tidegate.durable.store import StorageError
 
 __all__ = ["DurableRelease", "StateError", "StorageError"]

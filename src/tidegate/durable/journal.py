@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tidegate.durable.store import StateError
+from tidegate.durable.folder import StateError
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray
 from tidegate.pieces import Piece, Trace

@@ -9,7 +9,8 @@ from tidegate._version import __version__
 from tidegate.durable.folder import Anchor
 from tidegate.durable.inputs import InputDigests
 from tidegate.durable.journal import HEAD_BYTES, encoded, merged
-from tidegate.durable.store import Changes, Store, UserRows
+from tidegate.durable.store import Store
+from tidegate.durable.tables import Changes, UserRows
 from tidegate.durable.users import UserLog
 from tidegate.lattice import IntArray
 from tidegate.ledger import Ledger

@@ -15,46 +15,17 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidegate import _files
 from tidegate.durable.folder import Anchor, FolderLock, StateError
 from tidegate._forks import Inherited
+from tidegate.durable.tables import FORMAT, PRAGMAS, SCHEMA, TABLES, Changes, UserRows
 from tidegate.errors import TidegateError
 from tidegate.phases import Phase
 
-FORMAT = 3
-_SCHEMA = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL);
-CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);
-CREATE TABLE journal (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
-CREATE TABLE users (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
-CREATE TABLE inputs (number INTEGER PRIMARY KEY, digests BLOB NOT NULL);
-CREATE TABLE phases (start INTEGER PRIMARY KEY, threshold REAL NOT NULL, epoch TEXT NOT NULL);
-"""
-_TABLES = ("facts", "state", "journal", "users", "inputs", "phases")
-# In memory: VACUUM would put a copy of everything into a temporary file on another disk.
-_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY")
 _READ_AT_ONCE = 1 << 22  # bytes of the journal
-
-
-@dataclass
-class UserRows:
-    """What one commit writes about users: rows to add, or to put in place of all others."""
-
-    bodies: list[bytes] = field(default_factory=list)
-    anew: bool = False
-
-
-class Changes(NamedTuple):
-    """What one commit adds beside the state."""
-
-    journal: list[bytes]
-    inputs: bytes
-    phases: list[Phase]
-    users: UserRows
 
 
 class StorageError(TidegateError):
@@ -112,11 +83,11 @@ class Store(Inherited):
             _files.close(_files.create(self._file))
         database = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
         self._database = database
-        for setting in _PRAGMAS:
+        for setting in PRAGMAS:
             with closing(database.execute(f"PRAGMA {setting}")):
                 pass
         if database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-            database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={FORMAT}; COMMIT;")
+            database.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version={FORMAT}; COMMIT;")
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version != FORMAT:
             raise StateError(
@@ -185,7 +156,7 @@ class Store(Inherited):
         """
         with self._transaction() as database:
             (old,) = database.execute("SELECT count(*) FROM facts").fetchone()
-            for table in _TABLES:
+            for table in TABLES:
                 database.execute(f"DELETE FROM {table}")  # noqa: S608  # names of ours
             _write_users(database, users)
             _write_facts(database, {**facts, **({"scrub": b"due"} if old else {})})

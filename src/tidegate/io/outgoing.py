@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import stat
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from tidegate import _files
 from tidegate.io.errors import SinkError, sink_error
 from tidegate.io.kinds import is_standard
 
 Bytes = bytes | memoryview
+_CUT_SHORT = "a write was cut short: the file is not completed"
+_PUBLIC = 0o666  # what was released: whoever the umask lets may read it
 
 
 class Outgoing:
@@ -22,6 +24,9 @@ class Outgoing:
     `whole`: written under a name of its own beside the target and renamed when complete, so that
     under the target's name there is the old file or the new one and never a part. `append`: go on
     at the end of what is there.
+
+    A write that fails or is interrupted leaves a file whose end nobody knows. Such a file is never
+    completed: a whole one does not appear, and of one in place the unfinished part is cut off.
     """
 
     def __init__(
@@ -31,10 +36,12 @@ class Outgoing:
         self._target: Path | None = None
         self._partial: Path | None = None
         self.closed = False
-        self._raw: Any = None  # a raw file, or the stand-in for standard output
+        self.broken = False  # a write did not end well
+        self._descriptor = -1
+        self._stand_in: BinaryIO | None = None  # for standard output, where it has no descriptor
         try:
             if is_standard(path):
-                self._raw = _standard_output(self.name)
+                self._descriptor, self._stand_in = _standard_output(self.name)
                 return
             self._target = Path(self.name)
             special = self._target.exists() and not self._target.is_file()
@@ -43,36 +50,54 @@ class Outgoing:
             if not special:
                 self._target = Path(os.path.realpath(self.name))  # a link stays a link
             if whole and not special:  # a device or a named pipe cannot be replaced
-                self._partial = self._target.with_name(f".{self._target.name}.partial")
-                self._partial.unlink(missing_ok=True)  # of a run that was killed
-                self._raw = self._partial.open("xb", buffering=0)
+                partial = self._target.with_name(f".{self._target.name}.partial")
+                _files.remove(partial)  # of a run that was killed
+                self._descriptor = _files.create(partial, _PUBLIC)
+                self._partial = partial
             else:
-                self._raw = self._target.open("ab" if append else "wb", buffering=0)
+                flags = os.O_CREAT | os.O_WRONLY | (os.O_APPEND if append else os.O_TRUNC)
+                self._descriptor = _files.open_file(self._target, flags, _PUBLIC)
         except OSError as error:
             raise self._error(error) from None
 
     def write(self, data: Bytes) -> None:
-        """All of it."""
+        """All of it, or the file is broken."""
+        if self.broken or self.closed:
+            raise SinkError(None, _CUT_SHORT, self.name)
+        self.broken = True  # until all of it has been taken
         try:
-            view = memoryview(data)
-            while len(view):  # a pipe may take less than it is offered
-                view = view[self._raw.write(view) :]
-            if self._target is None:  # the stand-in for standard output may hold it back
-                self._raw.flush()
+            if self._stand_in is None:
+                _files.write_all(self._descriptor, data)
+            else:
+                self._stand_in.write(data)
+                self._stand_in.flush()  # it may hold it back
         except OSError as error:
             raise self._error(error) from None
+        self.broken = False
 
     def tell(self) -> int:
         """How long a regular file is by now."""
-        return int(self._raw.tell())
+        return os.fstat(self._descriptor).st_size
 
     def sync(self) -> None:
         """Have a regular file on the disk, not only on its way there."""
         try:
-            if self._target is not None and stat.S_ISREG(os.fstat(self._raw.fileno()).st_mode):
-                os.fsync(self._raw.fileno())
+            if self._regular():
+                _files.sync(self._descriptor)
+        except OSError as error:
+            self.broken = True
+            raise self._error(error) from None
+
+    def cut(self, length: int) -> None:
+        """Take back what was written after the first `length` bytes of a regular file."""
+        try:
+            if self._regular() and self.tell() > length:
+                _files.truncate(self._descriptor, length)
         except OSError as error:
             raise self._error(error) from None
+
+    def _regular(self) -> bool:
+        return self._target is not None and stat.S_ISREG(os.fstat(self._descriptor).st_mode)
 
     def close(self) -> None:
         """Complete the file; a whole one gets its name now, durably."""
@@ -80,12 +105,14 @@ class Outgoing:
             return
         try:
             if self._partial is not None and self._target is not None:
+                if self.broken:
+                    raise SinkError(None, _CUT_SHORT, self.name)
                 self.sync()
-                if not os.path.samestat(os.fstat(self._raw.fileno()), self._partial.stat()):
+                if not os.path.samestat(os.fstat(self._descriptor), self._partial.stat()):
                     raise SinkError(None, "another process is writing this file", self.name)
-                self._partial.replace(self._target)
+                _files.rename(self._partial, self._target)
                 self._partial = None
-                sync_folder(self._target.parent)
+                _files.sync_folder(self._target.parent)
         except FileNotFoundError:
             raise SinkError(None, "another process is writing this file", self.name) from None
         except OSError as error:
@@ -100,12 +127,12 @@ class Outgoing:
         self.closed = True
         with contextlib.suppress(OSError):  # of two errors the first one counts
             if self._partial is not None and os.path.samestat(
-                os.fstat(self._raw.fileno()), self._partial.stat()
+                os.fstat(self._descriptor), self._partial.stat()
             ):
-                self._partial.unlink()
-        if self._target is not None:
+                _files.remove(self._partial)
+        if self._target is not None and self._descriptor >= 0:
             with contextlib.suppress(OSError):
-                self._raw.close()
+                _files.close(self._descriptor)
 
     def _error(self, error: OSError) -> SinkError:
         return error if isinstance(error, SinkError) else sink_error(error, self.name)
@@ -121,23 +148,12 @@ def write_whole(path: Path, data: bytes) -> None:
         outgoing.abort()
 
 
-def sync_folder(folder: Path) -> None:
-    """Make a new name in it durable."""
-    if os.name == "nt":  # which has no such thing
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _standard_output(name: str) -> Any:
+def _standard_output(name: str) -> tuple[int, Any]:
+    """Its descriptor, which nothing buffers: nothing is left to fail when the interpreter ends."""
     if sys.stdout is None:
         raise SinkError(None, "is closed", name)
     sys.stdout.flush()
     try:
-        # Unbuffered: nothing is left to be written, and to fail, when the interpreter ends.
-        return io.FileIO(sys.stdout.fileno(), "wb", closefd=False)
-    except io.UnsupportedOperation:  # a stand-in without a descriptor
-        return sys.stdout.buffer
+        return sys.stdout.fileno(), None
+    except OSError:  # `UnsupportedOperation`: a stand-in without a descriptor
+        return -1, sys.stdout.buffer

@@ -20,6 +20,7 @@ class Packed:
     def __init__(self, outgoing: Outgoing, codec: str) -> None:
         self._outgoing = outgoing
         self._waiting = bytearray()
+        self._torn = False  # a write did not end well: what the compressor took is not known
         if codec == "gzip":
             self._compressor: Any = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP)
         else:
@@ -29,17 +30,21 @@ class Packed:
 
     def write(self, data: Bytes) -> None:
         """Take some text."""
+        torn, self._torn = self._torn, True
+        self._outgoing.broken |= torn
         self._waiting += data
         while len(self._waiting) >= _PIECE:
             self._outgoing.write(self._compressor.compress(bytes(self._waiting[:_PIECE])))
             del self._waiting[:_PIECE]
+        self._torn = False
 
     def sync(self) -> None:
         """Nothing: a compressed file is complete or it is not there."""
 
     def close(self) -> None:
         """The rest, and the end of the compressed data."""
-        if not self._outgoing.closed:
+        self._outgoing.broken |= self._torn
+        if not self._outgoing.closed and not self._outgoing.broken:
             self._outgoing.write(self._compressor.compress(bytes(self._waiting)))
             self._outgoing.write(self._compressor.flush())
             self._waiting.clear()

@@ -29,6 +29,7 @@ class ParquetSink(Completed):
         self._facts = None if metadata is None else encode(metadata)
         self._waiting: FloatArray = np.empty(GROUP_ROWS)
         self._filled = 0
+        self._torn = False  # a write did not end well: what the writer took is not known
         self._start: int | None = None  # position of the first row that waits
         self._outgoing = Outgoing(path, whole=True)
         self._file = self._arrow.PythonFile(_Target(self._outgoing), mode="w")
@@ -58,6 +59,8 @@ class ParquetSink(Completed):
     def write(self, first_position: int, values: FloatArray) -> None:
         """Rows from `first_position` on, which follow those of the call before."""
         array = self._positions.check(first_position, values)
+        torn, self._torn = self._torn, True
+        self._outgoing.broken |= torn
         if self._start is None:
             self._start = first_position
         at = 0
@@ -71,6 +74,7 @@ class ParquetSink(Completed):
                 if self._filled == GROUP_ROWS:
                     self._write_group(self._waiting)
             at += take
+        self._torn = False
 
     def _write_group(self, values: FloatArray) -> None:
         start = self._start or 0
@@ -106,6 +110,10 @@ class ParquetSink(Completed):
         if self._outgoing.closed:
             return
         try:
+            if self._torn or self._outgoing.broken:
+                self._outgoing.broken = True
+                self._outgoing.close()  # says so, and leaves nothing behind
+                return
             if self._filled:
                 self._write_group(self._waiting[: self._filled])
             if self._facts is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tidegate import _files
 from tidegate.contexts import Completed
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
@@ -68,6 +69,7 @@ class TextSink(Completed):
                 self._remove_sidecar()
             if kind.format == "csv" and not (append and self._outgoing.tell()):
                 self._out.write(CSV_HEADER)
+            self._kept = self._outgoing.tell() if self._in_place else 0  # bytes of whole writes
             if self._in_place:
                 self._write_sidecar()
         except BaseException:
@@ -85,7 +87,9 @@ class TextSink(Completed):
         """Rows from `first_position` on, which follow those of the call before."""
         array = self._positions.check(first_position, values)
         for start in range(0, array.size, PIECE):
-            self._out.write(self._rows(first_position + start, array[start : start + PIECE]))
+            rows = self._rows(first_position + start, array[start : start + PIECE])
+            self._out.write(rows)
+            self._kept += len(rows)
 
     def flush(self, *, sync: bool = False) -> None:
         """Plain text has been handed over already; with `sync` it is also made durable."""
@@ -107,6 +111,8 @@ class TextSink(Completed):
             if self._path is not None and not self._kind.recoverable:
                 self._remove_sidecar()
             if self._in_place:
+                if self._outgoing.broken:  # a row that was torn
+                    self._outgoing.cut(self._kept)
                 self._out.sync()
             self._out.close()
             if self._path is not None and not self._kind.recoverable:
@@ -125,7 +131,7 @@ class TextSink(Completed):
     def _remove_sidecar(self) -> None:
         if self._path is not None and self._is_file():
             try:
-                sidecar(self._path).unlink(missing_ok=True)
+                _files.remove(sidecar(self._path))
             except OSError as error:
                 raise sink_error(error, str(sidecar(self._path))) from None
 

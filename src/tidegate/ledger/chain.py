@@ -8,7 +8,6 @@ the bytes, not of what they mean, so that no byte can change unnoticed, not even
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import json
@@ -20,6 +19,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tidegate import _files
 from tidegate.errors import SettingError
 from tidegate.ledger.entries import LedgerError
 
@@ -80,22 +80,16 @@ class Chain:
             raise
 
     def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _files.try_lock(self._file.fileno()):
             raise LedgerError(
                 self.path,
                 "it is in use by another release or command: wait for it or stop it (`fuser` "
                 "names it); to look at it meanwhile, open it with read_only=True",
-            ) from None
+            )
         self._check_in_place()
         # What a killed writer left may be in memory only: a charge must not count on it.
-        os.fsync(self._file.fileno())
-        directory = os.open(self.path.resolve().parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        _files.sync(self._file.fileno())
+        _files.sync_folder(self.path.resolve().parent)
 
     def read(self) -> Iterator[Link]:
         """Verify and give all entries; call it once and to the end, before anything else."""
@@ -187,8 +181,7 @@ class Chain:
             return "recovered torn line: it was whole but for its newline, and counts"
         removed, self.torn = self.torn, 0
         try:
-            os.ftruncate(self._file.fileno(), self._size)
-            os.fsync(self._file.fileno())
+            _files.truncate(self._file.fileno(), self._size)
         except OSError as error:
             problem = f"its unfinished entry cannot be removed: {error.strerror}"
             raise LedgerError(self.path, problem) from error
@@ -220,16 +213,13 @@ class Chain:
         if os.fstat(descriptor).st_size != before:
             raise LedgerError(self.path, "something else wrote to it: close it and open it again")
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
-            os.fsync(descriptor)
+            _files.write_all(descriptor, data)
+            _files.sync(descriptor)
         except BaseException as error:
             # After a failed fsync nothing is known about the disk, and trying again may report a
             # success that is none: take the line back as far as possible, and stop.
             with suppress(OSError):
-                os.ftruncate(descriptor, before)
-                os.fsync(descriptor)
+                _files.truncate(descriptor, before)
             self.close()
             if isinstance(error, OSError):
                 raise LedgerError(
@@ -256,9 +246,9 @@ def _opened(path: Path, create: bool, read_only: bool) -> FileIO:
     writing = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
     flags = os.O_RDONLY if read_only else writing
     try:
-        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        descriptor = _files.open_file(path, flags)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # such as /dev/null
-            os.close(descriptor)
+            _files.close(descriptor)
             raise LedgerError(path, "it is not a regular file")
     except FileNotFoundError:
         missing = "there is no ledger" if path.parent.is_dir() else "there is no such folder"

@@ -17,6 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tidegate import _files
 from tidegate.contexts import Closed
 from tidegate.errors import RefusedError
 from tidegate.randomness import random_bytes
@@ -152,7 +153,7 @@ class Memory(Closed):
         """Let others open it."""
         self._usable = False
         if self._lock is not None:
-            os.close(self._lock)
+            _files.close(self._lock)
             self._lock = None
 
     def _take(self, pin: Pin) -> None:
@@ -164,20 +165,8 @@ class Memory(Closed):
         path = Path(os.path.realpath(str(self.path)))
         plain = {"tidegate": VERSION, "kind": "memory", "key": self.key.hex()}
         text = json.dumps({**plain, "pins": [pin.plain() for pin in pins]}, indent=0)
-        partial = path.with_name(f".{path.name}.partial")
         try:
-            partial.unlink(missing_ok=True)  # of a process that was killed
-            descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            _files.replace_file(path, text.encode("ascii"))
         except OSError as error:
             raise DeviceMemoryError(
                 f"nothing was reported: {self.path} could not be written: {error.strerror}"
@@ -185,19 +174,12 @@ class Memory(Closed):
 
 
 def _locked(file: Path) -> int:
-    import fcntl  # here, so that the package can be imported where there is none
-
     try:
-        lock = os.open(file.with_name(f".{file.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
+        lock = _files.open_lock(file.with_name(f".{file.name}.lock"))
     except OSError as error:
         raise DeviceMemoryError(f"cannot use {file}: {error.strerror}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        raise DeviceMemoryError(
-            f"{file} is in use: two clients could report twice on a value"
-        ) from None
+    if lock is None:
+        raise DeviceMemoryError(f"{file} is in use: two clients could report twice on a value")
     return lock
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -28,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from tidegate import _files
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.lattice import IntArray
 from tidegate.local.narrow import narrowed, widened
@@ -80,7 +80,7 @@ class Store:
     @staticmethod
     def _opened(path: Path | None, create: bool) -> sqlite3.Connection:
         if path is not None and create:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            _files.close(_files.create(path))
         where = ":memory:" if path is None else f"{path.resolve().as_uri()}?mode=rw"
         # The server lets one thread in at a time.
         return sqlite3.connect(

@@ -20,6 +20,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate import _files
 from tidegate.errors import TidegateError
 from tidegate.gaps import Gap
 from tidegate.io.errors import sink_error
@@ -143,8 +144,8 @@ def _written(
                 raise AssertionError("an index that was just written can be read")
             if folder is not None:
                 os.fchmod(descriptor, mode & 0o666)  # who may read the one may read the other
-                os.fsync(descriptor)
-                Path(temporary).replace(path)
+                _files.sync(descriptor)
+                _files.rename(Path(temporary), path)
     finally:
         Path(temporary).unlink(missing_ok=True)
     return index

@@ -1,0 +1,146 @@
+"""Durable files: every call that writes, syncs, renames or locks, in one place.
+
+    written → fsync → renamed → fsync of the folder ║ only now is the file believed to be there
+
+The ledger, durable state, outputs and the memory of a device all write through these functions, so
+that one rule holds for all (a short write is continued, a new name is synced with its folder), and
+so that tests can make any of the calls fail (`tests/faults.py`). Errors are plain `OSError`s: the
+caller knows what the file is for, and says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
+PRIVATE = 0o600
+"""The mode of files that nobody but their owner may read."""
+
+
+def open_file(path: str | Path, flags: int, mode: int = PRIVATE) -> int:
+    """Open a file; give its descriptor, which a child process does not inherit."""
+    return os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), mode)
+
+
+def create(path: str | Path, mode: int = PRIVATE) -> int:
+    """Open a new file to write; `FileExistsError` if there is one."""
+    return open_file(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
+
+
+def close(descriptor: int) -> None:
+    """Close a descriptor."""
+    os.close(descriptor)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write all of it: a pipe, a signal or a nearly full disk may take less than it is offered."""
+    rest = memoryview(data).cast("B")
+    while rest:
+        count = os.write(descriptor, rest)
+        if not count:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        rest = rest[count:]
+
+
+def write_at(descriptor: int, data: bytes, place: int) -> None:
+    """Write all of it at a place of the file."""
+    rest = memoryview(data)
+    while rest:
+        count = os.pwrite(descriptor, rest, place)
+        if not count:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        rest, place = rest[count:], place + count
+
+
+def sync(descriptor: int) -> None:
+    """Have a file's content on the disk."""
+    os.fsync(descriptor)
+
+
+def truncate(descriptor: int, length: int) -> None:
+    """Cut a file off, durably."""
+    os.ftruncate(descriptor, length)
+    os.fsync(descriptor)
+
+
+def rename(path: Path, target: Path) -> None:
+    """Give a file another name, in place of what had it. Not durable before `sync_folder`."""
+    os.replace(path, target)  # noqa: PTH105  # through `os`, as every other call here
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)  # noqa: PTH108  # through `os`, as every other call here
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder survive a power cut."""
+    if os.name == "nt":  # which has no such thing
+        return
+    descriptor = open_file(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path, mode: int) -> None:
+    """Make a folder and those above it, each durable in the one that holds it.
+
+    The parent of one that exists is synced too, where we may: whoever made it may have been killed
+    before that.
+    """
+    if folder.is_dir():
+        with suppress(PermissionError):
+            sync_folder(folder.parent)
+        return
+    if not folder.parent.is_dir():
+        make_folder(folder.parent, 0o777)
+    os.mkdir(folder, mode)  # noqa: PTH102  # through `os`, as every other call here
+    sync_folder(folder.parent)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock a file until its descriptor is closed; False: another process holds the lock."""
+    import fcntl  # here, so that the package can be imported where there is none
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def open_lock(path: Path) -> int | None:
+    """Open and lock a file that serves as a lock; None: another process holds it."""
+    descriptor = open_file(path, os.O_CREAT | os.O_RDWR)
+    try:
+        if try_lock(descriptor):
+            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def replace_file(path: Path, data: bytes, mode: int = PRIVATE) -> None:
+    """Write a small file in one step, durably: the old content or the new, never a part."""
+    partial = path.with_name(f".{path.name}.partial")
+    remove(partial)  # of a process that was killed
+    try:
+        descriptor = create(partial, mode)
+        try:
+            write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        rename(partial, path)
+    except BaseException:
+        with suppress(OSError):  # of two errors the first one counts
+            remove(partial)
+        raise
+    sync_folder(path.parent)
