@@ -197,4 +197,6 @@ def test_a_charge_is_anchored_before_its_values_leave(tmp_path):
         with Ledger.open(tmp_path / "s" / "ledger.jsonl", read_only=True) as ledger:
             assert kept_anchor(tmp_path / "s") == (ledger.count, ledger.head)
             assert ledger.total().epsilon == Fraction(1)
-    assert json.loads((tmp_path / "s" / "ledger.jsonl").read_text().splitlines()[0])["sequence"] == 1
+    assert (
+        json.loads((tmp_path / "s" / "ledger.jsonl").read_text().splitlines()[0])["sequence"] == 1
+    )

@@ -66,9 +66,9 @@ def test_charge_then_release_then_commit(tmp_path, monkeypatch):
 
 def test_the_identity_of_the_noise_is_stored_before_any_value(tmp_path):
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
-        epoch = run.release.epoch
+        epoch = run.epoch
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
-        assert run.release.epoch == epoch
+        assert run.epoch == epoch
         assert run.seen == 0
 
 
@@ -180,11 +180,11 @@ def test_a_new_epoch_is_charged_on_top(tmp_path):
     folder = tmp_path / "s"
     with DurableRelease.open(folder, PIPELINE) as run:
         before = run.push(VALUES)[1]
-        epoch = run.release.epoch
+        epoch = run.epoch
     assert total(folder) == 1
     with DurableRelease.open(folder, PIPELINE, new_epoch=True) as run:
         assert (run.seen, run.position) == (0, 0)
-        assert run.release.epoch != epoch
+        assert run.epoch != epoch
         after = run.push(VALUES)[1]
     assert total(folder) == 2
     assert (before != after).mean() > 0.5  # other noise
@@ -231,7 +231,7 @@ def test_users_may_have_any_name(tmp_path, name):
         first = run.push(VALUES[:80], users)[1]
     with DurableRelease.open(tmp_path / "s", USERS) as run:
         assert run.recogniser().push(VALUES[:80], users)
-        assert run.release._cap.counts == {name: 3, "b": 3}
+        assert run._release._cap.counts == {name: 3, "b": 3}
         second = run.push(VALUES[80:160], users)[1]
     assert (first.size, second.size) == (60, 80)
 
@@ -264,9 +264,9 @@ def test_facts_are_public_and_enough(tmp_path):
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
         run.push(VALUES)
         facts = run.facts()
-        secret = run.release._epoch.secret.hex()
+        secret = run._release._epoch.secret.hex()
     assert facts["released"] == 2980
-    assert facts["phases"][0]["epoch"] == run.release.epoch
+    assert facts["phases"][0]["epoch"] == run.epoch
     assert tg.Pipeline.from_settings(facts["settings"]) == PIPELINE
     assert secret not in str(facts)
 

@@ -103,7 +103,7 @@ def test_the_record_of_the_journal_is_that_of_the_release(tmp_path, name):
         DurableRelease.open(tmp_path / "parts", PIPELINES[name]) as two,
     ):
         one.push(values)
-        expected = one.release.queries(*ends)
+        expected = one._release.queries(*ends)
         for record in (one.record, two.record):
             found = record.queries(*ends)
             for column in COLUMNS:

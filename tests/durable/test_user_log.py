@@ -41,8 +41,8 @@ def test_counts_survive_restarts_and_horizons(tmp_path, monkeypatch, key, most_r
     plain = PIPELINE.start(tg.seeded(1))
     plain.push(values, users)
     with DurableRelease.open(tmp_path / "s", PIPELINE, key=key) as run:
-        assert run.release.user_cap.counts == plain.user_cap.counts
-        assert run.release.user_cap.window == plain.user_cap.window
+        assert run._release.user_cap.counts == plain.user_cap.counts
+        assert run._release.user_cap.window == plain.user_cap.window
 
 
 def test_a_commit_writes_only_who_was_counted(tmp_path):

@@ -40,10 +40,10 @@ def ledger(
 ) -> None:
     """Show who was charged what and when, and what is left of a cap.
 
-    The ledger is verified first: one that was changed is refused with exit code 3. Only looking
-    takes no lock, so that it works beside a running release. Charges on the same positions add
-    up, charges on disjoint stretches do not: a source has spent what its most expensive position
-    cost.
+    The ledger is verified first, and compared with what its folder remembers of it: one that was
+    changed or cut short is refused with exit code 3. Only looking takes no lock, so that it works
+    beside a running release. Charges on the same positions add up, charges on disjoint stretches
+    do not: a source has spent what its most expensive position cost.
 
     Examples:
 
@@ -54,26 +54,34 @@ def ledger(
       tidegate ledger state/ --json
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
-        from tidegate.ledger import Ledger  # on demand: `--help` needs none
+        from tidegate.durable.folder import keep_anchor, kept_anchor  # `--help` needs none
+        from tidegate.ledger import Ledger
         from tidegate.settings import positive
 
         path = _place(folder)
+        anchor = kept_anchor(path.parent)  # first: the ledger may grow meanwhile
         if set_cap is not None:
             if cap is not None:
                 raise SettingError("cap", "either look (--cap) or write (--set-cap), not both")
-            with Ledger.open(path, create=False) as book:
+            with Ledger.open(path, create=False, expected=anchor) as book:
                 book.set_cap(set_cap, note="tidegate ledger --set-cap")
-        with Ledger.open(path, create=False, read_only=True) as book:
+                keep_anchor(path.parent, (book.count, book.head))
+        with Ledger.open(path, create=False, read_only=True, expected=anchor) as book:
             limit = book.cap if cap is None else positive("cap", cap)
             report = _report(book, _chosen(book, source), limit, assumed=cap is not None)
     typer.echo(json.dumps(report, indent=1, ensure_ascii=False) if as_json else _as_text(report))
 
 
 def _place(folder: Path) -> Path:
+    from tidegate.durable import StateError
+    from tidegate.durable.folder import kept_anchor
+    from tidegate.durable.opening import MISSING
     from tidegate.io import SourceError
 
     path = folder / _NAME if folder.is_dir() else folder
     if not path.exists():
+        if kept_anchor(path.parent) is not None:
+            raise StateError(MISSING.format(path))
         problem = f"holds no {_NAME}: not a state folder" if folder.is_dir() else "does not exist"
         raise SourceError(None, problem, str(folder))
     return path

@@ -22,6 +22,7 @@ from tidegate.release import Release
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
     from tidegate.cli.progress import Progress
     from tidegate.cli.running import Output
+    from tidegate.durable import DurableRelease
 
 EXAMPLES = """
 Examples:
@@ -171,7 +172,7 @@ def _durable(
     options: dict[str, Any],
     progress: Progress,
     source: str,
-) -> Release:
+) -> DurableRelease:
     from tidegate.cli.running import release_durably
     from tidegate.durable import DurableRelease
 
@@ -214,7 +215,7 @@ def _check(source: str, options: dict[str, Any]) -> None:
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
 
 
-def _close(result: Release) -> None:
+def _close(result: Release | DurableRelease) -> None:
     if result.holding:
         complain(
             f"nothing was released: the hold-out needs {result.holding} more values "

@@ -87,7 +87,7 @@ def release_durably(
     *,
     resent: bool,
     emit_all: bool,
-) -> Release:
+) -> DurableRelease:
     """Go on where the last run stopped: complete the output, skip what was read, release the rest.
 
     Args:
@@ -114,7 +114,7 @@ def release_durably(
                 writer.write(first, values)
                 at += run.seen - taken
             progress(len(batch))
-    return run.release
+    return run
 
 
 def _rows_written(output: Output, run: DurableRelease) -> int:

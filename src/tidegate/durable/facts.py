@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from tidegate._version import __version__
+from tidegate.guarantee import Guarantee
 from tidegate.phases import Phase
 from tidegate.pipeline import Pipeline
 from tidegate.queries import Record
-from tidegate.release import Release
 from tidegate.snapshots import plain_record
 
 
+class Described(Protocol):
+    """What is public of a release, durable or not."""
+
+    @property
+    def guarantee(self) -> Guarantee: ...
+    @property
+    def threshold(self) -> float | None: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def record(self) -> Record | None: ...
+
+
 def describe(
-    pipeline: Pipeline, release: Release, phases: Sequence[Phase], record: Record | None = None
+    pipeline: Pipeline, release: Described, phases: Sequence[Phase], record: Record | None = None
 ) -> dict[str, Any]:
     """Public facts about a release, as plain data.
 
@@ -35,6 +48,7 @@ def describe(
         "released": release.position,
         "phases": [vars(phase) for phase in phases],
     }
-    if pipeline.guided and phases:
-        facts["record"] = plain_record(release.record if record is None else record)
+    record = release.record if record is None and pipeline.guided and phases else record
+    if pipeline.guided and phases and record is not None:
+        facts["record"] = plain_record(record)
     return facts

@@ -15,6 +15,10 @@ from tidegate.pipeline import Pipeline
 from tidegate.sealing import unseal
 
 NAME = "ledger.jsonl"
+MISSING = (
+    "the ledger {} is missing, so it is not known what was spent: put it back. If it is gone for "
+    "good, count what the outputs say (`tidegate show`) and use another folder"
+)
 
 
 class Earlier(NamedTuple):
@@ -96,15 +100,13 @@ def trusted_ledger(store: Store, known: list[Anchor], cap: Any, *, begun: bool =
     """
     path = store.folder / NAME
     if (known or begun) and not path.exists():
-        raise StateError(
-            f"the ledger {path} is missing, so it is not known what was spent: put it back. If it "
-            "is gone for good, count what the outputs say (`tidegate show`) and use another folder"
-        )
+        raise StateError(MISSING.format(path))
     ledger = Ledger.open(path, cap=cap, expected=known[-1] if known else None)
     try:
         for anchor in known[:-1]:
             ledger.check_anchor(anchor)
-        store.lock.keep((ledger.count, ledger.head))
+        if known or not ledger.charges():  # else what is here is not yet what is trusted
+            store.lock.keep((ledger.count, ledger.head))
     except BaseException:
         ledger.close()
         raise
@@ -127,7 +129,7 @@ def source_of(ledger: Ledger, source: str | None, remembered: str | None, store:
         return source or store.folder.resolve().name
     names = ", ".join(known)
     if source is None and len(known) > 1:
-        raise StateError(f"the ledger here counts several sources ({names}): say whose values these are")
+        raise StateError(f"the ledger here counts several sources ({names}): name the one meant")
     if source not in (None, *known):
         owner = "ledger" if remembered is None else "state"
         raise StateError(f"the {owner} here belongs to the source {names!r}, not {source!r}")

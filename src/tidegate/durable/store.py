@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from tidegate import _files
-from tidegate.durable.folder import Anchor, FolderLock, StateError
 from tidegate._forks import Inherited
+from tidegate.durable.folder import Anchor, FolderLock, StateError
 from tidegate.durable.tables import FORMAT, PRAGMAS, SCHEMA, TABLES, Changes, UserRows
 from tidegate.errors import TidegateError
 from tidegate.phases import Phase

@@ -7,8 +7,8 @@ changed or dropped is noticed. Names of users are secret here: rows are sealed l
 
 from __future__ import annotations
 
-from tidegate.durable.journal import HEAD_BYTES, chained
 from tidegate.durable.folder import StateError
+from tidegate.durable.journal import HEAD_BYTES, chained
 from tidegate.durable.tables import UserRows
 from tidegate.errors import SnapshotError
 from tidegate.sealing import restore, seal, state_of, unseal

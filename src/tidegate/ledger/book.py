@@ -14,8 +14,8 @@ from tidegate.contexts import Closed
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.ledger.account import Account
-from tidegate.ledger.composition import peak
 from tidegate.ledger.chain import VERSION, Chain, chain_key
+from tidegate.ledger.composition import peak
 from tidegate.ledger.entries import (
     CapExceeded,
     Charge,
