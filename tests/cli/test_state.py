@@ -46,7 +46,7 @@ def test_show(folder):
         assert words in result.stdout
     assert result.stdout.count("threshold") == 3
     with DurableRelease.open(folder, PIPELINE) as release:
-        assert release.release._epoch.secret.hex() not in result.stdout
+        assert release._release._epoch.secret.hex() not in result.stdout
 
 
 def test_show_changes_nothing(folder):

@@ -139,7 +139,7 @@ def test_a_lost_or_older_ledger_is_refused(folder, tmp_path):
     with pytest.raises(TidegateError, match="cut short or rolled back"):
         opened(folder)
     ledger.unlink()
-    with pytest.raises(TidegateError, match="ledger.*missing"):
+    with pytest.raises(TidegateError, match=r"ledger.*missing"):
         opened(folder)
     ledger.write_bytes(content)
     assert opened(folder) == (2980, 2980)

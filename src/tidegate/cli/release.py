@@ -157,6 +157,7 @@ def _run(source: str, options: dict[str, Any]) -> None:
         quiet = bool(options.get("quiet"))
         follow = bool(options.get("follow"))
         with Progress(opened, quiet=quiet) as progress, stopping(opened if follow else None):
+            result: Release | DurableRelease
             if "state" in options:
                 result = _durable(pipeline, opened, output, options, progress, source)
             else:

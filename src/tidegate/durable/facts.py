@@ -17,13 +17,20 @@ class Described(Protocol):
     """What is public of a release, durable or not."""
 
     @property
-    def guarantee(self) -> Guarantee: ...
+    def guarantee(self) -> Guarantee:
+        """What is promised."""
+
     @property
-    def threshold(self) -> float | None: ...
+    def threshold(self) -> float | None:
+        """θ, once chosen."""
+
     @property
-    def position(self) -> int: ...
+    def position(self) -> int:
+        """How many values were released."""
+
     @property
-    def record(self) -> Record | None: ...
+    def record(self) -> Record | None:
+        """What queries are answered from."""
 
 
 def describe(

@@ -115,7 +115,7 @@ class DurableRelease(Reading, Closed):
                     f"the state in {store.folder} is lost, but its ledger shows what was released: "
                     "restore the state, or begin again with --new-epoch, which is charged"
                 )
-            name = source_of(ledger, source, body and body["source"], store)
+            name = source_of(ledger, source, None if body is None else body["source"], store)
             if body is None:
                 run = cls(store, ledger, pipeline.start(), key, name)
                 run._saving.begin(name)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidegate import _files
+from tidegate._forks import Inherited
 from tidegate.errors import SettingError
 from tidegate.ledger.entries import LedgerError
 
@@ -50,7 +51,7 @@ def chain_key(key: object) -> bytes | None:
     return hmac.digest(key, b"tidegate ledger: chain", "sha256")
 
 
-class Chain:
+class Chain(Inherited):
     """An open ledger file, locked if it is to be written. Read it first, then append.
 
     Attributes:
@@ -70,6 +71,7 @@ class Chain:
         self._size = 0
         self._ended = True  # the last entry has its newline
         self._file = _opened(path, create, read_only)
+        self.guard()
         try:
             if not read_only:
                 self._lock()
@@ -203,11 +205,11 @@ class Chain:
         return Link(whole, digest)
 
     def _write(self, data: bytes) -> None:
+        if os.getpid() != self._process:  # a forked child shares the lock, not what is known
+            raise LedgerError(self.path, "it was opened by the parent process: only that may write")
         if self._file.closed or not self._file.writable():
             state = "closed" if self._file.closed else "open for reading only"
             raise LedgerError(self.path, f"it is {state}: nothing can be charged")
-        if os.getpid() != self._process:  # a forked child shares the lock, not what is known
-            raise LedgerError(self.path, "it was opened by the parent process: only that may write")
         self._check_in_place()
         descriptor, before = self._file.fileno(), self._size
         if os.fstat(descriptor).st_size != before:
@@ -239,6 +241,10 @@ class Chain:
 
     def close(self) -> None:
         """Release the lock."""
+        self._file.close()
+
+    def disown(self) -> None:
+        """In a forked process: the lock is the parent's, and ends with the parent."""
         self._file.close()
 
 
