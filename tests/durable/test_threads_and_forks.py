@@ -207,11 +207,13 @@ def test_a_child_that_outlives_its_parent_keeps_nobody_out(tmp_path):
     """Nor does its end, or its garbage, touch the files: the log of another process stays."""
     folder = tmp_path / "s"
     reading, writing = os.pipe()
+    begun, begin = os.pipe()
     run = DurableRelease.open(folder, PIPELINE)
     run.push(np.arange(30.0))
     process = os.fork()
     if not process:
         os.close(writing)
+        os.write(begin, b"!")
         os.read(reading, 1)  # until the parent has closed, and opened again
         del run  # collected here: a connection that is closed would remove the log
         import gc
@@ -219,6 +221,7 @@ def test_a_child_that_outlives_its_parent_keeps_nobody_out(tmp_path):
         gc.collect()
         os._exit(0)
     os.close(reading)
+    os.read(begun, 1)
     run.close()
     with DurableRelease.open(folder, PIPELINE) as run:
         values = run.push(np.arange(30.0))[1]
