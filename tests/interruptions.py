@@ -9,8 +9,9 @@ is: exhaustively, so a state that is left half-changed anywhere is found.
 
 Events are the lines of Tidegate's code, its returns, and in the modules named by `bytecodes` every
 single instruction. Modules named by `pure` are passed over: an exception inside a function that
-changes nothing leaves the state that one at its call leaves. The last instruction of the call itself is left out: an exception that arrives
-there has already left the callee (CPython handles no signal between the two).
+changes nothing leaves the state that one at its call leaves. The last instruction of the call
+itself is left out: an exception that arrives there has already left the callee (CPython handles no
+signal between the two).
 """
 
 from __future__ import annotations
