@@ -26,6 +26,7 @@ from tidegate.ledger import CapExceeded, Ledger
 from tidegate.pipeline import Pipeline
 from tidegate.release import Release
 from tidegate.sealing import seal
+from tidegate.units import checked_users
 
 # Nothing is released during the hold-out, so it need not be saved value by value.
 _HELD_UNSAVED = 1024
@@ -202,8 +203,8 @@ class DurableRelease(Reading, Closed):
             with self._custody.lock:
                 self._check()
                 numbers = self._pipeline.lattice.numbers(values, self.seen)
-                if users is not None and len(users) != numbers.size:
-                    raise InputError(f"{numbers.size} values but {len(users)} users")
+                protects = self._release.user_cap is not None
+                users = checked_users(users, numbers.size, needed=protects, position=self.seen)
                 self._custody.begin()
                 begun = True
                 result = self._pushed(numbers, users)
