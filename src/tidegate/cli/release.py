@@ -17,11 +17,11 @@ from tidegate.cli.signals import stopping
 from tidegate.cli.streams import Column, InputFormat, OutputFile, OutputFormat, Source
 from tidegate.errors import SettingError
 from tidegate.pipeline import Pipeline
-from tidegate.release import Release
 
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
     from tidegate.cli.progress import Progress
-    from tidegate.cli.running import Output
+    from tidegate.cli.running import Outcome
+    from tidegate.cli.writer import Output
 
 EXAMPLES = """
 Examples:
@@ -140,7 +140,8 @@ def release(
 
 def _run(source: str, options: dict[str, Any]) -> None:
     from tidegate.cli.progress import Progress
-    from tidegate.cli.running import Output, release_once
+    from tidegate.cli.running import release_once
+    from tidegate.cli.writer import Output
     from tidegate.io import open_source
 
     pipeline = build(options)
@@ -171,7 +172,7 @@ def _durable(
     options: dict[str, Any],
     progress: Progress,
     source: str,
-) -> Release:
+) -> Outcome:
     from tidegate.cli.running import release_durably
     from tidegate.durable import DurableRelease
 
@@ -214,14 +215,14 @@ def _check(source: str, options: dict[str, Any]) -> None:
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
 
 
-def _close(result: Release) -> None:
-    if result.holding:
+def _close(result: Outcome) -> None:
+    if result.held:
         complain(
-            f"nothing was released: the hold-out needs {result.holding} more values "
+            f"nothing was released: the hold-out needs {result.held} more values "
             f"(--holdout {result.pipeline.threshold.holdout})"
         )
     elif sys.stderr.isatty() or os.environ.get("TIDEGATE_SUMMARY"):
         complain(
-            f"released {result.position:,} values, truncated at {result.threshold:g}; "
-            f"{result.guarantee}"
+            f"released {result.released:,} values, truncated at {result.threshold:g}; "
+            f"{result.pipeline.guarantee}"
         )

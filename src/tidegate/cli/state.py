@@ -29,11 +29,12 @@ def show(folder: Folder, key_file: KeyFile = None) -> None:
     with plain_errors(), _opened(folder, key_file) as run:
         replayed = sum(values.size for _, values in run.replay())
         typer.echo(f"source     {run.source}")
-        typer.echo(f"read       {run.seen:,} values, {run.release.holding:,} more to hold out")
+        held = 0 if run.phases else run.pipeline.threshold.holdout - run.seen
+        typer.echo(f"read       {run.seen:,} values, {held:,} more to hold out")
         typer.echo(f"released   {run.position:,} values; the journal holds {replayed:,}")
-        for phase in run.release.phases:
+        for phase in run.phases:
             typer.echo(f"threshold  {phase.threshold:g} from {phase.start:,}, epoch {phase.epoch}")
-        typer.echo(f"guarantee  {run.release.guarantee}")
+        typer.echo(f"guarantee  {run.pipeline.guarantee}")
 
 
 @app.command()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.contexts import Closed
-from tidegate.durable.facts import describe
+from tidegate.durable.facts import public_facts
 from tidegate.durable.inputs import Recogniser
 from tidegate.durable.journal import pieces, published, verified
 from tidegate.durable.looking_back import JournalRecord
@@ -175,8 +175,13 @@ class DurableRelease(Closed):
 
     @property
     def position(self) -> int:
-        """How many values were released."""
-        return self.release.position
+        """How many values were released: committed, so that they may have left."""
+        return self._saving.position
+
+    @property
+    def epoch(self) -> str:
+        """The public id of this run's noise."""
+        return self.release.epoch
 
     def push(self, values: Any, users: Any = None) -> tuple[int, FloatArray]:
         """Release values; when this returns they are on the disk and may leave.
@@ -253,6 +258,18 @@ class DurableRelease(Closed):
         self._saving.erase()
 
     def facts(self) -> dict[str, Any]:
-        """The public metadata of what is released: enough to understand and query it."""
-        record = self.record if self.pipeline.guided else None
-        return describe(self.pipeline, self.release, self._saving.phases, record)
+        """The public metadata of what was committed: enough to understand and query it.
+
+        After a push that failed it says nothing of that push. Its threshold in particular may be
+        chosen again from other values with the same noise, and must not be known by then.
+        """
+        if self._torn:
+            self._saving.reread()
+        saved, record = self._saving, self.record if self.pipeline.guided else None
+        return public_facts(
+            self.pipeline,
+            self.release.guarantee,
+            saved.phases,
+            released=saved.position,
+            record=record,
+        )

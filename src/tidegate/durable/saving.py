@@ -8,14 +8,15 @@ from typing import Any
 from tidegate._version import __version__
 from tidegate.durable.inputs import InputDigests
 from tidegate.durable.journal import HEAD_BYTES, encoded, merged
-from tidegate.durable.store import Store, UserRows
+from tidegate.durable.store import StateError, Store, UserRows
 from tidegate.durable.users import UserLog
+from tidegate.errors import SnapshotError
 from tidegate.lattice import IntArray
 from tidegate.ledger import Ledger
 from tidegate.phases import Phase
 from tidegate.pieces import Piece
 from tidegate.release import Release
-from tidegate.sealing import restore, seal, state_of
+from tidegate.sealing import restore, seal, state_of, unseal
 
 
 class Saving:
@@ -34,6 +35,7 @@ class Saving:
         self.head = bytes(HEAD_BYTES)  # of the journal
         self.phases: list[Phase] = []
         self.unsaved = 0  # values that were taken since the last commit
+        self.position = 0  # released, and committed
 
     def begin(self, source: str) -> None:
         """Have the identity of the noise on the disk before the first value is read."""
@@ -53,6 +55,7 @@ class Saving:
             self._users.head = body["users head"]
             self._users.read(self._store.users(), self._key)
         self.phases = self._store.phases()
+        self.position = self._release.position
 
     def take(self, units: IntArray, users: Any) -> None:
         """These inputs were read."""
@@ -71,6 +74,19 @@ class Saving:
         self._store.commit(self._state(head), journal, self._fresh_digests, fresh, users)
         self.head, self._fresh_digests, self.unsaved = head, b"", 0
         self.phases += fresh
+        self.position = self._release.position
+
+    def reread(self) -> None:
+        """After a push that was cut short, learn from the disk what is committed.
+
+        The interruption may have come after the transaction and before memory knew of it.
+        """
+        try:
+            header, body = unseal(self._store.state() or b"", self._key)
+        except SnapshotError:
+            raise StateError("the state was changed while it was in use: open it again") from None
+        self.head, self.position = body["journal head"], header["position"]
+        self.phases = self._store.phases()
 
     def change_key(self, key: bytes | None) -> None:
         """Seal all of it with another key."""
