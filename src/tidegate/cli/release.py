@@ -11,7 +11,7 @@ import typer
 
 from tidegate.cli.choices import EMITTED, PIPES, offering
 from tidegate.cli.exits import complain, plain_errors
-from tidegate.cli.keys import read_key
+from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.pipelines import PRESETS, SMOOTHERS, build, with_config
 from tidegate.cli.signals import stopping
 from tidegate.cli.streams import Column, InputFormat, OutputFile, OutputFormat, Source
@@ -94,10 +94,15 @@ def release(
         Path | None, typer.Option(help="TOML file with any of these options, by their names.")
     ] = None,
     state: Annotated[
-        Path | None, typer.Option(help="Folder for durable state: survives kills and restarts.")
+        Path | None,
+        typer.Option(
+            help="Folder for durable state, which survives kills and restarts. Without it, every "
+            "run spends epsilon again."
+        ),
     ] = None,
     key_file: Annotated[
-        Path | None, typer.Option(help="Key that seals the state (or TIDEGATE_KEY).")
+        Path | None,
+        typer.Option(help="Key that seals the state (or TIDEGATE_KEY); none: unsealed."),
     ] = None,
     ledger_source: Annotated[
         str | None, typer.Option(help="Whose values these are, for the ledger (default: folder).")
@@ -184,6 +189,11 @@ def _durable(
         cap=options.get("cap"),
         new_epoch=bool(options.get("new-epoch")),
     ) as run:
+        if not run.sealed and not run.seen and not options.get("quiet"):
+            complain(
+                f"the state in {options['state']} is not sealed (no --key-file, no TIDEGATE_KEY): "
+                f"{READABLE}"
+            )
         return release_durably(
             run,
             opened,

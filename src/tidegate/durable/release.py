@@ -16,7 +16,7 @@ from tidegate.durable.opening import opened, source_of
 from tidegate.durable.payments import Payments
 from tidegate.durable.saving import Saving
 from tidegate.durable.store import StateError, Store
-from tidegate.errors import InputError
+from tidegate.errors import InputError, SettingError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import Ledger
 from tidegate.phases import Phase
@@ -245,9 +245,20 @@ class DurableRelease(Closed):
 
     # -- keeping house ---------------------------------------------------------------------------
 
-    def change_key(self, key: bytes | None) -> None:
+    @property
+    def sealed(self) -> bool:
+        """Whether the state on the disk is encrypted."""
+        return self._saving.sealed
+
+    def change_key(self, key: bytes) -> None:
         """Seal the state with another key; the old key opens nothing afterwards."""
+        if not isinstance(key, bytes):  # None would unseal it
+            raise SettingError("key", "must be 32 bytes; to have no key, use unseal()")
         self._saving.change_key(key)
+
+    def unseal(self) -> None:
+        """Keep the state unencrypted from now on: who can read the folder can read raw sums."""
+        self._saving.change_key(None)
 
     def erase(self) -> None:
         """Remove everything secret: raw sums, held-out values, the noise key. There is no way back.

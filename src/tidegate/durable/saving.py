@@ -88,8 +88,13 @@ class Saving:
         self.head, self.position = body["journal head"], header["position"]
         self.phases = self._store.phases()
 
+    @property
+    def sealed(self) -> bool:
+        """Whether there is a key."""
+        return self._key is not None
+
     def change_key(self, key: bytes | None) -> None:
-        """Seal all of it with another key."""
+        """Seal all of it with another key, or with none."""
         self._key = key
         users = self._user_rows(whole=True)
         self._store.replace_state(self._state(self.head), {}, users)

@@ -180,8 +180,15 @@ class Store:
             _write_users(database, users)
             database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
             database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
-        self.database.execute("VACUUM")
-        self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        try:
+            self.database.execute("VACUUM")
+            self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"the new state is in {self.folder}, but the old one could not be overwritten and "
+                f"may still be read from the files there: {error}. Make room, and give the command "
+                "again (after `rekey` with the new key; after `erase`, delete state.sqlite instead)"
+            ) from None
 
     def fact(self, name: str) -> bytes | None:
         """A public fact, as written at the beginning."""
