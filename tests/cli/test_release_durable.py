@@ -73,10 +73,11 @@ def ok(result):
 
 def refused(result, *words, code=3):
     assert result.exit_code == code, result.output
-    assert result.stderr.startswith("tidegate: ")
-    assert len(result.stderr.splitlines()) == 1
+    *notices, message = result.stderr.splitlines()
+    assert all("is not sealed" in notice for notice in notices)  # said when a state is begun
+    assert message.startswith("tidegate: ")
     for word in words:
-        assert word in result.stderr
+        assert word in message
     return result
 
 
@@ -334,6 +335,24 @@ def test_a_key_for_an_unsealed_state(folder, monkeypatch):
     ok(folder.run())
     monkeypatch.setenv("TIDEGATE_KEY", os.urandom(32).hex())
     refused(folder.run(), "not sealed")
+
+
+def test_a_state_that_is_begun_without_a_key_says_so(folder, monkeypatch):
+    """Before the first raw value is stored, and not again in every run."""
+    folder.write([])
+    assert "is not sealed" in ok(folder.run()).stderr
+    folder.write()
+    first = ok(folder.run()).stderr
+    assert "is not sealed" in first
+    assert len(first.splitlines()) == 1
+    assert ok(folder.run()).stderr == ""
+    shutil.rmtree(folder.state)
+    folder.output.unlink()
+    assert ok(folder.run("--quiet")).stderr == ""
+    shutil.rmtree(folder.state)
+    folder.output.unlink()
+    monkeypatch.setenv("TIDEGATE_KEY", os.urandom(32).hex())
+    assert ok(folder.run()).stderr == ""
 
 
 def test_an_empty_key_is_no_key_left_out(folder, monkeypatch):

@@ -1,6 +1,7 @@
 """`tidegate state`: look, change the key, erase."""
 
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 import tidegate as tg
+from tests.faults import no_file_above
 from tidegate.cli import state
 from tidegate.durable import DurableRelease
 
@@ -55,18 +57,27 @@ def test_show_changes_nothing(folder):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-@pytest.mark.parametrize("name", ["show", "rekey", "erase"])
+COMMANDS = ("show", "rekey", "unseal", "erase")
+
+
+def needed(name, tmp_path):
+    """The options without which a command would ask, or refuse."""
+    new_key = ["--new-key-file", key_file(tmp_path, "new")] if name == "rekey" else []
+    return [*new_key, *(["--yes"] if name in ("unseal", "erase") else [])]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_no_state_is_told_and_none_is_made(tmp_path, name):
-    result = run(name, tmp_path / "typo")
+    result = run(name, tmp_path / "typo", *needed(name, tmp_path))
     assert result.exit_code == 3
     assert "typo" in result.stderr
     assert not (tmp_path / "typo").exists()
 
 
-def test_a_running_release_is_left_alone(folder):
+def test_a_running_release_is_left_alone(folder, tmp_path):
     with DurableRelease.open(folder, PIPELINE):
-        for name in ("show", "rekey", "erase"):
-            result = run(name, folder, *(["--yes"] if name == "erase" else []))
+        for name in COMMANDS:
+            result = run(name, folder, *needed(name, tmp_path))
             assert result.exit_code == 3
             assert "another process" in result.stderr
 
@@ -83,6 +94,67 @@ def test_keys_are_changed(folder, tmp_path, monkeypatch):
     assert run("show", folder).exit_code == 0
     with DurableRelease.existing(folder, key=bytes.fromhex(two.read_text())) as release:
         assert release.push(VALUES[:10])[0] == 2980
+
+
+def test_rekey_without_a_new_key_changes_nothing(folder, tmp_path, monkeypatch):
+    """It used to unseal the state, and to say that only the new key opens it."""
+    one = key_file(tmp_path, "one")
+    assert run("rekey", folder, "--new-key-file", one).exit_code == 0
+    for environment in (None, one.read_text()):
+        if environment:
+            monkeypatch.setenv("TIDEGATE_KEY", environment)
+        result = run("rekey", folder, "--key-file", one)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("tidegate: new-key-file")
+        assert "state unseal" in result.stderr
+    assert run("rekey", folder, "--key-file", one, "--new-key-file", one).exit_code == 2
+    monkeypatch.delenv("TIDEGATE_KEY")
+    assert run("show", folder).exit_code == 3  # still sealed
+    assert run("show", folder, "--key-file", one).exit_code == 0
+
+
+def test_unsealing_has_its_own_word_and_asks(folder, tmp_path):
+    one = key_file(tmp_path, "one")
+    assert run("rekey", folder, "--new-key-file", one).exit_code == 0
+    assert "sealed     yes" in run("show", folder, "--key-file", one).stdout
+    assert run("unseal", folder, "--key-file", one, stdin="n\n").exit_code != 0
+    assert run("unseal", folder).exit_code == 3  # without the key
+    assert run("show", folder).exit_code == 3
+    result = run("unseal", folder, "--key-file", one, "--yes")
+    assert result.exit_code == 0
+    assert "no longer sealed" in result.stdout
+    assert "sealed     no" in run("show", folder).stdout
+    again = run("unseal", folder, "--yes")
+    assert again.exit_code == 0
+    assert "nothing was changed" in again.stdout
+
+
+def test_messages_say_which_backups_open_with_what(folder, tmp_path):
+    one, two = key_file(tmp_path, "one"), key_file(tmp_path, "two")
+    first = run("rekey", folder, "--new-key-file", one).stdout
+    assert "earlier backups are not sealed" in first
+    second = run("rekey", folder, "--key-file", one, "--new-key-file", two).stdout
+    assert "earlier backups open with the old key" in second
+
+
+@pytest.mark.parametrize("command", ["rekey", "erase"])
+def test_a_full_disk_is_told_as_it_is(folder, tmp_path, command):
+    """The new state is committed first; then old content may stay in the file, which is said."""
+    one = key_file(tmp_path, "one")
+    options = ["--new-key-file", one] if command == "rekey" else ["--yes"]
+    outcomes = set()
+    for number, size in enumerate((5_000, 80_000, 90_000, 1_000_000)):
+        copy = tmp_path / str(number)
+        shutil.copytree(folder, copy)
+        with no_file_above(size):
+            result = run(command, copy, *options)
+        changed = run("show", copy).exit_code == 3  # sealed, or erased
+        half = "may still be read" in result.stderr
+        assert result.exit_code == (0 if not result.stderr else 4)
+        assert len(result.stderr.splitlines()) <= 1
+        assert changed == (result.exit_code == 0 or half)
+        outcomes.add((result.exit_code, half))
+    assert outcomes == {(4, False), (4, True), (0, False)}
 
 
 def test_a_key_that_cannot_be_read(folder, tmp_path):
@@ -104,10 +176,10 @@ def test_erasing_asks_first(folder):
     assert "erased" in result.stderr
 
 
-def test_erased_for_good(folder):
+def test_erased_for_good(folder, tmp_path):
     assert run("erase", folder, "--yes").exit_code == 0
-    for name in ("show", "rekey", "erase"):
-        assert run(name, folder, *(["--yes"] if name == "erase" else [])).exit_code == 3
+    for name in COMMANDS:
+        assert run(name, folder, *needed(name, tmp_path)).exit_code == 3
     with DurableRelease.open(folder, PIPELINE, new_epoch=True) as release:
         assert release.position == 0
 

@@ -43,8 +43,10 @@ class _Lines(_Tracer):
         name = frame.f_code.co_filename.partition("/tidegate/")[2]
         return followed if name.startswith(self._places) else None
 
-    def _count(self) -> None:
-        self._reached()
+    def by_lines(self, frame: Any, event: str, given: Any) -> Any:
+        if event == "line":
+            self._reached()
+        return self.by_lines
 
 
 def traced(places: tuple[str, ...], reached: Callable[[], None], action: Callable[[], Any]) -> None:

@@ -103,12 +103,12 @@ def test_there_is_no_way_around_the_journal(tmp_path):
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
         public = {name for name in dir(run) if not name.startswith("_")}
         facts = {
-            "epoch", "guarantee", "holding", "phases", "pipeline", "position", "record", "seen",
-            "source", "threshold",
+            "epoch", "guarantee", "holding", "phases", "pipeline", "position", "record", "sealed",
+            "seen", "source", "threshold",
         }  # fmt: skip
         reading = {"facts", "queries", "query", "recogniser", "replay"}
         assert public == facts | reading | {
-            "change_key", "close", "erase", "existing", "open", "push",
+            "change_key", "close", "erase", "existing", "open", "push", "unseal",
         }  # fmt: skip
         for name in facts:
             with pytest.raises(AttributeError):
@@ -183,7 +183,7 @@ def test_a_forked_process_refuses_and_holds_no_lock(tmp_path):
             run.facts,
             run.recogniser,
             run.erase,
-            lambda: run.change_key(None),
+            run.unseal,
             lambda: run._ledger.charge(
                 source="s", epoch="e", stage="stream", start=0, guarantee=PIPELINE.guarantee
             ),

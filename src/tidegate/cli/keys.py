@@ -11,6 +11,7 @@ from tidegate.errors import SettingError
 
 VARIABLE = "TIDEGATE_KEY"
 _BYTES = 32
+READABLE = "who can read the folder can read held-out values and raw sums"
 
 
 def read_key(path: Path | str | None) -> bytes | None:

@@ -11,18 +11,17 @@ import typer
 
 from tidegate.cli.choices import EMITTED, PIPES, offering
 from tidegate.cli.exits import complain, plain_errors
-from tidegate.cli.keys import read_key
+from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.pipelines import PRESETS, SMOOTHERS, build, with_config
 from tidegate.cli.signals import stopping
 from tidegate.cli.streams import Column, InputFormat, OutputFile, OutputFormat, Source
 from tidegate.errors import SettingError
 from tidegate.pipeline import Pipeline
-from tidegate.release import Release
 
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
     from tidegate.cli.progress import Progress
-    from tidegate.cli.running import Output
-    from tidegate.durable import DurableRelease
+    from tidegate.cli.running import Outcome
+    from tidegate.cli.writer import Output
 
 EXAMPLES = """
 Examples:
@@ -95,10 +94,15 @@ def release(
         Path | None, typer.Option(help="TOML file with any of these options, by their names.")
     ] = None,
     state: Annotated[
-        Path | None, typer.Option(help="Folder for durable state: survives kills and restarts.")
+        Path | None,
+        typer.Option(
+            help="Folder for durable state, which survives kills and restarts. Without it, every "
+            "run spends epsilon again."
+        ),
     ] = None,
     key_file: Annotated[
-        Path | None, typer.Option(help="Key that seals the state (or TIDEGATE_KEY).")
+        Path | None,
+        typer.Option(help="Key that seals the state (or TIDEGATE_KEY); none: unsealed."),
     ] = None,
     ledger_source: Annotated[
         str | None, typer.Option(help="Whose values these are, for the ledger (default: folder).")
@@ -141,7 +145,8 @@ def release(
 
 def _run(source: str, options: dict[str, Any]) -> None:
     from tidegate.cli.progress import Progress
-    from tidegate.cli.running import Output, release_once
+    from tidegate.cli.running import release_once
+    from tidegate.cli.writer import Output
     from tidegate.io import open_source
 
     pipeline = build(options)
@@ -157,7 +162,6 @@ def _run(source: str, options: dict[str, Any]) -> None:
         quiet = bool(options.get("quiet"))
         follow = bool(options.get("follow"))
         with Progress(opened, quiet=quiet) as progress, stopping(opened if follow else None):
-            result: Release | DurableRelease
             if "state" in options:
                 result = _durable(pipeline, opened, output, options, progress, source)
             else:
@@ -173,7 +177,7 @@ def _durable(
     options: dict[str, Any],
     progress: Progress,
     source: str,
-) -> DurableRelease:
+) -> Outcome:
     from tidegate.cli.running import release_durably
     from tidegate.durable import DurableRelease
 
@@ -185,6 +189,11 @@ def _durable(
         cap=options.get("cap"),
         new_epoch=bool(options.get("new-epoch")),
     ) as run:
+        if not run.sealed and not run.seen and not options.get("quiet"):
+            complain(
+                f"the state in {options['state']} is not sealed (no --key-file, no TIDEGATE_KEY): "
+                f"{READABLE}"
+            )
         return release_durably(
             run,
             opened,
@@ -216,14 +225,14 @@ def _check(source: str, options: dict[str, Any]) -> None:
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
 
 
-def _close(result: Release | DurableRelease) -> None:
-    if result.holding:
+def _close(result: Outcome) -> None:
+    if result.held:
         complain(
-            f"nothing was released: the hold-out needs {result.holding} more values "
+            f"nothing was released: the hold-out needs {result.held} more values "
             f"(--holdout {result.pipeline.threshold.holdout})"
         )
     elif sys.stderr.isatty() or os.environ.get("TIDEGATE_SUMMARY"):
         complain(
-            f"released {result.position:,} values, truncated at {result.threshold:g}; "
-            f"{result.guarantee}"
+            f"released {result.released:,} values, truncated at {result.threshold:g}; "
+            f"{result.pipeline.guarantee}"
         )

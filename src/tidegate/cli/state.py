@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.keys import read_key
+from tidegate.cli.keys import READABLE, read_key
+from tidegate.errors import SettingError
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.durable import DurableRelease
@@ -29,11 +30,13 @@ def show(folder: Folder, key_file: KeyFile = None) -> None:
     with plain_errors(), _opened(folder, key_file) as run:
         replayed = sum(values.size for _, values in run.replay())
         typer.echo(f"source     {run.source}")
-        typer.echo(f"read       {run.seen:,} values, {run.holding:,} more to hold out")
+        typer.echo(f"sealed     {'yes' if run.sealed else f'no; {READABLE}'}")
+        held = 0 if run.phases else run.pipeline.threshold.holdout - run.seen
+        typer.echo(f"read       {run.seen:,} values, {held:,} more to hold out")
         typer.echo(f"released   {run.position:,} values; the journal holds {replayed:,}")
         for phase in run.phases:
             typer.echo(f"threshold  {phase.threshold:g} from {phase.start:,}, epoch {phase.epoch}")
-        typer.echo(f"guarantee  {run.guarantee}")
+        typer.echo(f"guarantee  {run.pipeline.guarantee}")
 
 
 @app.command()
@@ -41,13 +44,41 @@ def rekey(
     folder: Folder,
     key_file: KeyFile = None,
     new_key_file: Annotated[
-        Path | None, typer.Option(help="The new key; without it the state is left unsealed.")
+        Path | None, typer.Option(help="The new key: required, and another than the old one.")
     ] = None,
 ) -> None:
     """Seal the state with another key; the old key opens nothing afterwards."""
+    with plain_errors():
+        if new_key_file is None:
+            raise SettingError(
+                "new-key-file",
+                "is missing: give the file of the new key. To keep the state without any key, "
+                "use `tidegate state unseal`",
+            )
+        new = read_key(new_key_file)
+        if new is None or new == read_key(key_file):
+            raise SettingError("new-key-file", "is the old key: give another one")
+        with _opened(folder, key_file) as run:
+            before = "open with the old key" if run.sealed else "are not sealed"
+            run.change_key(new)
+        typer.echo(f"done: the state opens with the new key only; earlier backups {before}")
+
+
+@app.command()
+def unseal(
+    folder: Folder,
+    key_file: KeyFile = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Take the key off: who can read the folder can then read held-out values and raw sums."""
     with plain_errors(), _opened(folder, key_file) as run:
-        run.change_key(None if new_key_file is None else read_key(new_key_file))
-        typer.echo("done: the state opens with the new key only; backups still with the old one")
+        if not run.sealed:
+            typer.echo("the state is not sealed: nothing was changed")
+            return
+        if not yes:
+            typer.confirm(f"leave raw data of {run.source!r} readable in {folder}?", abort=True)
+        run.unseal()
+        typer.echo(f"done: the state is no longer sealed; {READABLE}")
 
 
 @app.command()

@@ -3,45 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from tidegate._version import __version__
 from tidegate.guarantee import Guarantee
 from tidegate.phases import Phase
 from tidegate.pipeline import Pipeline
 from tidegate.queries import Record
+from tidegate.release import Release
 from tidegate.snapshots import plain_record
 
 
-class Described(Protocol):
-    """What is public of a release, durable or not."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised."""
-
-    @property
-    def threshold(self) -> float | None:
-        """θ, once chosen."""
-
-    @property
-    def position(self) -> int:
-        """How many values were released."""
-
-    @property
-    def record(self) -> Record | None:
-        """What queries are answered from."""
-
-
-def describe(
-    pipeline: Pipeline, release: Described, phases: Sequence[Phase], record: Record | None = None
+def public_facts(
+    pipeline: Pipeline,
+    promise: Guarantee,
+    phases: Sequence[Phase],
+    *,
+    released: int,
+    record: Record | None = None,
 ) -> dict[str, Any]:
-    """Public facts about a release, as plain data.
+    """Public facts about what was released, as plain data.
 
-    Of a guided release they hold the record too, since published values alone do not tell it;
-    `record` is needed if the release has forgotten, or does not know, some of its past.
+    They are given one by one, and not taken from a running release, because they leave: a durable
+    run gives those that are committed, whatever it has in memory.
+
+    Args:
+        pipeline: how it was released.
+        promise: the guarantee.
+        phases: every threshold so far, and from which position on it holds.
+        released: how many values.
+        record: of a guided release, since published values alone do not tell it.
     """
-    promise = release.guarantee
     facts = {
         "tidegate": __version__,
         "guarantee": str(promise),
@@ -49,13 +41,26 @@ def describe(
         "delta": str(promise.delta),
         "unit": promise.unit,
         "settings": pipeline.settings(),
-        "threshold": release.threshold,
+        "threshold": phases[-1].threshold if phases else None,
         "block": pipeline.perturber.block,
         "holdout": pipeline.threshold.holdout,
-        "released": release.position,
+        "released": released,
         "phases": [vars(phase) for phase in phases],
     }
-    record = release.record if record is None and pipeline.guided and phases else record
-    if pipeline.guided and phases and record is not None:
+    if pipeline.guided and record is not None:
         facts["record"] = plain_record(record)
     return facts
+
+
+def describe(
+    pipeline: Pipeline, release: Release, phases: Sequence[Phase], record: Record | None = None
+) -> dict[str, Any]:
+    """The facts about a release in memory, all of which was handed out.
+
+    `record` is needed if the release has forgotten, or does not know, some of its past.
+    """
+    if pipeline.guided and phases and record is None:
+        record = release.record
+    return public_facts(
+        pipeline, release.guarantee, phases, released=release.position, record=record
+    )

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from tidegate.answers import Answer, Answers
 from tidegate.custody import Custody
-from tidegate.durable.facts import describe
+from tidegate.durable.facts import public_facts
 from tidegate.durable.folder import StateError
 from tidegate.durable.inputs import Recogniser
 from tidegate.durable.journal import pieces, published, verified
@@ -106,10 +106,21 @@ class Reading:
         return None if self._pipeline.threshold.holdout else self._release.threshold
 
     def facts(self) -> dict[str, Any]:
-        """The public metadata of what is released: enough to understand and query it."""
+        """The public metadata of what was committed: enough to understand and query it.
+
+        After a push that failed it says nothing of that push. Its threshold in particular may be
+        chosen again from other values with the same noise, and must not be known by then.
+        """
         with self._custody.lock:
+            committed = self._saving.committed
             record = self._whole_record() if self._pipeline.guided else None
-            return describe(self._pipeline, self, self.phases, record)
+            return public_facts(
+                self._pipeline,
+                self.guarantee,
+                committed.phases,
+                released=committed.position,
+                record=record,
+            )
 
     # -- what was released, and what was read ----------------------------------------------------
 

@@ -20,7 +20,7 @@ from tidegate.durable.payments import Payments
 from tidegate.durable.reading import AGAIN, Reading
 from tidegate.durable.saving import Saving
 from tidegate.durable.store import Store
-from tidegate.errors import InputError
+from tidegate.errors import InputError, SettingError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.pipeline import Pipeline
@@ -232,11 +232,25 @@ class DurableRelease(Reading, Closed):
 
     # -- keeping house ---------------------------------------------------------------------------
 
-    def change_key(self, key: bytes | None) -> None:
+    @property
+    def sealed(self) -> bool:
+        """Whether the state on the disk is encrypted."""
+        return self._saving.sealed
+
+    def change_key(self, key: bytes) -> None:
         """Seal the state with another key; the old key opens nothing afterwards."""
+        if not isinstance(key, bytes):  # None would unseal it
+            raise SettingError("key", "must be 32 bytes; to have no key, use unseal()")
+        seal({}, {}, key)  # refuses what is no key before anything changes
+        self._sealed_anew(key)
+
+    def unseal(self) -> None:
+        """Keep the state unencrypted from now on: who can read the folder can read raw sums."""
+        self._sealed_anew(None)
+
+    def _sealed_anew(self, key: bytes | None) -> None:
         with self._custody.lock:
             self._check()
-            seal({}, {}, key)  # a key that is none is refused before anything changes
             self._custody.begin()
             self._saving.change_key(key)
             self._custody.done()

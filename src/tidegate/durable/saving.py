@@ -98,8 +98,13 @@ class Saving:
         self.committed = after
         self._fresh_digests, self.unsaved = b"", 0
 
+    @property
+    def sealed(self) -> bool:
+        """Whether there is a key."""
+        return self._key is not None
+
     def change_key(self, key: bytes | None) -> None:
-        """Seal all of it with another key; what was taken but not committed yet is, first."""
+        """Seal all of it with another key, or with none; what was taken is committed first."""
         if self.unsaved:
             self.commit([])
         before, self._key = self._key, key

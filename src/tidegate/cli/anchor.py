@@ -1,0 +1,127 @@
+"""How much of a release its output holds already.
+
+The output lies outside the state, so it is an anchor: whatever it says (rows, thresholds, metadata)
+was committed before it left. A state that does not know it was rolled back, and going on would use
+its noise a second time. An output that says less than the state lacks nothing: the rest is in the
+journal, and is written again for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tidegate.cli.exits import complain
+from tidegate.durable import DurableRelease, StateError
+from tidegate.errors import InputError
+from tidegate.io import SourceError, read_metadata, read_released, recover, recoverable
+from tidegate.lattice import FloatArray
+
+Pieces = Iterator[tuple[int, FloatArray]]
+
+
+def rows_written(path: str, format_name: str | None, run: DurableRelease) -> int:
+    """After how many rows the output can be continued; 0: it is written anew from the journal.
+
+    Raises:
+        StateError: if the output holds what this state does not know, or is not of this release.
+    """
+    place, facts = Path(path), _facts(path, format_name)
+    theirs = _epoch(facts)
+    if theirs == run.epoch:
+        _check_not_ahead(path, facts, run)
+    if not place.is_file() or not place.stat().st_size:
+        return 0
+    if not recoverable(path, format_name):
+        if theirs != run.epoch:
+            _check_ours(path, theirs, _compared(path, format_name, run), run)
+        return 0
+    found = recover(path, format_name)
+    rows = found.first + found.rows if found.rows else 0
+    if not rows:
+        return 0
+    compared = _compared(path, format_name, run)
+    if theirs != run.epoch or rows > run.position:
+        _check_ours(path, theirs, Compared(compared.same, rows, True), run)
+    if compared.same != rows:
+        complain(
+            f"{path} differs from what was released, from position {compared.same} on: it is "
+            "written anew"
+        )
+        return 0
+    return rows
+
+
+def _facts(path: str, format_name: str | None) -> dict[str, Any]:
+    """What the file says about itself; nothing, where that is missing or damaged."""
+    try:
+        return read_metadata(path, format_name) or {}
+    except SourceError:
+        return {}
+
+
+def _epoch(facts: Mapping[str, Any]) -> str | None:
+    """The id of the noise in a file; None: it does not say."""
+    try:
+        return str(facts["phases"][0]["epoch"])
+    except (LookupError, TypeError):
+        return None
+
+
+def _check_not_ahead(path: str, facts: Mapping[str, Any], run: DurableRelease) -> None:
+    """Metadata may name a threshold or a count of values only if the state knows of it."""
+    known, told = [vars(phase) for phase in run.phases], facts["phases"]
+    released = facts.get("released", 0)
+    if told != known[: len(told)] or not isinstance(released, int) or released > run.position:
+        raise _older(path, released, run)
+
+
+class Compared(NamedTuple):
+    """Up to where a file holds what was released, how far it goes, whether all can be read."""
+
+    same: int
+    rows: int
+    whole: bool
+
+
+def _check_ours(path: str, theirs: str | None, found: Compared, run: DurableRelease) -> None:
+    """Refuse a file that another release wrote, or something else, or this one at a later time."""
+    if found.rows and theirs not in (None, run.epoch):
+        raise StateError(f"{path} holds another release: give another output, or remove it")
+    if found.rows > run.position and found.same >= run.position:
+        raise _older(path, found.rows, run)
+    if theirs != run.epoch and (found.same != found.rows or not found.whole):
+        raise StateError(f"{path} is not what was released: give another output, or remove it")
+
+
+def _older(path: str, told: object, run: DurableRelease) -> StateError:
+    return StateError(
+        f"{path} holds {told} values, but the state knows of {run.position}: the state is "
+        "older than its output (restored from a backup?). Going on would use noise a second "
+        "time. Put the newest state back, or begin again with --new-epoch and another output"
+    )
+
+
+def _compared(path: str, format_name: str | None, run: DurableRelease) -> Compared:
+    """Compare a file with the journal, value by value."""
+    released, rest = run.replay(), np.empty(0)
+    same, rows, agree = 0, 0, True
+    try:
+        for first, values in read_released(path, format_name):
+            agree = agree and first == rows
+            rows = first + values.size
+            at = 0
+            while agree and at < values.size:
+                if not rest.size:
+                    _, rest = next(released, (0, rest))
+                count = min(rest.size, values.size - at)
+                wrong = np.flatnonzero(values[at : at + count] != rest[:count])
+                right = int(wrong[0]) if wrong.size else count
+                agree = right == count > 0
+                at, same, rest = at + right, same + right, rest[right:]
+    except (SourceError, InputError):
+        return Compared(same, rows, whole=False)
+    return Compared(same, rows, whole=True)

@@ -1,0 +1,117 @@
+"""Durable runs that are disturbed, and the undisturbed run that they are compared with.
+
+Durable releases refuse seeded randomness, so two runs are made comparable by their state: it is
+begun once (which draws the key of the noise) and copied for every run.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+import tidegate as tg
+from tidegate.cli.running import release_durably
+from tidegate.cli.signals import stopping
+from tidegate.cli.writer import Output
+from tidegate.durable import DurableRelease
+from tidegate.io import Batch, read_metadata
+from tidegate.ledger import Ledger
+
+PIPELINES = {
+    "tops": tg.tops(
+        epsilon=1, bound=1000, holdout=900, horizon=1024, fanout=4, skipped=1,
+        rethreshold_every=1500, rethreshold_share="1/4",
+    ),
+    "adaptive": tg.adaptive(epsilon=1, bound=1000, holdout=900, horizon=1024),
+}  # fmt: skip
+VALUES = np.random.default_rng(1).integers(0, 400, 3600)
+PIECE = 400
+
+
+class Pieces:
+    """A source in memory, in batches of `PIECE` values."""
+
+    def __init__(self, values=VALUES):
+        self._values = values
+
+    def batches(self) -> Iterator[Batch]:
+        for start in range(0, self._values.size, PIECE):
+            yield Batch(self._values[start : start + PIECE].astype(float))
+
+    def fraction(self) -> None:
+        return None
+
+
+class Run:
+    """A folder with a state and an output, and the run that goes from the one to the other."""
+
+    def __init__(self, folder: Path, pipeline: str, kind: str) -> None:
+        self.folder = folder
+        self.pipeline = PIPELINES[pipeline]
+        self.output = folder / f"out.{kind}"
+        self.state = folder / "state"
+
+    def begin(self) -> None:
+        """Draw the key of the noise; nothing is read yet."""
+        DurableRelease.open(self.state, self.pipeline, source="meters").close()
+
+    def copy(self, folder: Path) -> Run:
+        """The same state, elsewhere."""
+        other = Run.__new__(Run)
+        other.__dict__.update(self.__dict__)
+        shutil.copytree(self.folder, folder)
+        other.folder, other.state = folder, folder / "state"
+        other.output = folder / self.output.name
+        return other
+
+    def go(self, values=VALUES) -> None:
+        """As `tidegate release --state` does it."""
+        with (
+            stopping(None),
+            DurableRelease.open(self.state, self.pipeline) as run,
+        ):
+            release_durably(
+                run,
+                Pieces(values),
+                Output(str(self.output), None),
+                lambda count: None,
+                resent=True,
+                emit_all=True,
+            )
+
+    def left(self) -> dict[str, bytes]:
+        """Everything beside the state: the output, its metadata, what should not be there."""
+        return {path.name: path.read_bytes() for path in self.folder.iterdir() if path.is_file()}
+
+    def metadata(self) -> dict | None:
+        """What the output says about itself, if it is there."""
+        return read_metadata(self.output) if self.output.exists() else None
+
+    def committed(self) -> tuple[int, list[dict]]:
+        """How many values the state knows to be released, and its phases."""
+        with DurableRelease.existing(self.state) as run:
+            return run.position, [vars(phase) for phase in run.phases]
+
+    def charges(self) -> list[tuple]:
+        """What was paid for, without times."""
+        with Ledger.open(self.state / "ledger.jsonl", read_only=True) as ledger:
+            return [
+                (item.source, item.epoch, item.stage, item.start, item.end, item.epsilon)
+                for item in ledger.charges()
+            ]
+
+
+@contextmanager
+def no_file_above(size: int) -> Iterator[None]:
+    """A full disk, as far as one process can have it: no file may grow above `size` bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
