@@ -9,6 +9,7 @@ import gc
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +17,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.interruptions import Interrupted, _Tracer, sys
+import tidegate
+from tests.interruptions import Interrupted
 from tidegate.durable.folder import kept_anchor
 
 _SHARED = Path("/dev/shm")  # a folder in memory: every moment opens and closes a database
@@ -30,28 +32,22 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-class _Lines(_Tracer):
-    """Calls `reached` before every line of Tidegate's modules that begin with one of `places`."""
-
-    def __init__(self, places: tuple[str, ...], reached: Callable[[], None]) -> None:
-        super().__init__(0, ())
-        self._places = places
-        self._reached = reached
-
-    def entered(self, frame: Any, event: str, given: Any) -> Any:
-        followed = super().entered(frame, event, given)
-        name = frame.f_code.co_filename.partition("/tidegate/")[2]
-        return followed if name.startswith(self._places) else None
-
-    def by_lines(self, frame: Any, event: str, given: Any) -> Any:
-        if event == "line":
-            self._reached()
-        return self.by_lines
+_HOME = str(Path(tidegate.__file__).parent) + os.sep
 
 
 def traced(places: tuple[str, ...], reached: Callable[[], None], action: Callable[[], Any]) -> None:
-    """Run `action`, and call `reached` before every line of it."""
-    sys.settrace(_Lines(places, reached).entered)
+    """Run `action`, and call `reached` before every line of the modules that begin like that."""
+    wanted = tuple(_HOME + place for place in places)
+
+    def entered(frame: Any, event: str, given: Any) -> Any:
+        return line if frame.f_code.co_filename.startswith(wanted) else None
+
+    def line(frame: Any, event: str, given: Any) -> Any:
+        if event == "line":
+            reached()
+        return line
+
+    sys.settrace(entered)
     try:
         action()
     finally:

@@ -51,11 +51,13 @@ def total(folder):
 
 
 def shows(folder, secret):
-    """Whether the secret is in any file: the state is hex of bytes that hold hex."""
+    """Whether a part of the secret is in any file: rows are cut into pages, and hold hex of hex."""
     text = b"".join(path.read_bytes() for path in folder.iterdir())
+    once = secret.hex().encode()
     return any(
-        form in text
-        for form in (secret, secret.hex().encode(), secret.hex().encode().hex().encode())
+        form[start : start + 16] in text
+        for form in (secret, once, once.hex().encode())
+        for start in range(0, len(form) - 15, 8)
     )
 
 

@@ -195,8 +195,9 @@ class Store(Inherited):
                 raise sqlite3.OperationalError("something else reads it")
         except sqlite3.Error as error:
             raise StorageError(
-                f"the new state in {self.folder} is in place, but copies of the old one may be "
-                f"left in its file ({error}): make room, and open it again (`tidegate state show`)"
+                f"the new state is in {self.folder}, but the old one could not be overwritten and "
+                f"may still be read from the files there: {error}. Make room, and open it again "
+                "(`tidegate state show`): that overwrites it"
             ) from None
         with self._transaction() as database:
             database.execute("DELETE FROM facts WHERE name = 'scrub'")
