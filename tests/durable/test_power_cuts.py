@@ -1,0 +1,143 @@
+"""Power cuts: whatever part of what was not synced is lost, nothing that had left is unknown."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.durable.moments import scratch
+from tests.durable.power import cuts, recorded, traceable, written
+from tests.durable.power_driver import NEW, OLD, PIPELINE, SETTINGS, VALUES
+from tidegate.cli import release as command
+from tidegate.durable import DurableRelease, StateError
+from tidegate.ledger import Ledger
+
+DRIVER = Path(__file__).with_name("power_driver.py")
+WHY_NOT = traceable()
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
+
+
+@pytest.fixture
+def place():
+    with scratch() as folder:
+        yield folder
+
+
+def released(run):
+    return np.concatenate([np.empty(0), *(values for _, values in run.replay())])
+
+
+def total(folder):
+    with Ledger.open(folder / "ledger.jsonl", read_only=True) as ledger:
+        return ledger.total().epsilon
+
+
+def disks(place, scenario):
+    """Every different disk that a cut of a scenario leaves, as a folder; and what had left."""
+    shutil.copytree(place / "base", place / "run")
+    steps = recorded([str(DRIVER), str(place / "run"), scenario], place / "run")
+    shutil.rmtree(place / "run")
+    shutil.copytree(place / "base", place / "run")  # as it was before: the steps are played on it
+    known = set()
+    for disk, left in cuts(place / "run", steps):
+        counted = {name: content for name, content in disk.items() if not name.endswith("-shm")}
+        seen = hash((tuple(sorted(counted.items(), key=str)), len(left)))
+        if seen not in known:
+            known.add(seen)
+            written(disk, place / "run", place / "cut")
+            yield place / "cut", left
+
+
+def undisturbed(place, key):
+    shutil.copytree(place / "base", place / "undisturbed")
+    with DurableRelease.open(place / "undisturbed" / "state", PIPELINE, key=key) as run:
+        run.push(VALUES[run.seen :])
+        return released(run)
+
+
+def test_two_runs_and_another_key(place):
+    DurableRelease.open(place / "base" / "state", PIPELINE, key=OLD).close()
+    wanted = undisturbed(place, OLD)
+    count, keys = 0, set()
+    for folder, left in disks(place, "two runs"):
+        for key in (OLD, NEW):
+            try:
+                run = DurableRelease.open(folder / "state", PIPELINE, key=key)
+            except StateError:
+                assert key == OLD
+                continue
+            with run:
+                had = b"".join(left)
+                assert released(run).tobytes().startswith(had)
+                assert wanted.tobytes().startswith(released(run).tobytes())
+                assert run.recogniser().push(VALUES[: run.seen])
+                run.push(VALUES[run.seen :])
+                assert released(run).tobytes() == wanted.tobytes()
+            keys.add(key)
+            break
+        assert total(folder / "state") == 1
+        count += 1
+    assert keys == {OLD, NEW}
+    assert count > 100
+
+
+def test_a_first_run(place):
+    """Also the folders above it are new."""
+    (place / "base").mkdir()
+    count = 0
+    for folder, left in disks(place, "first run"):
+        state = folder / "deep" / "state"
+        with DurableRelease.open(state, PIPELINE, cap=1, source="s") as run:
+            assert released(run).tobytes().startswith(b"".join(left))
+            run.push(VALUES[run.seen :])
+        assert total(state) == 1
+        count += 1
+    assert count > 40
+
+
+def test_a_new_epoch(place):
+    """What had left of the new epoch stays known; the old epoch stays counted."""
+    with DurableRelease.open(place / "base" / "state", PIPELINE) as run:
+        run.push(VALUES[:20])
+        old = run.epoch
+    wanted = undisturbed(place, None)
+    kinds = []
+    for folder, left in disks(place, "new epoch"):
+        with DurableRelease.open(folder / "state", PIPELINE) as run:
+            kinds.append(run.epoch == old)
+            had = released(run).tobytes()
+            assert had.startswith(b"".join(left)) or (run.epoch == old and not left)
+            run.push(VALUES[run.seen :])
+            assert (released(run).tobytes() == wanted.tobytes()) == (run.epoch == old)
+        assert total(folder / "state") in ((1, 2) if run.epoch == old else (2,))
+    assert {True, False} == set(kinds)
+    assert len(kinds) > 40
+
+
+@pytest.mark.parametrize("extension", ["csv", "csv.gz"])
+def test_an_output(place, extension):
+    """The same command again completes the file, bit for bit, whatever the cut left of it."""
+    rows = "".join(f"{value}\n" for value in VALUES)
+    (place / "in.csv").write_text("value\n" + rows)
+    DurableRelease.open(place / "base" / "state", PIPELINE).close()
+
+    def again(folder):
+        output = folder / f"out.{extension}"
+        command.release(
+            str(place / "in.csv"),
+            **SETTINGS,
+            output=str(output),
+            state=folder / "state",
+            quiet=True,
+        )
+        return output.read_bytes(), Path(f"{output}.meta.json").read_bytes()
+
+    shutil.copytree(place / "base", place / "undisturbed")
+    wanted = again(place / "undisturbed")
+    count = 0
+    for folder, _ in disks(place, extension):
+        assert again(folder) == wanted
+        assert total(folder / "state") == 1
+        count += 1
+    assert count > 40
