@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 from tests.durable.moments import scratch
 from tests.durable.power import cuts, recorded, traceable, written
@@ -141,3 +142,24 @@ def test_an_output(place, extension):
         assert total(folder / "state") == 1
         count += 1
     assert count > 40
+
+
+def test_a_hole_in_an_output_does_not_hide_that_the_state_is_older(place, capsys):
+    """A state that was rolled back, beside a newer output that lost its beginning in a cut."""
+    (place / "in.csv").write_text("value\n" + "".join(f"{value}\n" for value in VALUES))
+    output, state = place / "out.csv", place / "state"
+    options = {**SETTINGS, "output": str(output), "quiet": True}
+    with DurableRelease.open(state, PIPELINE) as run:
+        run.push(VALUES[:20])
+    shutil.copytree(state, place / "older")
+    command.release(str(place / "in.csv"), **options, state=state)
+    whole = output.read_bytes()
+    output.write_bytes(bytes(60) + whole[60:])
+    facts = Path(f"{output}.meta.json")
+    facts.write_text(facts.read_text().replace('"released": 34', '"released": 8'))  # not yet told
+    with pytest.raises(typer.Exit) as refused:
+        command.release(str(place / "in.csv"), **options, state=place / "older")
+    assert refused.value.exit_code == 3
+    assert "older than its output" in capsys.readouterr().err
+    command.release(str(place / "in.csv"), **options, state=state)  # the newest one mends it
+    assert output.read_bytes() == whole

@@ -17,7 +17,8 @@ import numpy as np
 from tidegate.cli.exits import complain
 from tidegate.durable import DurableRelease, StateError
 from tidegate.errors import InputError
-from tidegate.io import SourceError, read_metadata, read_released, recover, recoverable
+from tidegate.io import SinkError, SourceError, read_metadata, read_released, recover, recoverable
+from tidegate.io.recovery import last_position
 from tidegate.lattice import FloatArray
 
 Pieces = Iterator[tuple[int, FloatArray]]
@@ -39,7 +40,17 @@ def rows_written(path: str, format_name: str | None, run: DurableRelease) -> int
         if theirs != run.epoch:
             _check_ours(path, theirs, _compared(path, format_name, run), run)
         return 0
-    found = recover(path, format_name)
+    try:
+        found = recover(path, format_name)
+    except SinkError as error:
+        last = last_position(path, format_name)
+        if theirs != run.epoch or last is None:
+            raise
+        # Ours, by its metadata: after a power cut, blocks that never came are zeros anywhere.
+        if last >= run.position:
+            raise _older(path, last + 1, run) from None
+        complain(f"{error}: it is written anew")
+        return 0
     rows = found.first + found.rows if found.rows else 0
     if not rows:
         return 0

@@ -103,6 +103,16 @@ def _mend(file: BinaryIO, format_name: str, name: str) -> Recovered:
     return Recovered(rows, first[0])
 
 
+def last_position(path: str | Path, format: str | None = None) -> int | None:  # noqa: A002  # as in open_source
+    """The largest position that a damaged file names near its end; None: it names none."""
+    row = _ROW[kind_of(path, format).format]
+    with Path(path).open("rb") as file:
+        end = _end_of_last_line(file, file.seek(0, os.SEEK_END))
+        lines = _read(file, max(0, end - _WINDOW), min(end, _WINDOW)).split(b"\n")
+    found = [match for line in lines if (match := row.fullmatch(line.lstrip(b"\0")))]
+    return max((int(match[1]) for match in found), default=None)
+
+
 def _positions(text: bytes, row: re.Pattern[bytes], name: str) -> list[int]:
     """Of the whole lines in `text`, which must count up."""
     positions: list[int] = []
