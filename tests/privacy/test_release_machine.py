@@ -22,15 +22,16 @@ from tests.interruptions import interrupted
 from tidegate import custody
 from tidegate.errors import InputError, TidegateError
 
-BASE = {"epsilon": 1, "bound": 9, "holdout": 3, "horizon": 8, "fanout": 2, "skipped": 1}
+HOLDOUT = 5
+BASE = {"epsilon": 1, "bound": 9, "holdout": HOLDOUT, "horizon": 8, "fanout": 2, "skipped": 1}
 PIPELINES = (
     tg.tops(**BASE),
     tg.tops(**BASE, non_negative=True),
-    tg.tops(**BASE, rethreshold_every=6),
-    tg.tops(**BASE, rethreshold_every=6, rethreshold_share=0.5),
+    tg.tops(**BASE, rethreshold_every=8),
+    tg.tops(**BASE, rethreshold_every=8, rethreshold_share=0.5),
     tg.tops(**BASE, unit=tg.units.UserHorizon(most=2)),
-    tg.adaptive(epsilon=1, bound=9, holdout=3, horizon=64),
-    tg.adaptive(epsilon=1, bound=9, holdout=3, horizon=64, unit=tg.units.UserHorizon(most=2)),
+    tg.adaptive(epsilon=1, bound=9, holdout=HOLDOUT, horizon=64),
+    tg.adaptive(epsilon=1, bound=9, holdout=HOLDOUT, horizon=64, unit=tg.units.UserHorizon(most=2)),
 )
 numbers = st.integers(-1, 11)
 
@@ -82,9 +83,11 @@ class ReleaseMachine(RuleBasedStateMachine):
         for position, number in enumerate(out, start=before):
             assert branch.published.setdefault(position, number) == number
         assert branch.release.position == before + len(out)
-        assert branch.release.seen == branch.begins + branch.taken
+        seen = branch.begins + branch.taken
+        assert branch.release.seen == seen
+        assert branch.release.position == max(0, seen - HOLDOUT)
 
-    @rule(fresh=st.lists(numbers, max_size=9))
+    @rule(fresh=st.lists(numbers, min_size=1, max_size=12))
     def push(self, fresh: list[int]) -> None:
         values, users = self.following(fresh)
         before = self.branch.release.position
@@ -135,6 +138,11 @@ class ReleaseMachine(RuleBasedStateMachine):
         branch = self.branch
         state, branch.taken, known = branch.saved
         branch.release, branch.branches = self.pipeline.resume(state), [known]
+
+    @rule()
+    def reopen(self) -> None:
+        self.snapshot()
+        self.resume()
 
     @precondition(lambda self: len(self.all) < 3)
     @rule()
@@ -198,4 +206,4 @@ class ReleaseMachine(RuleBasedStateMachine):
 
 
 TestReleaseMachine = ReleaseMachine.TestCase
-TestReleaseMachine.settings = settings(max_examples=30, stateful_step_count=20)
+TestReleaseMachine.settings = settings(max_examples=40, stateful_step_count=40)
