@@ -94,9 +94,9 @@ def test_users_are_part_of_the_input():
     assert not recognised(values, joined, _, users=["a", "bc", *users[2:]])
 
 
-def test_users_may_have_any_name():
+def test_users_may_have_odd_names():
     values = np.zeros(4, dtype=np.int64)
-    users = ["\ud800", "$int", "", "\0"]
+    users = ["\U0001f600", "$int", "", "é, \"ü\""]
     digests, out = digests_of(values, users)
     assert recognised(values, digests, out, users=users)
 

@@ -7,13 +7,14 @@ same noise on two data.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.interruptions import all_interruptions
+from tests.interruptions import all_interruptions, interrupted
 from tidegate.errors import TidegateError
 from tidegate.sealing import unseal
 
@@ -97,24 +98,89 @@ def test_a_push_is_taken_whole_or_the_release_refuses(case: str) -> None:
     expected = (np.array(release.push(values, users), dtype=float).tobytes(), contents(release))
 
     refused = untouched = 0
-    for at, interrupted in all_interruptions(
+    for at, subject in all_interruptions(
         lambda: pipeline.resume(state),
         lambda release: release.push(values, users),
         bytecodes=CLOSELY,
         pure=PURE,
     ):
         try:
-            out = interrupted.push(values, users)
+            out = subject.push(values, users)
         except TidegateError:
             refused += 1
             if at % 50 == 0:  # all entries ask the same mark
-                assert refuses(lambda release=interrupted: release.push(values, users))  # type: ignore[misc]
-                assert refuses(interrupted.snapshot)
-                assert refuses(interrupted.fork)
-                assert refuses(interrupted.journalled)
-                assert refuses(lambda release=interrupted: release.query(0, 0))  # type: ignore[misc]
+                assert refuses(lambda release=subject: release.push(values, users))  # type: ignore[misc]
+                assert refuses(subject.snapshot)
+                assert refuses(subject.fork)
+                assert refuses(subject.journalled)
+                assert refuses(lambda release=subject: release.query(0, 0))  # type: ignore[misc]
         else:  # the retry was the first that counted
-            assert (np.array(out, dtype=float).tobytes(), contents(interrupted)) == expected, at
+            assert (np.array(out, dtype=float).tobytes(), contents(subject)) == expected, at
             untouched += 1
     assert untouched > 10
     assert refused > 50
+
+
+def test_an_interrupted_fork_may_cost_too_much_but_never_too_little() -> None:
+    release = fixed().start()
+    release.push([1, 2, 3])
+    branches: list[tg.Release] = []
+    costs = []
+    while True:
+        before = release.guarantee.epsilon
+        fork = lambda: branches.append(release.fork())  # noqa: E731  # short, and used once
+        if not interrupted(fork, len(costs), bytecodes=("release.py",), pure=PURE):
+            break
+        costs.append(release.guarantee.epsilon - before)
+    assert release.guarantee.epsilon == before + 1
+    assert branches[-1].guarantee == release.guarantee
+    # Once charged it stays charged: from some event on every interruption costs.
+    assert costs == sorted(costs)
+    assert set(costs) == {0, 1}
+    assert len(branches) <= sum(costs) + 1
+    release.push(4)
+
+
+def test_interrupted_readers_change_nothing() -> None:
+    fixed_release, guided = fixed(unit=USER).start(tg.seeded(1)), adaptive().start(tg.seeded(1))
+    fixed_release.push([1, 2, 3], ["a", "b", "a"])
+    guided.push(range(40))
+    readers: tuple[tuple[tg.Release, Callable[[tg.Release], Any]], ...] = (
+        (fixed_release, lambda release: unseal(release.snapshot(), None)),
+        (fixed_release, lambda release: release.query(0, 1)),
+        (guided, lambda release: release.query(0, 9)),  # keeps its last look back
+        (guided, lambda release: unseal(release.save_record(), None)),
+    )
+    for release, reader in readers:
+        state, expected, events = contents(release), repr(reader(release)), 0
+        pure = (*PURE, "forecast/", "sealing.py")
+        while interrupted(partial(reader, release), events, pure=pure):
+            events += 1
+            if events % 10 == 0:
+                assert repr(reader(release)) == expected
+        assert events > 10
+        assert contents(release) == state
+
+
+def test_pieces_for_a_journal_are_handed_over_or_the_release_refuses() -> None:
+    pipeline = fixed()
+    first = pipeline.start(tg.seeded(1))
+    first.push([1, 2])
+    state = first.snapshot()
+
+    def make() -> tg.Release:
+        release = pipeline.resume(state)
+        release.journalled()
+        release.push([3, 4, 5])
+        return release
+
+    expected = repr(make().journalled())
+    lost = 0
+    for _, release in all_interruptions(
+        make, lambda release: release.journalled(), bytecodes=("release.py", "custody.py")
+    ):
+        try:
+            assert repr(release.journalled()) == expected
+        except TidegateError:
+            lost += 1
+    assert lost > 3
