@@ -16,7 +16,7 @@ import numpy as np
 
 from tidegate.cli.exits import complain
 from tidegate.durable import DurableRelease, StateError
-from tidegate.errors import InputError
+from tidegate.errors import InputError, SettingError
 from tidegate.io import SourceError, read_metadata, read_released, recover, recoverable
 from tidegate.lattice import FloatArray
 
@@ -122,6 +122,6 @@ def _compared(path: str, format_name: str | None, run: DurableRelease) -> Compar
                 right = int(wrong[0]) if wrong.size else count
                 agree = right == count > 0
                 at, same, rest = at + right, same + right, rest[right:]
-    except (SourceError, InputError):
+    except (SourceError, InputError, SettingError):
         return Compared(same, rows, whole=False)
     return Compared(same, rows, whole=True)

@@ -117,7 +117,7 @@ class Store:
             self._database = None
         if self._lock is not None:
             lock, self._lock = self._lock, None
-            _files.close(lock)
+            _files.unlock(lock)
 
     @property
     def _file(self) -> Path:
