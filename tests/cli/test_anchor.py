@@ -71,6 +71,24 @@ def test_a_state_older_than_its_output_is_refused_by_what_is_left_of_it(undistur
         assert copy.left() == before
 
 
+@pytest.mark.parametrize("undisturbed", FORMATS[:1], ids=" ".join, indirect=True)
+def test_an_edit_does_not_hide_that_the_state_is_older(undisturbed, shared_memory):
+    begun, _ = undisturbed
+    run = begun.copy(shared_memory / "run")
+    run.go(VALUES[:1600])
+    metadata = sidecar(run).read_bytes()
+    shutil.copytree(run.state, shared_memory / "backup")
+    run.go()
+    shutil.rmtree(run.state)
+    shutil.copytree(shared_memory / "backup", run.state)
+    sidecar(run).write_bytes(metadata)  # which is written when a threshold is chosen, or at the end
+    lines = run.output.read_bytes().splitlines(keepends=True)
+    lines[100] = b"99,12345\n"
+    run.output.write_bytes(b"".join(lines))
+    with pytest.raises(StateError, match="older than its output"):
+        run.go()
+
+
 @every_format
 def test_a_threshold_that_left_is_not_chosen_again(undisturbed, shared_memory):
     """The hold-out is over and nothing is released yet: θ is all that the output tells."""

@@ -7,10 +7,11 @@ the second run writes the bytes of the undisturbed one. SQLite makes its calls i
 
 import errno
 import fcntl
+from contextlib import suppress
 
 import pytest
 
-from tests.faults import Disk, failing_disk
+from tests.faults import VALUES, Disk, Run, failing_disk
 from tidegate.errors import TidegateError
 from tidegate.io import KINDS
 
@@ -83,6 +84,29 @@ def test_every_call_for_an_output_fails_in_every_format(undisturbed, shared_memo
     ):
         number += step
     assert number > 1
+
+
+def test_every_call_of_a_beginning_fails(shared_memory):
+    """From a folder that is not there to the first value: begun again, nothing is spent twice."""
+    number, names = 0, set()
+    while True:
+        run = Run(shared_memory / str(number), "tops", "csv")
+        run.folder.mkdir()
+        disk = Disk(None, number, ERRORS[number % 2])
+        with failing_disk(disk), suppress(TidegateError):
+            run.begin()
+        names.update(disk.calls)
+        run.go(VALUES[:1000])
+        assert run.metadata()["released"] == 100
+        assert [charge[2:5] for charge in run.charges()] == [
+            ("threshold", 0, 900),
+            ("stream", 900, None),
+        ]
+        if not disk.met:
+            break
+        number += 1
+    assert number > 10
+    assert names >= {"mkdir", "open", "write", "fsync", "close"}
 
 
 @pytest.mark.parametrize("undisturbed", [("tops", "csv")], ids=" ".join, indirect=True)

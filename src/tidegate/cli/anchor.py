@@ -91,7 +91,7 @@ def _check_ours(path: str, theirs: str | None, found: Compared, run: DurableRele
     """Refuse a file that another release wrote, or something else, or this one at a later time."""
     if found.rows and theirs not in (None, run.epoch):
         raise StateError(f"{path} holds another release: give another output, or remove it")
-    if found.rows > run.position and found.same >= run.position:
+    if found.rows > run.position and (found.same >= run.position or theirs == run.epoch):
         raise _older(path, found.rows, run)
     if theirs != run.epoch and (found.same != found.rows or not found.whole):
         raise StateError(f"{path} is not what was released: give another output, or remove it")

@@ -73,8 +73,12 @@ class Store:
 
     def discard(self) -> None:
         """Remove the state; the lock must be held."""
-        for suffix in ("", "-wal", "-shm"):
-            _files.remove(self._file.with_name(self._file.name + suffix))
+        try:
+            for suffix in ("", "-wal", "-shm"):
+                _files.remove(self._file.with_name(self._file.name + suffix))
+        except OSError as error:
+            problem = f"cannot remove the old state in {self.folder}: {error.strerror}"
+            raise StorageError(problem) from None
 
     def open(self, *, create: bool) -> None:
         """Open the file (the folder is locked if it was not); a new one gets its tables."""

@@ -239,7 +239,8 @@ class Chain:
 
     def close(self) -> None:
         """Release the lock."""
-        self._file.close()
+        with suppress(OSError):  # what counts was synced, and the lock is gone in any case
+            self._file.close()
 
 
 def _opened(path: Path, create: bool, read_only: bool) -> FileIO:
