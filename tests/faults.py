@@ -6,15 +6,19 @@ begun once (which draws the key of the noise) and copied for every run.
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import tidegate as tg
+from tidegate import _files
 from tidegate.cli.running import release_durably
 from tidegate.cli.signals import stopping
 from tidegate.cli.writer import Output
@@ -97,6 +101,15 @@ class Run:
         with DurableRelease.existing(self.state) as run:
             return run.position, [vars(phase) for phase in run.phases]
 
+    def check_says_nothing_uncommitted(self) -> None:
+        """The output's metadata is of values and thresholds that the state knows."""
+        facts = self.metadata()
+        if facts is not None:
+            released, phases = self.committed()
+            assert facts["released"] <= released
+            assert facts["phases"] == phases[: len(facts["phases"])]
+            assert facts["threshold"] in [None, *(phase["threshold"] for phase in phases)]
+
     def charges(self) -> list[tuple]:
         """What was paid for, without times."""
         with Ledger.open(self.state / "ledger.jsonl", read_only=True) as ledger:
@@ -115,3 +128,70 @@ def no_file_above(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+CALLS = ("open", "close", "write", "fsync", "ftruncate", "replace", "unlink", "mkdir")
+
+
+def _done(name: str, real, place, *more):
+    return real(place, *more)
+
+
+class Disk:
+    """Stands in for `os` in `tidegate._files`: notes calls, and makes one of them fail.
+
+    Args:
+        folder: only calls on files in here count, and not on those in folders below: the output and
+            its metadata. None: all calls, those of ledger and state too.
+        fails: which call fails, counted from 0; None: none does.
+        how: an error number, raised instead of the call; "after", raised when it was done; "short",
+            a write that takes half; "torn", the same and then an error (only writes count then).
+    """
+
+    def __init__(self, folder: Path | None = None, fails: int | None = None, how=errno.EIO) -> None:
+        self._folder = folder
+        self._fails, self._how = fails, how
+        self._names: dict[int, str] = {}  # of open descriptors
+        self.calls: list[str] = []
+        self.met = False
+
+    def __getattr__(self, name: str):
+        real = getattr(os, name)
+        return partial(self._call, name, real) if name in CALLS else real
+
+    def _call(self, name: str, real, place, *more):
+        path = Path(self._names.get(place, "?") if isinstance(place, int) else place)
+        fails = False
+        counts = name == "write" or self._how not in ("short", "torn")
+        if counts and (self._folder is None or path.parent == self._folder):
+            fails = len(self.calls) == self._fails
+            self.calls.append(name)
+        self.met |= fails
+        result = (self._failing if fails else _done)(name, real, place, *more)
+        if name == "open":
+            self._names[result] = os.fspath(place)
+        return result
+
+    def _failing(self, name: str, real, place, *more):
+        number = self._how if isinstance(self._how, int) else errno.EIO
+        if self._how in ("short", "torn"):
+            half = more[0][: (len(more[0]) + 1) // 2]
+            if self._how == "short":
+                return real(place, half)
+            real(place, half)
+        elif name == "close" or self._how == "after":  # a descriptor is gone even if close fails
+            result = real(place, *more)
+            if name == "open":
+                os.close(result)
+        raise OSError(number, os.strerror(number))
+
+
+@contextmanager
+def failing_disk(disk: Disk) -> Iterator[Disk]:
+    """Have the durable files of Tidegate on such a disk."""
+    before = _files.os
+    _files.os = disk
+    try:
+        yield disk
+    finally:
+        _files.os = before

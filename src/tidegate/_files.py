@@ -127,6 +127,12 @@ def open_lock(path: Path) -> int | None:
     return None
 
 
+def unlock(descriptor: int) -> None:
+    """Let go of a lock. An error has no meaning: nothing was written, and the lock is gone."""
+    with suppress(OSError):
+        os.close(descriptor)
+
+
 def replace_file(path: Path, data: bytes, mode: int = PRIVATE) -> None:
     """Write a small file in one step, durably: the old content or the new, never a part."""
     partial = path.with_name(f".{path.name}.partial")

@@ -16,7 +16,7 @@ import numpy as np
 
 from tidegate.cli.exits import complain
 from tidegate.durable import DurableRelease, StateError
-from tidegate.errors import InputError
+from tidegate.errors import InputError, SettingError
 from tidegate.io import SinkError, SourceError, read_metadata, read_released, recover, recoverable
 from tidegate.io.recovery import last_position
 from tidegate.lattice import FloatArray
@@ -102,7 +102,7 @@ def _check_ours(path: str, theirs: str | None, found: Compared, run: DurableRele
     """Refuse a file that another release wrote, or something else, or this one at a later time."""
     if found.rows and theirs not in (None, run.epoch):
         raise StateError(f"{path} holds another release: give another output, or remove it")
-    if found.rows > run.position and found.same >= run.position:
+    if found.rows > run.position and (found.same >= run.position or theirs == run.epoch):
         raise _older(path, found.rows, run)
     if theirs != run.epoch and (found.same != found.rows or not found.whole):
         raise StateError(f"{path} is not what was released: give another output, or remove it")
@@ -133,6 +133,6 @@ def _compared(path: str, format_name: str | None, run: DurableRelease) -> Compar
                 right = int(wrong[0]) if wrong.size else count
                 agree = right == count > 0
                 at, same, rest = at + right, same + right, rest[right:]
-    except (SourceError, InputError):
+    except (SourceError, InputError, SettingError):
         return Compared(same, rows, whole=False)
     return Compared(same, rows, whole=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ class stopping:  # noqa: N801  # reads as a verb in `with`
             signal.signal(number, handler)
 
 
-class uninterrupted:  # noqa: N801  # reads as a verb in `with`
+class uninterrupted(AbstractContextManager[None]):  # noqa: N801  # reads as an adverb
     """SIGTERM and Ctrl-C wait until the block is done: for short work that must not be torn."""
 
     def __init__(self) -> None:

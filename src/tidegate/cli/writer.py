@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,8 +77,7 @@ class Writer:
         """Write and flush; facts are stored whenever a threshold was chosen."""
         if not values.size:
             return
-        # A signal waits for the end of a row, or a compressed file could not be completed any more.
-        with uninterrupted() if self._output.regular else nullcontext():
+        with self._whole():
             sink = self._opened()
             # Before its rows: a reader may be close behind.
             if self._phases() != self._known or first + values.size >= self._due:
@@ -91,14 +90,19 @@ class Writer:
             self._opened()  # an empty stream is a file too
         if self._sink is None:
             return
-        try:
-            if error is None:
-                self._describe(self._sink, complete=True)
-                self._sink.close()
-            else:
-                self._end_early(self._sink, error)
-        finally:
-            self._sink.abort()
+        with self._whole():
+            try:
+                if error is None:
+                    self._describe(self._sink, complete=True)
+                    self._sink.close()
+                else:
+                    self._end_early(self._sink, error)
+            finally:
+                self._sink.abort()
+
+    def _whole(self) -> AbstractContextManager[None]:
+        """A signal waits until rows are written, or a packed file could not be completed."""
+        return uninterrupted() if self._output.regular else nullcontext()
 
     def _end_early(self, sink: Sink, error: BaseException) -> None:
         """Keep what was written; of further problems only the first is told, and once."""

@@ -49,6 +49,7 @@ class Store(Inherited):
         return self._file.exists()
 
     def discard(self) -> None:
+<<<<<<< HEAD
         """Remove a state that cannot be read; the lock must be held.
 
         The file first, and durably: without it the log means nothing to SQLite, but a file
@@ -57,6 +58,15 @@ class Store(Inherited):
         for suffix in ("", "-wal", "-shm"):
             _files.remove(self._file.with_name(self._file.name + suffix))
             _files.sync_folder(self.folder)
+=======
+        """Remove the state; the lock must be held."""
+        try:
+            for suffix in ("", "-wal", "-shm"):
+                _files.remove(self._file.with_name(self._file.name + suffix))
+        except OSError as error:
+            problem = f"cannot remove the old state in {self.folder}: {error.strerror}"
+            raise StorageError(problem) from None
+>>>>>>> h/3
 
     def open(self, *, create: bool) -> None:
         """Open the file (the folder is locked if it was not); a new one gets its tables."""
@@ -105,6 +115,7 @@ class Store(Inherited):
 
     def close(self) -> None:
         """Release the lock; everything committed is on the disk."""
+<<<<<<< HEAD
         try:
             self.let_go()
         finally:
@@ -120,6 +131,14 @@ class Store(Inherited):
         database, self._database = self._database, None
         self.keep_for_ever(database)
         self.lock.release()
+=======
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+        if self._lock is not None:
+            lock, self._lock = self._lock, None
+            _files.unlock(lock)
+>>>>>>> h/3
 
     @property
     def _file(self) -> Path:

@@ -241,7 +241,8 @@ class Chain(Inherited):
 
     def close(self) -> None:
         """Release the lock."""
-        self._file.close()
+        with suppress(OSError):  # what counts was synced, and the lock is gone in any case
+            self._file.close()
 
     def disown(self) -> None:
         """In a forked process: the lock is the parent's, and ends with the parent."""

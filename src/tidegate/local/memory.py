@@ -153,7 +153,7 @@ class Memory(Closed):
         """Let others open it."""
         self._usable = False
         if self._lock is not None:
-            _files.close(self._lock)
+            _files.unlock(self._lock)
             self._lock = None
 
     def _take(self, pin: Pin) -> None:
