@@ -17,8 +17,7 @@
 | `release` | `DurableRelease`, which puts these together |
 """
 
-from tidegate.durable.folder import StateError
+from tidegate.durable.folder import StateError, StorageError
 from tidegate.durable.release import DurableRelease
-from tidegate.durable.store import StorageError
 
 __all__ = ["DurableRelease", "StateError", "StorageError"]

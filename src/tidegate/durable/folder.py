@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tidegate import _files
-from tidegate.errors import RefusedError, SettingError
+from tidegate.errors import RefusedError, SettingError, TidegateError
 
 Anchor = tuple[int, str]
 
@@ -28,6 +28,10 @@ _LINE = re.compile(rb"ledger (\d{1,18}) ([0-9a-f]{64}) ([0-9a-f]{8}) *\n")
 
 class StateError(RefusedError):
     """Durable state cannot be used: locked, damaged, lost, or of other settings."""
+
+
+class StorageError(TidegateError):
+    """The disk did not take the state: full, or failing. What was committed before is intact."""
 
 
 class FolderLock:
@@ -96,10 +100,13 @@ def _write(descriptor: int, folder: Path, anchor: Anchor) -> None:
     text = b"ledger %d %s" % (anchor[0], anchor[1].encode("ascii"))
     line = b"%s %08x" % (text, zlib.crc32(text))
     newest = kept_anchor(folder)
-    if newest != anchor:
-        place = _PLACES[newest is not None and newest == _at(folder, _PLACES[0])]
-        _files.write_at(descriptor, line.ljust(_BYTES - 1) + b"\n", place)
-    _files.sync(descriptor)
+    try:
+        if newest != anchor:
+            place = _PLACES[newest is not None and newest == _at(folder, _PLACES[0])]
+            _files.write_at(descriptor, line.ljust(_BYTES - 1) + b"\n", place)
+        _files.sync(descriptor)
+    except OSError as error:
+        raise StorageError(f"cannot write {folder / 'lock'}: {error.strerror}") from None
 
 
 def _at(folder: Path, place: int) -> Anchor | None:

@@ -20,16 +20,12 @@ from typing import Any
 
 from tidegate import _files
 from tidegate._forks import Inherited
-from tidegate.durable.folder import Anchor, FolderLock, StateError
+from tidegate.durable.folder import Anchor, FolderLock, StateError, StorageError
 from tidegate.durable.tables import FORMAT, PRAGMAS, SCHEMA, TABLES, Changes, UserRows
 from tidegate.errors import TidegateError
 from tidegate.phases import Phase
 
 _READ_AT_ONCE = 1 << 22  # bytes of the journal
-
-
-class StorageError(TidegateError):
-    """The disk did not take the state: full, or failing. What was committed before is intact."""
 
 
 class Store(Inherited):
@@ -49,24 +45,18 @@ class Store(Inherited):
         return self._file.exists()
 
     def discard(self) -> None:
-<<<<<<< HEAD
         """Remove a state that cannot be read; the lock must be held.
 
         The file first, and durably: without it the log means nothing to SQLite, but a file
         without its log would be an older state.
         """
-        for suffix in ("", "-wal", "-shm"):
-            _files.remove(self._file.with_name(self._file.name + suffix))
-            _files.sync_folder(self.folder)
-=======
-        """Remove the state; the lock must be held."""
         try:
             for suffix in ("", "-wal", "-shm"):
                 _files.remove(self._file.with_name(self._file.name + suffix))
+                _files.sync_folder(self.folder)
         except OSError as error:
             problem = f"cannot remove the old state in {self.folder}: {error.strerror}"
             raise StorageError(problem) from None
->>>>>>> h/3
 
     def open(self, *, create: bool) -> None:
         """Open the file (the folder is locked if it was not); a new one gets its tables."""
@@ -115,7 +105,6 @@ class Store(Inherited):
 
     def close(self) -> None:
         """Release the lock; everything committed is on the disk."""
-<<<<<<< HEAD
         try:
             self.let_go()
         finally:
@@ -131,14 +120,6 @@ class Store(Inherited):
         database, self._database = self._database, None
         self.keep_for_ever(database)
         self.lock.release()
-=======
-        if self._database is not None:
-            self._database.close()
-            self._database = None
-        if self._lock is not None:
-            lock, self._lock = self._lock, None
-            _files.unlock(lock)
->>>>>>> h/3
 
     @property
     def _file(self) -> Path:
