@@ -65,7 +65,7 @@ class FolderLock:
         """Let others in. In a forked process: the parent keeps the lock."""
         if self._file is not None:
             descriptor, self._file = self._file, None
-            _files.close(descriptor)
+            _files.unlock(descriptor)
 
     @property
     def anchor(self) -> Anchor | None:
@@ -92,7 +92,7 @@ def keep_anchor(folder: Path, anchor: Anchor) -> None:
         try:
             _write(descriptor, folder, anchor)
         finally:
-            _files.close(descriptor)
+            _files.unlock(descriptor)
 
 
 def _write(descriptor: int, folder: Path, anchor: Anchor) -> None:
