@@ -130,7 +130,7 @@ def no_file_above(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-CALLS = ("open", "close", "write", "fsync", "ftruncate", "replace", "unlink", "mkdir")
+CALLS = ("open", "close", "write", "pwrite", "fsync", "ftruncate", "replace", "unlink", "mkdir")
 
 
 def _done(name: str, real, place, *more):
@@ -162,7 +162,7 @@ class Disk:
     def _call(self, name: str, real, place, *more):
         path = Path(self._names.get(place, "?") if isinstance(place, int) else place)
         fails = False
-        counts = name == "write" or self._how not in ("short", "torn")
+        counts = name in ("write", "pwrite") or self._how not in ("short", "torn")
         if counts and (self._folder is None or path.parent == self._folder):
             fails = len(self.calls) == self._fails
             self.calls.append(name)
@@ -177,8 +177,8 @@ class Disk:
         if self._how in ("short", "torn"):
             half = more[0][: (len(more[0]) + 1) // 2]
             if self._how == "short":
-                return real(place, half)
-            real(place, half)
+                return real(place, half, *more[1:])
+            real(place, half, *more[1:])
         elif name == "close" or self._how == "after":  # a descriptor is gone even if close fails
             result = real(place, *more)
             if name == "open":
