@@ -18,7 +18,7 @@ from typing import Any
 
 from tidegate.errors import SettingError
 
-NEIGHBOURS = "two streams that differ in one value at one position (the value is replaced)"
+EVENT = "event"
 PUBLIC = "length, positions and arrival times, all settings, and the chosen threshold"
 
 
@@ -43,15 +43,24 @@ class Guarantee:
 
     epsilon: Fraction | float
     delta: Fraction | float = Fraction(0)
-    unit: str = "event"
+    unit: str = EVENT
     model: str = "central"
     arithmetic: str = "exact"
     simulation: bool = False
 
     @property
     def neighbours(self) -> str:
-        """Which streams cannot be told apart."""
-        return NEIGHBOURS
+        """Which inputs cannot be told apart: it follows from the unit and the model.
+
+        >>> from tidegate.units import Window
+        >>> Window(length=60).widen(Guarantee(epsilon=Fraction(1, 60))).neighbours
+        'two streams that differ in one window of 60 consecutive values (values are replaced)'
+        """
+        if self.unit != EVENT:
+            return f"two streams that differ in one {self.unit} (values are replaced)"
+        if self.model != "central":
+            return "two values that one device may have in one round"
+        return "two streams that differ in one value at one position (the value is replaced)"
 
     @property
     def public(self) -> str:

@@ -194,3 +194,20 @@ def test_smooth_sensitivity_keeps_its_delta(epsilon, digits):
     half, beta = float(epsilon) / 2, stage.decay
     limit = (half + beta) / math.expm1(beta)  # |Z| beyond it: stretching costs more than e^(ε/2)
     assert math.exp(half - limit) <= float(delta) * (1 + 1e-9)
+
+
+# -- what it speaks of --------------------------------------------------------------------------
+
+
+def test_neighbours_are_those_of_the_unit():
+    """A window or a user is not "one value at one position"."""
+    said = {
+        unit: tg.tops(epsilon=1, bound=10, unit=unit).guarantee.neighbours
+        for unit in (tg.units.Event(), tg.units.Window(length=96), tg.units.UserHorizon(most=3))
+    }
+    event, window, user = said.values()
+    assert "one value at one position" in event
+    assert "96 consecutive values" in window
+    assert "one user and horizon" in user
+    assert "one value" not in window + user
+    assert "device" in tg.topl(epsilon=1, bound=10).guarantee.neighbours
