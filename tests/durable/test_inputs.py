@@ -1,5 +1,7 @@
 """The digests that tell whether an input was seen before, and tell nothing else."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -114,3 +116,9 @@ def test_the_state_goes_on():
     restore(again, state_of(first))
     assert start + again.push(values[1500:]) == out
     assert np.array_equal(again.tail, whole.tail)
+
+
+def test_the_guide_says_how_many_raw_values_are_kept():
+    """The documented number of raw values in the state is the one in the code."""
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "durable.md"
+    assert f"up to {STRETCH - 1:,}, one by one" in guide.read_text(encoding="utf-8")

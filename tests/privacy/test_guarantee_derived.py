@@ -8,7 +8,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tidegate.guarantee import Guarantee, free, parallel, sequential, simulated
+from tidegate.guarantee import (
+    Guarantee,
+    concentrated,
+    concentrated_epsilon,
+    free,
+    parallel,
+    sequential,
+    simulated,
+)
 
 BUDGETS = st.fractions(min_value=Fraction(1, 1000), max_value=10, max_denominator=10**6)
 EXACT = st.builds(Guarantee, epsilon=BUDGETS)
@@ -194,3 +202,59 @@ def test_smooth_sensitivity_keeps_its_delta(epsilon, digits):
     half, beta = float(epsilon) / 2, stage.decay
     limit = (half + beta) / math.expm1(beta)  # |Z| beyond it: stretching costs more than e^(ε/2)
     assert math.exp(half - limit) <= float(delta) * (1 + 1e-9)
+
+
+# -- what it speaks of --------------------------------------------------------------------------
+
+
+def test_neighbours_are_those_of_the_unit():
+    """A window or a user is not "one value at one position"."""
+    said = {
+        unit: tg.tops(epsilon=1, bound=10, unit=unit).guarantee.neighbours
+        for unit in (tg.units.Event(), tg.units.Window(length=96), tg.units.UserHorizon(most=3))
+    }
+    event, window, user = said.values()
+    assert "one value at one position" in event
+    assert "96 consecutive values" in window
+    assert "one user and horizon" in user
+    assert "one value" not in window + user
+    assert "device" in tg.topl(epsilon=1, bound=10).guarantee.neighbours
+
+
+# -- concentrated differential privacy ------------------------------------------------------------
+
+
+def test_concentrated_epsilon_is_opendps():
+    dp = pytest.importorskip("opendp.prelude")
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float)
+    for scale in (1.0, 10.0, 300.0):
+        curve = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale)).map(1.0)
+        for delta in (1e-3, 1e-6, 1e-9):
+            ours = concentrated_epsilon(1 / (2 * Fraction(scale) ** 2), delta)
+            assert ours == pytest.approx(curve.epsilon(delta), rel=1e-5)
+
+
+def test_concentrated_guarantees_compose_by_rho():
+    delta = Fraction(1, 10**6)
+    part = concentrated(Fraction(1, 200), delta)
+    twice = sequential(part, part)
+    assert (twice.rho, twice.delta) == (Fraction(1, 100), delta)
+    assert part.epsilon < twice.epsilon < 2 * part.epsilon  # better than adding ε
+    assert parallel(part, part) == part
+    assert Guarantee.from_plain(part.plain()).rho == part.rho
+    # Pure ε is worth ρ = ε²/2; an approximate part has no ρ, and (ε, δ) add up.
+    pure = Guarantee(epsilon=Fraction(1, 10))
+    assert sequential(part, pure).rho == Fraction(1, 100)
+    loose = sequential(part, Guarantee(epsilon=Fraction(1), delta=delta))
+    assert loose.rho is None
+    assert (loose.epsilon, loose.delta) == (part.epsilon + 1, 2 * delta)
+    assert sequential(pure, pure).rho is None
+
+
+def test_groups_under_concentrated_privacy_cost_the_square():
+    delta = Fraction(1, 10**6)
+    unit = tg.units.Window(length=3)
+    assert unit.widen(concentrated(Fraction(1, 200), delta)).rho == Fraction(9, 200)
+    assert unit.widen(concentrated(Fraction(1, 200), delta)).delta == delta
+    assert simulated(concentrated(Fraction(1, 200), delta)).rho is None

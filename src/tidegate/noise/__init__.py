@@ -4,6 +4,8 @@
 |---|---|
 | `discrete_laplace` | P(k) ∝ exp(−abs(k)/scale): the noise of every perturber |
 | `discrete_laplace_variance` | its variance, for error bars and plans |
+| `discrete_gaussian` | P(k) ∝ exp(−k²/(2·variance)): noise for concentrated differential privacy |
+| `discrete_gaussian_variance` | its variance |
 | `bernoulli_exp` | coins that succeed with probability exp(−n·unit) |
 | `permute_and_flip` | ε-private choice of the candidate with (nearly) the highest score |
 | `uniform_below` | a uniform integer below n |
@@ -18,6 +20,7 @@ a function of the words alone, the same on every machine.
 from __future__ import annotations
 
 from tidegate.noise.bernoulli import bernoulli_exp
+from tidegate.noise.discrete_gaussian import discrete_gaussian, discrete_gaussian_variance
 from tidegate.noise.discrete_laplace import discrete_laplace, discrete_laplace_variance
 from tidegate.noise.exponential import exponential_bounds
 from tidegate.noise.float_laplace import float_laplace
@@ -26,6 +29,8 @@ from tidegate.noise.uniform import uniform_below
 
 __all__ = [
     "bernoulli_exp",
+    "discrete_gaussian",
+    "discrete_gaussian_variance",
     "discrete_laplace",
     "discrete_laplace_variance",
     "exponential_bounds",

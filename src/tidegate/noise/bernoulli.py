@@ -55,18 +55,28 @@ def bernoulli_exp(
     word = words.take(exponents.size)
     coins, doubtful = _propose(word, words.bits, exponents, unit)
     for index in np.flatnonzero(doubtful):
-        coins[index] = _decide(words, int(word[index]), int(exponents[index]) * unit)
+        coins[index] = decide_coin(words, int(word[index]), int(exponents[index]) * unit)
     return coins
 
 
 def _propose(
     word: NDArray[np.uint64], bits: int, exponents: NDArray[np.int64], unit: Fraction
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Coins by floats, and which of them integers must decide."""
     # From a unit of 1000 on, exp(−n·unit) is 0 in floats for n ≥ 1, and below every word but 0.
-    expected = exponents.astype(np.float64)
-    expected *= -float(min(unit, Fraction(1000)))
-    np.exp(expected, out=expected)
+    negated = exponents.astype(np.float64)
+    negated *= -float(min(unit, Fraction(1000)))
+    return propose_coins(word, bits, negated)
+
+
+def propose_coins(
+    word: NDArray[np.uint64], bits: int, negated: NDArray[np.float64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Coins by floats, and which of them integers must decide.
+
+    `negated` holds −exponent, right to an absolute 2**-45 where 2**bits·exp(−exponent) ≥ 1; it is
+    overwritten.
+    """
+    expected = np.exp(negated, out=negated)
     expected *= 2.0**bits
     distance = word.astype(np.float64)
     distance += 0.5
@@ -78,7 +88,7 @@ def _propose(
     return coins, distance <= expected
 
 
-def _decide(words: WordSource, prefix: int, exponent: Fraction) -> bool:
+def decide_coin(words: WordSource, prefix: int, exponent: Fraction) -> bool:
     """The coin of the U that starts with the word `prefix`, reading more words while it is open."""
     bits = words.bits
     while True:
