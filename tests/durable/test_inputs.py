@@ -96,7 +96,7 @@ def test_users_are_part_of_the_input():
 
 def test_users_may_have_odd_names():
     values = np.zeros(4, dtype=np.int64)
-    users = ["\U0001f600", "$int", "", "é, \"ü\""]
+    users = ["\U0001f600", "$int", "", 'é, "ü"']
     digests, out = digests_of(values, users)
     assert recognised(values, digests, out, users=users)
 
