@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from tidegate import forecast, perturb, reselection, smooth, threshold, units
+from tidegate.custody import Custody
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.guarantee import Guarantee, parallel
 from tidegate.guided import Forecaster, GuidedPerturber
@@ -155,7 +156,8 @@ class Pipeline(Spec):
         source = secure() if randomness is None else randomness
         if not hasattr(source, "new_epoch"):
             raise SettingError("randomness", "must be tidegate.secure() or tidegate.seeded(7)")
-        return Release(self, source.new_epoch())
+        custody = Custody()  # before there is a secret that a forked process could share
+        return Release(self, source.new_epoch(), custody=custody)
 
     def resume(self, snapshot: bytes, key: bytes | None = None) -> Release:
         """Go on from a snapshot of this pipeline, bit for bit (see `Release.snapshot`)."""

@@ -7,6 +7,7 @@ push → lattice → hold-out → Threshold.choose → θ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tidegate.answers import Answer, Answers
-from tidegate.custody import CUT_SHORT, Custody
+from tidegate.custody import Custody
 from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee, cost, sequential
 from tidegate.holdout import HoldOut
@@ -42,6 +43,13 @@ class Release:
 
     Holds raw values (the hold-out, the open block's sum) and the noise key: as secret as the data.
     Its `repr` shows public facts only; it can be neither pickled nor copied.
+
+    Interruptions. A push is taken whole and its values are returned, or the release refuses to go
+    on (`tidegate.custody`): after any exception but a refused input, whatever raised it, `push`,
+    `fork`, `snapshot` and queries raise `TidegateError`. Resume the last snapshot and push the same
+    values again. Privacy: a retry can never count an event twice, nor noise meet two data.
+    A signal handler should set a flag and not raise: an exception that arrives after `push` has
+    returned, before its values are assigned, is beyond the release; `seen` tells what was taken.
     """
 
     def __init__(
@@ -49,6 +57,7 @@ class Release:
         pipeline: Pipeline,
         epoch: Epoch,
         *,
+        custody: Custody,
         threshold: int | None = None,
         origin: int = 0,
         charges: list[Guarantee] | None = None,
@@ -63,7 +72,7 @@ class Release:
         self._origin = origin
         self._seen = origin  # inputs taken, the hold-out included
         self._holdout = HoldOut(pipeline.threshold.holdout)
-        self._custody = Custody()
+        self._custody = custody
         self._journalled = False  # someone keeps a journal
         self._cap = cap_of(pipeline.unit)
         self._run = None if threshold is None else Phases(pipeline, epoch, threshold, origin)
@@ -110,9 +119,12 @@ class Release:
     @property
     def record(self) -> Record:
         """The released block sums that queries are answered from."""
-        if self._run is None:
-            raise TidegateError(f"nothing is released yet: the hold-out needs {self.holding} more")
-        return Record(self._run.segments, str(self.guarantee))
+        with self._custody.lock:
+            self._custody.check()  # what a cut-short push measured was never handed out
+            if self._run is None:
+                missing = self.holding
+                raise TidegateError(f"nothing is released yet: the hold-out needs {missing} more")
+            return Record(self._run.segments, str(self.guarantee))
 
     def __repr__(self) -> str:
         state = f"threshold={self.threshold:g}" if self._run else f"holding {self.holding} more"
@@ -136,21 +148,38 @@ class Release:
         input is refused, none of this push was taken. `users` names who sent each value; needed if,
         and only if, the pipeline protects users.
         """
-        kind = type(values)
-        with self._custody.lock:
-            if kind is int or kind is float or isinstance(values, _SCALARS):
-                return self._push_one(values, users)
-            if isinstance(values, np.ndarray) and values.ndim == 0:
-                return self._push_one(values.item(), users)
-            return self._push_array(values, users)
+        custody, kind = self._custody, type(values)
+        began = False
+        try:
+            with custody.lock:
+                single = kind is int or kind is float or isinstance(values, _SCALARS)
+                if kind is np.ndarray and values.ndim == 0:
+                    values, single = values.item(), True
+                if single and users is None and self._cap is None:
+                    unit = self._lattice.unit(values, self._seen)
+                    custody.begin()
+                    began = True
+                    one = self._take_one(unit)
+                    custody.done()
+                    return one
+                if single:
+                    values, users = [values], None if users is None else [users]
+                numbers = self._lattice.numbers(values, self._seen)
+                names = checked_users(users, numbers.size, needed=self._cap is not None)
+                custody.begin()
+                began = True
+                out = self._take(numbers, names)
+                result = (out.item() if out.size else None) if single else out
+                custody.done()
+                return result
+        except BaseException:
+            if began:  # cut short, or complete but not handed over: the same to the caller
+                custody.refuse()
+            raise
 
-    def _push_array(self, values: Any, users: Any) -> FloatArray:
-        numbers = self._lattice.numbers(values, self._seen)
-        users = checked_users(users, numbers.size, needed=self._cap is not None)
-        self._custody.check()
+    def _take(self, numbers: NDArray[Any], users: Sequence[str | None] | None) -> FloatArray:
         start = min(self.holding, numbers.size)
         out = np.zeros(numbers.size - start)  # never memory that may hold something else
-        self._custody.refusal = CUT_SHORT  # until this push is complete
         self._seen += numbers.size
         if start:
             self._hold(self._units(numbers, users, 0, start, window=0))
@@ -162,7 +191,6 @@ class Release:
             units = self._units(numbers, users, at, end, window=1 + window)
             self._run.push(units, out[at - start : end - start])
             at = end
-        self._custody.refusal = None
         return out
 
     def _units(
@@ -171,13 +199,7 @@ class Release:
         units = self._lattice.units(numbers[start:end])
         return units if self._cap is None else self._cap.apply(units, users[start:end], window)
 
-    def _push_one(self, value: Any, user: Any) -> float | None:
-        if self._custody.refusal is not None:
-            self._custody.check()
-        unit = self._lattice.unit(value, self._seen)
-        if self._cap is not None or user is not None:
-            out = self._push_array([value], None if user is None else [user])
-            return out.item() if out.size else None
+    def _take_one(self, unit: int) -> float | None:
         self._seen += 1
         if self._run is not None:
             return self._run.push_one(unit)
@@ -191,14 +213,11 @@ class Release:
             self._choose_threshold()
 
     def _choose_threshold(self) -> None:
-        before = self._custody.refusal
-        self._custody.refusal = CUT_SHORT  # a choice is made once, or never
         keystream = self._epoch.keystream("threshold", digest(self.pipeline.resolved()))
         threshold = self.pipeline.threshold.choose(self._holdout.units, self._lattice, keystream)
         self._run = Phases(self.pipeline, self._epoch, threshold, self._origin)
         self._run.log = [] if self._journalled else None
         self._holdout.wipe()
-        self._custody.refusal = before
 
     # -- answers ---------------------------------------------------------------------------------
 
@@ -209,7 +228,8 @@ class Release:
 
         `as_of=t`: as it would have been answered when t values were released.
         """
-        return self.record.query(start, end, confidence, as_of=as_of)
+        with self._custody.lock:  # a push of another thread would change what is being read
+            return self.record.query(start, end, confidence, as_of=as_of)
 
     def queries(
         self,
@@ -220,14 +240,16 @@ class Release:
         as_of: int | None = None,
     ) -> Answers:
         """Many ranges at once."""
-        return self.record.queries(starts, ends, confidence, as_of=as_of)
+        with self._custody.lock:
+            return self.record.queries(starts, ends, confidence, as_of=as_of)
 
     def save_record(self) -> bytes:
         """The record as bytes, to be stored and asked later with `tidegate.load_record`.
 
         It holds released data and public facts only.
         """
-        return stored_record(self.pipeline, self.epoch, self.position, self.record)
+        with self._custody.lock:
+            return stored_record(self.pipeline, self.epoch, self.position, self.record)
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -261,9 +283,10 @@ class Release:
 
     @classmethod
     def _resumed(cls, pipeline: Pipeline, data: bytes, key: bytes | None) -> Release:
+        custody = Custody()  # before the secret is read: see there
         epoch, state = opened_snapshot(pipeline, data, key)
         charges = [Guarantee.from_plain(charge) for charge in state["charges"]]
-        release = cls(pipeline, epoch, origin=state["origin"], charges=charges)
+        release = cls(pipeline, epoch, custody=custody, origin=state["origin"], charges=charges)
         release._seen = state["seen"]
         if release._cap is not None and state["cap"]:
             restore(release._cap, state["cap"])
@@ -284,6 +307,7 @@ class Release:
         """
         with self._custody.lock:
             self._custody.check()
+            custody = Custody()
             epoch = (randomness or secure()).new_epoch()
             run = self._run
             spent = self.pipeline.stream_guarantee if run else self.pipeline.guarantee
@@ -291,6 +315,7 @@ class Release:
             branch = Release(
                 self.pipeline,
                 epoch,
+                custody=custody,
                 threshold=run.stream.threshold if run else None,
                 origin=self.position,
                 charges=self._charges,
@@ -302,12 +327,21 @@ class Release:
 
     def journalled(self) -> list[Piece]:
         """What was released since this was last asked, for a journal; the first call begins."""
-        run = self._run
-        if run is None:
-            self._journalled = True
-            return []
-        pieces, run.log = run.log or [], []
-        return pieces
+        custody, began = self._custody, False
+        try:
+            with custody.lock:
+                custody.begin()  # pieces that are taken but not handed over are lost
+                began = True
+                self._journalled, run = True, self._run
+                pieces: list[Piece] = []
+                if run is not None:
+                    pieces, run.log = run.log or [], []
+                custody.done()
+                return pieces
+        except BaseException:
+            if began:
+                custody.refuse()
+            raise
 
     def derived_key(self, purpose: str) -> bytes:
         """A key for what belongs to this run (journals, digests); it tells nothing of the noise."""
