@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.contexts import Closed
+from tidegate.custody import Custody
 from tidegate.errors import TidegateError
-from tidegate.local.custody import Custody
 from tidegate.local.loss import WORDS
 from tidegate.local.memory_file import DeviceMemoryError, MemoryFile
 from tidegate.local.questions.question import whole_field
