@@ -173,7 +173,7 @@ class Client:
         Raises:
             MessageError: one is malformed, or they are not all those of one round.
         """
-        asked = of_one_round([_parsed(one) for one in announcements])
+        asked = of_one_round(map(_parsed, announcements))
         name = asked[0].round
         return asked[slot_of(name, self.name_in(name), len(asked))]
 
