@@ -46,7 +46,10 @@ class Shuffled:
 
     def __post_init__(self) -> None:
         for name in ("slots", "reports"):
-            numbers = np.asarray(getattr(self, name))
+            try:
+                numbers = np.asarray(getattr(self, name))
+            except (ValueError, OverflowError):  # rows of different lengths
+                numbers = np.empty((0, 0))
             if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
                 raise InputError(f"{name} must be whole numbers, one for each slot")
             if numbers.dtype == np.uint64:  # beyond every domain anyway

@@ -74,7 +74,7 @@ class Store:
             self._database = self._opened(self._place)
             self._check_format(new=create)
             self._generation = self._checked_generation()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from None
         except OSError as error:
             raise ServerStorageError(f"cannot use {path}: {error.strerror}") from None
@@ -130,8 +130,8 @@ class Store:
 
     def fact(self, name: str) -> Any:
         """What is stored under a name; None: nothing."""
-        row = self._execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return None if row is None else row[0]
+        rows = self._rows_of("SELECT value FROM facts WHERE name = ?", (name,))
+        return rows[0][0] if rows else None
 
     def plain(self, name: str) -> Any:
         """The same, of something that was stored as plain data."""
@@ -151,8 +151,8 @@ class Store:
     def journal(self) -> tuple[IntArray, IntArray]:
         """Slots and reports since the state was written, in the order of acceptance."""
         slots, reports = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-        for count, *columns in self._execute(
-            "SELECT count, slots, reports FROM journal ORDER BY number"
+        for count, *columns in self._rows_of(
+            "SELECT count, slots, reports FROM journal ORDER BY number LIMIT ?", (_MOST_ROWS,)
         ):
             try:
                 if not 0 < count <= _MOST_REPORTS - self._waiting:
@@ -168,15 +168,16 @@ class Store:
 
     def rejected(self) -> Counter[str]:
         """How many reports were rejected, by reason."""
-        counts = dict(self._execute("SELECT reason, count FROM rejected LIMIT 1000"))
+        counts = dict(self._rows_of("SELECT reason, count FROM rejected LIMIT 100"))
         if not all(reason in REASONS and type(count) is int for reason, count in counts.items()):
             raise self._damaged()
         return Counter(counts)
 
-    def _execute(self, query: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+    def _rows_of(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """All at once: a damaged row is an error only when it is fetched."""
         try:
-            return self._database.execute(query, values)
-        except sqlite3.Error as error:
+            return self._database.execute(query, values).fetchall()
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from None
 
     # -- writing ---------------------------------------------------------------------------------
@@ -257,8 +258,9 @@ class Store:
         self._database.execute("DELETE FROM journal")
         self._waiting = self._rows = 0
 
-    def _explained(self, error: sqlite3.Error) -> TidegateError:
-        if isinstance(error, sqlite3.OperationalError):  # the disk, or a file that is not there
+    def _explained(self, error: sqlite3.Error | UnicodeDecodeError) -> TidegateError:
+        # The disk, or a file that is not there. (Other messages might quote what was stored.)
+        if isinstance(error, sqlite3.OperationalError) and "decode" not in str(error):
             return ServerStorageError(f"cannot read or write {self._name}: {error}")
         return self._damaged()
 
