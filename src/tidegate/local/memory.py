@@ -136,10 +136,10 @@ class Memory(Closed):
                 return cls._stored(file, moved=moved)
             memory = cls(file, random_bytes(KEY_BYTES), [])
             file.create(memory._plain(()))
+            return memory
         except BaseException:
             file.close()
             raise
-        return memory
 
     @classmethod
     def _stored(cls, file: MemoryFile, *, moved: bool) -> Memory:
