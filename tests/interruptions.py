@@ -8,8 +8,10 @@ is: exhaustively, so a state that is left half-changed anywhere is found.
         ...  # `release` was interrupted there: as before, or does it refuse?
 
 Events are the lines of Tidegate's code, its returns, and in the modules named by `bytecodes` every
-single instruction. The last instruction of the call itself is left out: an exception that arrives
-there has already left the callee (CPython handles no signal between the two).
+single instruction. Modules named by `pure` are passed over: an exception inside a function that
+changes nothing leaves the state that one at its call leaves. The last instruction of the call
+itself is left out: an exception that arrives there has already left the callee (CPython handles no
+signal between the two).
 """
 
 from __future__ import annotations
@@ -18,20 +20,33 @@ import opcode
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 import tidegate
 
 Subject = TypeVar("Subject")
-_HOME = os.path.dirname(tidegate.__file__) + os.sep
+_HOME = str(Path(tidegate.__file__).parent) + os.sep
 
 
 class Interrupted(BaseException):
     """Raised by the tracer, like a KeyboardInterrupt: not an Exception."""
 
 
-def interrupted(action: Callable[[], Any], at: int, *, bytecodes: tuple[str, ...] = ()) -> bool:
+def _raise() -> None:
+    raise Interrupted
+
+
+def interrupted(
+    action: Callable[[], Any],
+    at: int,
+    *,
+    bytecodes: tuple[str, ...] = (),
+    pure: tuple[str, ...] = (),
+    do: Callable[[], None] = _raise,
+) -> bool:
     """Run `action` and raise `Interrupted` at its event number `at` (from 0).
 
     Args:
@@ -39,11 +54,13 @@ def interrupted(action: Callable[[], Any], at: int, *, bytecodes: tuple[str, ...
         at: the number of the event.
         bytecodes: modules by their path in the package ("release.py", "durable/"), in which every
             instruction is an event.
+        pure: modules whose functions change nothing, which are not followed.
+        do: what to do there instead of raising: a signal handler that forks, or that waits.
 
     Returns:
         Whether it was interrupted; False: it has fewer events, and ended as it would have.
     """
-    tracer = _Tracer(at, bytecodes)
+    tracer = _Tracer(at, bytecodes, pure, do)
     before = sys.gettrace()
     try:
         sys.settrace(tracer.entered)
@@ -53,7 +70,7 @@ def interrupted(action: Callable[[], Any], at: int, *, bytecodes: tuple[str, ...
             sys.settrace(before)
     except Interrupted:
         return True
-    return False
+    return tracer.fired
 
 
 def all_interruptions(
@@ -61,12 +78,14 @@ def all_interruptions(
     action: Callable[[Subject], Any],
     *,
     bytecodes: tuple[str, ...] = (),
+    pure: tuple[str, ...] = (),
 ) -> Iterator[tuple[int, Subject]]:
     """A fresh subject for every event of `action(subject)`, interrupted there."""
     at = 0
     while True:
         subject = make()
-        if not interrupted(lambda subject=subject: action(subject), at, bytecodes=bytecodes):  # type: ignore[misc]
+        call = partial(action, subject)
+        if not interrupted(call, at, bytecodes=bytecodes, pure=pure):
             return
         yield at, subject
         at += 1
@@ -75,9 +94,18 @@ def all_interruptions(
 class _Tracer:
     """Counts events, and raises at one of them; Python then stops tracing by itself."""
 
-    def __init__(self, at: int, bytecodes: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        at: int,
+        bytecodes: tuple[str, ...],
+        pure: tuple[str, ...],
+        do: Callable[[], None],
+    ) -> None:
+        self.fired = False
         self._left = at
+        self._do = do
         self._bytecodes = tuple(_HOME + name.replace("/", os.sep) for name in bytecodes)
+        self._pure = tuple(_HOME + name.replace("/", os.sep) for name in pure)
         self._ours: dict[CodeType, tuple[bool, bool]] = {}
         self._outermost: FrameType | None = None
 
@@ -86,7 +114,8 @@ class _Tracer:
         code = frame.f_code
         if code not in self._ours:
             name = code.co_filename
-            self._ours[code] = name.startswith(_HOME), name.startswith(self._bytecodes or "\0")
+            ours = name.startswith(_HOME) and not name.startswith(self._pure)
+            self._ours[code] = ours, name.startswith(self._bytecodes)
         ours, closely = self._ours[code]
         if not ours:
             return None
@@ -111,10 +140,10 @@ class _Tracer:
         return self.closely
 
     def _count(self) -> None:
-        if not self._left:
-            self._left = -1
-            raise Interrupted
         self._left -= 1
+        if self._left == -1:
+            self.fired = True
+            self._do()
 
 
 _RETURN = opcode.opmap["RETURN_VALUE"]
@@ -122,4 +151,3 @@ _RETURN = opcode.opmap["RETURN_VALUE"]
 
 def _leaves(frame: FrameType) -> bool:
     return frame.f_code.co_code[frame.f_lasti] == _RETURN
-

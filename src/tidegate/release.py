@@ -60,6 +60,7 @@ class Release:
         custody: Custody,
         threshold: int | None = None,
         origin: int = 0,
+        horizons_from: int = 0,
         charges: list[Guarantee] | None = None,
     ) -> None:
         self.pipeline = pipeline
@@ -70,6 +71,7 @@ class Release:
             charges = [cost(pipeline.guarantee, simulation=epoch.simulation)]
         self._charges = charges
         self._origin = origin
+        self._horizons_from = horizons_from  # where horizons of users begin, in all branches
         self._seen = origin  # inputs taken, the hold-out included
         self._holdout = HoldOut(pipeline.threshold.holdout)
         self._custody = custody
@@ -165,7 +167,9 @@ class Release:
                 if single:
                     values, users = [values], None if users is None else [users]
                 numbers = self._lattice.numbers(values, self._seen)
-                names = checked_users(users, numbers.size, needed=self._cap is not None)
+                names = checked_users(
+                    users, numbers.size, needed=self._cap is not None, position=self._seen
+                )
                 custody.begin()
                 began = True
                 out = self._take(numbers, names)
@@ -185,7 +189,9 @@ class Release:
             self._hold(self._units(numbers, users, 0, start, window=0))
         at = start
         while self._run is not None and at < numbers.size:
-            window, room = divmod(self.position - self._origin, self.pipeline.perturber.horizon)
+            window, room = divmod(
+                self.position - self._horizons_from, self.pipeline.perturber.horizon
+            )
             most = self.pipeline.perturber.horizon - room if self._cap else _PIECE
             end = at + self._run.reach(min(_PIECE, most, numbers.size - at))
             units = self._units(numbers, users, at, end, window=1 + window)
@@ -274,6 +280,7 @@ class Release:
             state = {
                 "seen": self._seen,
                 "origin": self._origin,
+                "horizons from": self._horizons_from,
                 "held": self._holdout.units,
                 "charges": [charge.plain() for charge in self._charges],
                 "cap": self._cap and users and state_of(self._cap),
@@ -302,8 +309,9 @@ class Release:
         Both branches may see the same values, so the fork's cost is added to the guarantee of both:
         the stream's ε, or everything while θ is not chosen yet. (If one of them is a simulation,
         none of them has a guarantee. Branches know of each other within one process only; beyond, a
-        ledger must add them up.) The fork starts a new forest at the present position; the past is
-        answered by the original.
+        ledger must add them up.) Counts of users go on in both, see `tidegate.units.UserCap`. The
+        fork starts a new forest at the present position; the past is answered by the original. If
+        `fork` is interrupted its charge may stay: too much is counted then, never too little.
         """
         with self._custody.lock:
             self._custody.check()
@@ -318,9 +326,11 @@ class Release:
                 custody=custody,
                 threshold=run.stream.threshold if run else None,
                 origin=self.position,
+                horizons_from=self._horizons_from,
                 charges=self._charges,
             )
             branch._seen = self._seen
+            branch._cap = self._cap and self._cap.branch()
             if self._holdout.units.size:
                 branch._hold(self._holdout.units)
             return branch

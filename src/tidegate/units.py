@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tidegate.errors import InputError
 from tidegate.guarantee import Guarantee, grouped
 from tidegate.lattice import IntArray
 from tidegate.settings import Spec, Whole
+from tidegate.user_ids import canonical_users
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -84,6 +84,12 @@ class UserCap:
     Privacy: who sent which value is public, so neighbours share the positions of the user; the
     same first `most` of them count in both streams, and all others are 0. The two differ in at most
     `most` values.
+
+    Branches. A fork goes on from its parent's counts, and its horizons begin where its parent's do.
+    So within any one horizon, and within the hold-out, at most `most` values of a user count in
+    each branch (those that a branch was handed at the fork among them): each costs the user at most
+    its ε there, and the charge of one ε for each branch covers their sum. With horizons of its own
+    a branch would lie across two of its parent's, and let `2·most` values count within one.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("window", "names", "numbers")
@@ -93,6 +99,12 @@ class UserCap:
         self.window = -1
         self.counts: dict[str, int] = {}
         self.fresh: list[str] | None = None  # who counted since it was last emptied, if asked for
+
+    def branch(self) -> UserCap:
+        """A second counter that goes on from the same counts."""
+        branch = UserCap(self._most)
+        branch.window, branch.counts = self.window, dict(self.counts)
+        return branch
 
     # As a list and an array, since the state of many users is written often.
 
@@ -114,19 +126,21 @@ class UserCap:
     def numbers(self, numbers: IntArray) -> None:
         self.counts = dict(zip(self.counts, numbers.tolist(), strict=True))
 
-    def apply(self, units: IntArray, users: Sequence[Any] | NDArray[Any], window: int) -> IntArray:
-        """`units` with the values beyond the limit set to 0; all lie in the same window."""
+    def apply(self, units: IntArray, users: Sequence[str | None], window: int) -> IntArray:
+        """`units` with the values beyond the limit set to 0; all lie in the same window.
+
+        `users` are canonical (`tidegate.user_ids`).
+        """
         if window != self.window:
             self.window, self.counts = window, {}
             if self.fresh is not None:
                 self.fresh = []
         allowed = np.ones(units.size, dtype=bool)
         counts, most = self.counts, self._most
-        for index, user in enumerate(users):
-            if user is None or user != user:  # nobody: the value would escape every limit
+        for index, name in enumerate(users):
+            if name is None:  # nobody: the value would escape every limit
                 allowed[index] = False
                 continue
-            name = str(user)
             seen = counts.get(name, 0)
             if seen < most:
                 counts[name] = seen + 1
@@ -147,15 +161,17 @@ def cap_of(unit: Unit) -> UserCap | None:
     return UserCap(unit.most) if isinstance(unit, UserHorizon) else None
 
 
-def checked_users(users: Any, count: int, *, needed: bool) -> Sequence[Any] | None:
-    """One user per value where they are needed, else none, or an error that names no user."""
+def checked_users(
+    users: Any, count: int, *, needed: bool, position: int = 0
+) -> list[str | None] | None:
+    """One canonical user per value where they are needed, else none; errors name no user."""
     if not needed:
         if users is not None:
             raise InputError("this pipeline does not protect users: push the values alone")
         return None
     if users is None:
         raise InputError("this pipeline protects users: push(values, users=...) needs both")
-    if len(users) != count:
-        raise InputError(f"{count} values but {len(users)} users")
-    checked: Sequence[Any] = users
-    return checked
+    names = canonical_users(users, position)
+    if len(names) != count:
+        raise InputError(f"{count} values but {len(names)} users")
+    return names

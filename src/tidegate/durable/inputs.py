@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tidegate.lattice import IntArray
+from tidegate.user_ids import canonical_users
 
 STRETCH = 4096
 _BYTES = 16
@@ -52,7 +53,9 @@ class InputDigests:
     def push(self, units: IntArray, users: Any = None) -> bytes:
         """Take values; give the digests of the stretches that they finished."""
         values = np.concatenate((self.tail, units)) if self.tail.size else units
-        names = [] if users is None else [*self.user_tail, *map(str, users)]
+        names: list[str] = []
+        if users is not None:  # nobody is "", which is no name
+            names = [*self.user_tail, *(name or "" for name in canonical_users(users))]
         full = values.size // STRETCH
         narrow = memoryview(values[: full * STRETCH].astype(self._width).tobytes())
         size = STRETCH * self._item

@@ -23,6 +23,7 @@ from tidegate.phases import Phase
 from tidegate.pipeline import Pipeline
 from tidegate.queries import Record
 from tidegate.release import Release
+from tidegate.units import checked_users
 
 # Nothing is released during the hold-out, so it need not be saved value by value.
 _HELD_UNSAVED = 1024
@@ -190,8 +191,8 @@ class DurableRelease(Closed):
         if self._torn:
             raise StateError("an earlier push was cut short: open the state again to go on")
         numbers = self.pipeline.lattice.numbers(values, self.seen)
-        if users is not None and len(users) != numbers.size:
-            raise InputError(f"{numbers.size} values but {len(users)} users")
+        protects = self.release.user_cap is not None
+        users = checked_users(users, numbers.size, needed=protects, position=self.seen)
         allowed = self._payments.pay(self.seen, numbers.size)
         self._torn = True  # until everything that this push changes is on the disk
         numbers, users = numbers[:allowed], None if users is None else users[:allowed]

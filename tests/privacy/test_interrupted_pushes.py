@@ -1,0 +1,120 @@
+"""An exception at every place of a push: the release is as before, or it refuses to go on.
+
+One that went on half-way would count an event twice when the push is tried again, or publish the
+same noise on two data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tests.interruptions import all_interruptions
+from tidegate.errors import TidegateError
+from tidegate.sealing import unseal
+
+# Where the marks are set, and whatever is changed on the way; elsewhere line by line.
+CLOSELY = ("release.py", "custody.py", "units.py", "holdout.py")
+# Functions of settings, values and the keystream: they change nothing but caches of their own.
+PURE = (
+    *(
+        "settings.py",
+        "guarantee.py",
+        "randomness.py",
+        "lattice.py",
+        "reselection.py",
+        "pipeline.py",
+    ),
+    *("noise/", "threshold/", "perturb/budget.py", "perturb/consistency.py", "perturb/forest.py"),
+    *("perturb/hierarchy.py", "perturb/trees.py", "perturb/adaptive.py", "user_ids.py"),
+    *("forecast/cells.py", "forecast/costs.py", "forecast/noise_path.py"),
+)
+USER = tg.units.UserHorizon(most=1)
+
+
+def fixed(**settings: Any) -> tg.Pipeline:
+    base = {"epsilon": 1, "bound": 9, "holdout": 2, "horizon": 4, "fanout": 2, "skipped": 1}
+    return tg.tops(**{**base, **settings})
+
+
+def adaptive(**settings: Any) -> tg.Pipeline:
+    return tg.adaptive(**{"epsilon": 1, "bound": 9, "holdout": 2, "horizon": 64, **settings})
+
+
+SHARED = {"rethreshold_every": 4, "rethreshold_share": 0.5}
+# Pipeline, values before, the push: so short that every event of it can be interrupted.
+CASES: dict[str, tuple[tg.Pipeline, list[int], Any]] = {
+    "one in the hold-out": (fixed(), [1], 7),
+    "one that ends the hold-out": (fixed(holdout=1), [], 7),
+    "one within a block": (fixed(), [1, 2], 7),
+    "one that ends a block": (fixed(), [1, 2, 3], 7),
+    "one without truth below 0": (fixed(non_negative=True), [1, 2, 3], 0),
+    "one of a user": (fixed(unit=USER), [1, 2], 7),
+    "one, adaptive": (adaptive(), [1, 2, 3], 7),
+    "one that opens a window": (fixed(**SHARED), [1, 2, 3], 7),
+    "an array of one": (fixed(), [1, 2], [7]),
+    "hold-out and stream": (fixed(), [1], [2, 3, 4]),
+    "not below 0": (fixed(non_negative=True), [1, 2], [0, 0]),
+    "users over two horizons": (fixed(unit=USER), [1, 2, 3, 4, 5], [6, 7]),
+    "a new threshold": (fixed(**SHARED), [1, 2, 3, 4, 5], [6, 7]),
+    "a new threshold, blocking": (fixed(rethreshold_every=4), [1, 2, 3, 4, 5], [6, 7]),
+    "adaptive over a block": (adaptive(), [1, 2], [3, 4, 5]),
+}
+
+
+def users_of(pipeline: tg.Pipeline, values: Any, first: int = 0) -> Any:
+    if pipeline.unit != USER:
+        return None
+    if not isinstance(values, list):
+        return "u0"
+    return [f"u{(first + index) % 2}" for index in range(len(values))]
+
+
+def refuses(action: Callable[[], Any]) -> bool:
+    with pytest.raises(TidegateError, match="cut short"):
+        action()
+    return True
+
+
+def contents(release: tg.Release) -> str:
+    """All state, the noise key and raw sums among it."""
+    return repr(unseal(release.snapshot(), None))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_push_is_taken_whole_or_the_release_refuses(case: str) -> None:
+    pipeline, before, values = CASES[case]
+    users = users_of(pipeline, values, len(before))
+    release = pipeline.start(tg.seeded(1))
+    if before:
+        release.push(before, users_of(pipeline, before))
+    state = release.snapshot()
+    release = pipeline.resume(state)
+    expected = (np.array(release.push(values, users), dtype=float).tobytes(), contents(release))
+
+    refused = untouched = 0
+    for at, interrupted in all_interruptions(
+        lambda: pipeline.resume(state),
+        lambda release: release.push(values, users),
+        bytecodes=CLOSELY,
+        pure=PURE,
+    ):
+        try:
+            out = interrupted.push(values, users)
+        except TidegateError:
+            refused += 1
+            if at % 50 == 0:  # all entries ask the same mark
+                assert refuses(lambda release=interrupted: release.push(values, users))  # type: ignore[misc]
+                assert refuses(interrupted.snapshot)
+                assert refuses(interrupted.fork)
+                assert refuses(interrupted.journalled)
+                assert refuses(lambda release=interrupted: release.query(0, 0))  # type: ignore[misc]
+        else:  # the retry was the first that counted
+            assert (np.array(out, dtype=float).tobytes(), contents(interrupted)) == expected, at
+            untouched += 1
+    assert untouched > 10
+    assert refused > 50
