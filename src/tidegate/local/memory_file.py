@@ -128,11 +128,6 @@ class MemoryFile:
             if descriptor != _CLOSED:
                 os.close(descriptor)
 
-    def __del__(self) -> None:
-        """Nobody can use it any more: an exception may have come between opening and keeping it."""
-        if hasattr(self, "_file"):
-            self.close()
-
     def _write(self, new: int, plain: Mapping[str, Any]) -> None:
         """Fill the draft, which is open and locked, and give it the file's name."""
         whole = {**plain, "inode": os.fstat(new).st_ino}

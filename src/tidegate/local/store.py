@@ -79,6 +79,9 @@ class Store:
         except OSError as error:
             raise ServerStorageError(f"cannot use {path}: {error.strerror}") from None
 
+    def __repr__(self) -> str:
+        return f"<Store {self._name}>"
+
     @staticmethod
     def _opened(place: Place | None) -> sqlite3.Connection:
         where = ":memory:" if place is None else f"{place.real.as_uri()}?mode=rw"
