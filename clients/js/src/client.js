@@ -45,6 +45,10 @@ import { secureWords } from "./words.js";
  * @property {Words} [words] words that are not random, only to simulate and with `VolatileStorage`
  */
 
+const OPTIONS = [
+  ...["epsilon", "bound", "resolution", "lifetime", "storage", "name", "clamp", "words"],
+];
+
 /** One device. `await Client.open({ epsilon: 1, bound: 100, storage })`. */
 export class Client {
   #own;
@@ -59,6 +63,12 @@ export class Client {
 
   /** @param {ClientOptions} options */
   constructor(options) {
+    refuseUnknown(options, OPTIONS);
+    if (typeof globalThis.crypto?.subtle?.digest !== "function") {
+      throw new RefusedError(
+        "Web Crypto is missing: serve the page over HTTPS, or from localhost. Nothing was reported",
+      );
+    }
     const { epsilon, bound, resolution = 1, lifetime = epsilon, storage, name, words } = options;
     const own = {
       epsilon: positive("epsilon", epsilon),
@@ -72,7 +82,7 @@ export class Client {
     this.#lattice = new Lattice(own.bound, own.resolution);
     this.#own = { ...own, top: this.#lattice.top };
     this.#name = name === undefined ? undefined : nameField({ name }, "name");
-    this.#clamp = options.clamp === true;
+    this.#clamp = flag("clamp", options.clamp);
     if (typeof storage?.read !== "function" || typeof storage.append !== "function") {
       throw new SettingError("storage", "must have read and append; see VolatileStorage");
     }
@@ -107,7 +117,9 @@ export class Client {
    * @throws {RefusedError} it asks for too much, or the round, the event or the lifetime is used up
    * @throws {InputError} the value is no number, or outside the bounds
    */
-  async answer(announcement, value, { event = "" } = {}) {
+  async answer(announcement, value, options = {}) {
+    refuseUnknown(options, ["event"]);
+    const { event = "" } = options;
     const asked = Announcement.fromJson(announcement);
     if (typeof event !== "string") throw new SettingError("event", "must be text");
     const digest = await digestOf(asked);
@@ -143,7 +155,7 @@ export class Client {
    * @throws {MessageError} one is malformed, or they are not all those of one round
    */
   async pick(announcements) {
-    const asked = ofOneRound(Array.from(announcements, (one) => Announcement.fromJson(one)));
+    const asked = ofOneRound(announcements);
     const [{ round }] = asked;
     const client = await this.nameIn(round);
     return asked[await slotOf(round, client, asked.length)];
@@ -254,6 +266,29 @@ export class Client {
       throw new InputError(`the value is not between 0 and ${bound}: nothing was reported`);
     }
     return this.#lattice.unit(number);
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {unknown} value
+ */
+function flag(name, value = false) {
+  if (typeof value !== "boolean") throw new SettingError(name, "must be true or false");
+  return value;
+}
+
+/**
+ * A mistyped `lifetime` or `event` that was ignored would not protect what it was meant to.
+ *
+ * @param {object} options
+ * @param {string[]} known
+ */
+function refuseUnknown(options, known) {
+  for (const name of Object.keys(Object(options))) {
+    if (!known.includes(name)) {
+      throw new SettingError(name, `is no option; there are ${known.join(", ")}`);
+    }
   }
 }
 
