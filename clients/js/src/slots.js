@@ -34,6 +34,7 @@ export async function slotOf(round, client, slots) {
  * @returns {Announcement[]}
  */
 export function ofOneRound(announcements) {
+  /** @type {Announcement[]} */
   const ordered = [];
   for (const one of announcements) {
     if (ordered.length === MOST_SLOTS) {
