@@ -20,6 +20,7 @@ import { positive } from "./fraction.js";
 import { Lattice } from "./lattice.js";
 import { hexadecimal, Memory } from "./memory.js";
 import { Announcement, Report } from "./messages.js";
+import { flag, refuseUnknown, refuseWithoutCrypto } from "./options.js";
 import { ofOneRound, slotOf } from "./slots.js";
 import { VolatileStorage } from "./storage/volatile.js";
 import { nameField } from "./wire.js";
@@ -64,11 +65,7 @@ export class Client {
   /** @param {ClientOptions} options */
   constructor(options) {
     refuseUnknown(options, OPTIONS);
-    if (typeof globalThis.crypto?.subtle?.digest !== "function") {
-      throw new RefusedError(
-        "Web Crypto is missing: serve the page over HTTPS, or from localhost. Nothing was reported",
-      );
-    }
+    refuseWithoutCrypto();
     const { epsilon, bound, resolution = 1, lifetime = epsilon, storage, name, words } = options;
     const own = {
       epsilon: positive("epsilon", epsilon),
@@ -266,29 +263,6 @@ export class Client {
       throw new InputError(`the value is not between 0 and ${bound}: nothing was reported`);
     }
     return this.#lattice.unit(number);
-  }
-}
-
-/**
- * @param {string} name
- * @param {unknown} value
- */
-function flag(name, value = false) {
-  if (typeof value !== "boolean") throw new SettingError(name, "must be true or false");
-  return value;
-}
-
-/**
- * A mistyped `lifetime` or `event` that was ignored would not protect what it was meant to.
- *
- * @param {object} options
- * @param {string[]} known
- */
-function refuseUnknown(options, known) {
-  for (const name of Object.keys(Object(options))) {
-    if (!known.includes(name)) {
-      throw new SettingError(name, `is no option; there are ${known.join(", ")}`);
-    }
   }
 }
 
