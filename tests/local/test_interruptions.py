@@ -59,12 +59,14 @@ def test_an_answer_that_is_interrupted_anywhere_leaves_one_report_or_none() -> N
     assert outcomes >= {(False, True, False), (False, False, False), (True, True, False)}
 
 
-def test_a_file_that_is_interrupted_anywhere_holds_what_may_have_been_sent(tmp_path: Path) -> None:
+def test_a_file_that_is_interrupted_anywhere_holds_what_may_have_been_sent(
+    quick_folder: Path,
+) -> None:
     numbers: Iterator[int] = iter(range(10**6))
     outcomes = set()
 
     def make() -> Memory:
-        return Memory.open(tmp_path / f"device-{next(numbers)}")
+        return Memory.open(quick_folder / f"device-{next(numbers)}")
 
     for at, memory in all_interruptions(
         make, lambda memory: answered(memory, FIRST, "1"), pure=PURE
@@ -87,9 +89,9 @@ def test_a_file_that_is_interrupted_anywhere_holds_what_may_have_been_sent(tmp_p
 
 @pytest.mark.parametrize("exists", [False, True], ids=["begin", "open"])
 def test_opening_that_is_interrupted_anywhere_leaves_no_lock_behind(
-    exists: bool, tmp_path: Path
+    exists: bool, quick_folder: Path
 ) -> None:
-    path = tmp_path / "device.json"
+    path = quick_folder / "device.json"
     for _ in all_interruptions(lambda: path, Memory.open):
         Memory.open(path).close()
         if not exists:
@@ -106,9 +108,9 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("stored", [True, False], ids=["file", "memory"])
 def test_a_collection_that_is_interrupted_anywhere_counts_a_report_once(
-    stored: bool, begun: Path, tmp_path: Path
+    stored: bool, begun: Path, quick_folder: Path
 ) -> None:
-    path = tmp_path / "state.db"
+    path = quick_folder / "state.db"
     outcomes = set()
 
     def make() -> Server:

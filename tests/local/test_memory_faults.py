@@ -52,12 +52,12 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_no_fault_of_a_disk_makes_two_reports(
-    fault: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: Callable[..., Any], quick_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the k-th call of opening a memory and answering two rounds, for every k."""
     refused = step = 0
     while True:
-        path = tmp_path / f"device-{step}.json"
+        path = quick_folder / f"device-{step}.json"
         sent: dict[str, Report] = {}
         with monkeypatch.context() as patched:
             system = System(patched, step, fault)
@@ -88,10 +88,10 @@ def test_no_fault_of_a_disk_makes_two_reports(
 
 
 def test_what_may_not_have_reached_the_disk_is_flushed_before_it_is_sent_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quick_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A power cut after the second sending must not lead to a third, other report."""
-    path, folder = tmp_path / "device.json", tmp_path.stat()
+    path, folder = quick_folder / "device.json", quick_folder.stat()
     flushed: list[int] = []
 
     def fsync(descriptor: int, real: Callable[[int], None] = os.fsync) -> None:
@@ -116,10 +116,10 @@ def test_what_may_not_have_reached_the_disk_is_flushed_before_it_is_sent_again(
     assert folder.st_ino in flushed
 
 
-def test_a_kill_at_any_call_never_leads_to_two_reports(tmp_path: Path) -> None:
+def test_a_kill_at_any_call_never_leads_to_two_reports(quick_folder: Path) -> None:
     outcomes, step = Counter[str](), 0
     while True:
-        path = tmp_path / f"device-{step}.json"
+        path = quick_folder / f"device-{step}.json"
         said = _until_killed(path, step)
         with Memory.open(path) as memory:
             client = device(memory)

@@ -14,8 +14,8 @@ from tidegate.local.messages import Report
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "device.json"
+def path(quick_folder: Path) -> Path:
+    return quick_folder / "device.json"
 
 
 def answered(memory: Memory, name: str) -> bytes:

@@ -46,9 +46,8 @@ import { secureWords } from "./words.js";
  * @property {Words} [words] words that are not random, only to simulate and with `VolatileStorage`
  */
 
-const OPTIONS = [
-  ...["epsilon", "bound", "resolution", "lifetime", "storage", "name", "clamp", "words"],
-];
+const NUMBERS = ["epsilon", "bound", "resolution", "lifetime"];
+const OPTIONS = [...NUMBERS, "storage", "name", "clamp", "words"];
 
 /** One device. `await Client.open({ epsilon: 1, bound: 100, storage })`. */
 export class Client {

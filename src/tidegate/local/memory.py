@@ -148,7 +148,7 @@ class Memory(Closed):
         except (ValueError, KeyError, TypeError, RecursionError):
             raise DeviceMemoryError(
                 f"{file.path} is damaged or of another version: what was reported before is not "
-                "known, so nothing more is. Put the newest copy back"
+                "known, so nothing more is. Put the newest copy back, and open it with moved=True"
             ) from None
         memory = cls(file, key, pins)
         if inode != file.inode:
