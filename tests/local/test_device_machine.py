@@ -184,7 +184,5 @@ class Devices(RuleBasedStateMachine):
         assert len({pin.event for pin in pins}) == len(pins)
 
 
-Devices.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=25
-)
+Devices.TestCase.settings = settings(max_examples=25, stateful_step_count=25)
 TestDevices = Devices.TestCase

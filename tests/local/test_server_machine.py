@@ -156,7 +156,5 @@ class Servers(RuleBasedStateMachine):
         assert self.server.query(0, self.total).end == self.total
 
 
-Servers.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=25
-)
+Servers.TestCase.settings = settings(max_examples=25, stateful_step_count=25)
 TestServers = Servers.TestCase
