@@ -6,11 +6,13 @@ report a round and has not spent more than it says; a server has counted a repor
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.interruptions import all_interruptions
+from tests.interruptions import all_interruptions, interrupted
 from tests.local.devices import asked, coin, device
 from tests.local.settings import GIVEN
 from tidegate.errors import TidegateError
@@ -85,6 +87,33 @@ def test_a_file_that_is_interrupted_anywhere_holds_what_may_have_been_sent(
         outcomes.add((first is not None, stored is not None))
         path.unlink()
     assert outcomes >= {(True, True), (False, False), (False, True)}
+
+
+@pytest.mark.parametrize("second", ["the same round", "another round"])
+def test_a_signal_handler_that_answers_in_between_does_not_make_two_reports(second: str) -> None:
+    """It comes back into the device in the middle of an answer, at every place there is."""
+    at, fired, outcomes = 0, True, set()
+    text, event = (FIRST, "1") if second == "the same round" else (SECOND, "2")
+    while fired:
+        memory = Memory.volatile()
+        reports: list[Report | None] = []
+
+        def answer(text: str, event: str, memory: Memory = memory, reports: Any = reports) -> None:
+            reports.append(answered(memory, text, event))
+
+        fired = interrupted(
+            partial(answer, FIRST, "1"),
+            at,
+            bytecodes=("local/memory.py",),
+            pure=PURE,
+            do=partial(answer, text, event),
+        )
+        given = {report for report in reports if report is not None}
+        assert len(given) == len(memory.pins) == 1, at  # a lifetime of one report
+        outcomes.add(tuple(report is not None for report in reports))
+        at += 1
+    assert (True, False) in outcomes  # the handler was first
+    assert (False, True) in outcomes  # the handler was refused
 
 
 @pytest.mark.parametrize("exists", [False, True], ids=["begin", "open"])

@@ -211,19 +211,24 @@ class Memory(Closed):
         """
         with self.turn:
             self.check()
-            if pin.round in self._rounds or pin.event in self._events:
-                raise DeviceMemoryError(
-                    "this round was answered, or this value reported on, before"
-                )
-            if lifetime is not None and self.spent + pin.epsilon > lifetime:
-                raise DeviceMemoryError("the lifetime of this device is spent")
             with _refusing():
-                self._custody.begin()
+                self._custody.begin()  # from here on a signal handler cannot answer in between
+            problem = self._problem(pin, lifetime)
+            if problem is not None:
+                self._custody.done()
+                raise DeviceMemoryError(problem)
             if self._file is not None:
                 self._file.replace(self._plain((*self.pins, pin)))
             self._take(pin)
             with _refusing():
                 self._custody.done()
+
+    def _problem(self, pin: Pin, lifetime: Fraction | None) -> str | None:
+        if pin.round in self._rounds or pin.event in self._events:
+            return "this round was answered, or this value reported on, before"
+        if lifetime is not None and self.spent + pin.epsilon > lifetime:
+            return "the lifetime of this device is spent"
+        return None
 
     def close(self) -> None:
         """Let others open it."""

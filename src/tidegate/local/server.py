@@ -29,7 +29,7 @@ from tidegate.local.collection import Collection
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.poisoning import PoisoningBound, bound_of
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.shuffle import Shuffled, least_hidden
+from tidegate.local.shuffle import Shuffled, amplified, least_hidden
 from tidegate.local.slots import slot_of
 from tidegate.local.store import ServerStateError, Store
 from tidegate.local.wire import name_of
@@ -198,15 +198,15 @@ class Server(Closed):
         What comes back also says, for information, what a report costs in the central model, with
         this δ, if the shuffler kept names and order to itself.
         """
-        with self._store.turn:
+        amplified(1, 1, delta)  # a wrong delta is refused before anything is taken
+        with self._store.turn, self._store.transaction():
             announced = self._announcements
             left = self.collection.left if shuffled.round == self.round else 0
             slots, reports, rejected = admitted(shuffled.slots, shuffled.reports, announced, left)
             counts = np.bincount(slots, minlength=len(announced))
             mixed = least_hidden([one.epsilon for one in announced], counts, delta)
-            with self._store.transaction():
-                self._take(slots, reports)
-                self._finish(slots.size, rejected)
+            self._take(slots, reports)
+            self._finish(slots.size, rejected)
         return Received(slots.size, rejected, mixed)
 
     def _collect_batch(self, batch: list[Report | str]) -> Received:
