@@ -175,6 +175,12 @@ def test_only_a_regular_file_is_a_memory(kind: str, path: Path) -> None:
         Memory.open(path)
 
 
+@pytest.mark.parametrize("name", ["", ".", "/", "a\0b", "\ud800", "none/device.json", "x" * 300])
+def test_a_name_that_no_file_can_have_is_an_error(name: str) -> None:
+    with pytest.raises(DeviceMemoryError, match="cannot use"):
+        Memory.open(name)
+
+
 def test_of_many_that_begin_a_memory_at_once_one_gets_it(path: Path) -> None:
     """Threads, whose locks on separately opened files are as good as those of processes."""
     together, opened, refused = threading.Barrier(8), [], []

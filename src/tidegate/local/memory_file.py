@@ -24,7 +24,7 @@ from weakref import WeakSet
 from tidegate.errors import RefusedError
 
 _ATTEMPTS = 10
-_DRAFT = os.O_RDWR | os.O_NOFOLLOW
+_OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)  # not on Windows, where nothing is locked
 _CLOSED = -1  # as a descriptor: every call to the system refuses it
 
 
@@ -44,6 +44,8 @@ class MemoryFile:
         self.path = Path(path)
         self._longest = longest
         self._folder = self._file = _CLOSED
+        if "\0" in str(path):
+            raise DeviceMemoryError("cannot use a path with a NUL character")
         with self._explained(f"cannot use {path}"):
             # A path that is not normalised: `..` after a symlink is not what it looks like.
             self._given = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
@@ -62,7 +64,7 @@ class MemoryFile:
         for _ in range(_ATTEMPTS):
             with self._explained(f"cannot use {self.path}"):
                 try:
-                    self._file = os.open(self._name, os.O_RDWR | os.O_NOFOLLOW, dir_fd=self._folder)
+                    self._file = os.open(self._name, _OPEN, dir_fd=self._folder)
                 except FileNotFoundError:
                     return False
                 if not stat.S_ISREG(os.fstat(self._file).st_mode):
@@ -97,7 +99,7 @@ class MemoryFile:
     def create(self, plain: Mapping[str, Any]) -> None:
         """Begin the file, unless another process is about to: they meet at the draft's lock."""
         with self._explained(f"cannot use {self.path}"):
-            new = os.open(self._draft, _DRAFT | os.O_CREAT, 0o600, dir_fd=self._folder)
+            new = os.open(self._draft, _OPEN | os.O_CREAT, 0o600, dir_fd=self._folder)
             with self._closing(new):
                 self._lock(new)
                 if not self._leads_to(self._draft, new) or self._leads_to(self._name):
@@ -115,7 +117,7 @@ class MemoryFile:
             self._refuse_links()
             with suppress(FileNotFoundError):
                 os.unlink(self._draft, dir_fd=self._folder)  # of a process that was killed
-            new = os.open(self._draft, _DRAFT | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self._folder)
+            new = os.open(self._draft, _OPEN | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self._folder)
             with self._closing(new):
                 self._lock(new)
                 self._write(new, plain)
@@ -199,6 +201,8 @@ class MemoryFile:
             yield
         except OSError as error:
             raise DeviceMemoryError(f"{what}: {error.strerror}") from None
+        except UnicodeError:
+            raise DeviceMemoryError(f"{what}: no name of a file") from None
 
 
 # A forked process inherits descriptors, and with them locks. It lets go of them: it may not write,
