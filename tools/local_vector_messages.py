@@ -207,7 +207,7 @@ def client_cases() -> Iterator[dict[str, Any]]:
 def name_cases() -> Iterator[list[str]]:
     """Key, purpose, text and the keyed digest that a device goes by."""
     key = bytes(range(32))
-    client = Client(epsilon=1, bound=100, memory=Memory(None, key, [], None))
+    client = Client(epsilon=1, bound=100, memory=Memory(None, key, []))
     for purpose, text in (("event", ""), ("event", "2026-11-15 é"), ("client", "r1")):
         yield [key.hex(), purpose, text, client._keyed(purpose, text)]
 

@@ -31,6 +31,7 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--disable-breakpad",
+    "--disable-popup-blocking",  # a page opens a second tab
     "--remote-debugging-port=0",  # without one, some versions leave when the page has loaded
 )
 # Far longer than any of this takes: on a loaded machine slowness is no failure.
@@ -131,11 +132,19 @@ def chromium(address: str, profile: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def visited(site: Site, address: str, profile: Path) -> Any:
     """What the page says in the end."""
+    return all_said(site, address, profile, pages=1)[0]
+
+
+def all_said(site: Site, address: str, profile: Path, *, pages: int) -> list[Any]:
+    """What this page and those that it opens say in the end."""
     deadline = time.monotonic() + PATIENCE
+    said: list[Any] = []
     with chromium(address, profile) as browser:
         while time.monotonic() < deadline:
             try:
-                return site.done.get(timeout=1.0)
+                said.append(site.done.get(timeout=1.0))
             except queue.Empty:
                 assert browser.poll() is None, f"chromium ended with {browser.returncode}"
-    raise AssertionError(f"the page was not done after {PATIENCE:g} s")
+            if len(said) == pages:
+                return said
+    raise AssertionError(f"not all pages were done after {PATIENCE:g} s: {said}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.local.browser import CHROMIUM, Site, visited
+from tests.local.browser import CHROMIUM, Site, all_said, visited
 from tidegate.local.admission import RejectedError
 from tidegate.local.mechanisms import hybrid
 from tidegate.local.messages import Announcement, Report
@@ -17,6 +17,7 @@ from tidegate.local.topl import Topl
 
 CLIENT = Path(__file__).parent.parent.parent / "clients" / "js"
 ROUNDS = 8
+MANY = 150
 # One chance of a false alarm in a thousand million.
 SURE = 1 - 1e-9
 
@@ -99,34 +100,52 @@ def test_a_crowd_of_browsers_chooses_a_threshold_and_reports_a_stream(tmp_path: 
         assert answer.low <= truth <= answer.high
 
 
-@pytest.mark.parametrize("storage", ["indexeddb", "local"])
+# What a page says in the end of a device that has answered: its key cannot be read out, no record
+# holds it, and the browser was asked to keep the records.
+KEPT = {"exported": "InvalidAccessError", "secret": False, "asked": 1, "persisted": "boolean"}
+
+
+def said(rounds: int = ROUNDS) -> dict[str, Any]:
+    return {"ledger": rounds, "left": str(1000 - rounds), **KEPT}
+
+
 def test_a_page_that_is_loaded_again_sends_the_same_reports(
-    storage: str, notebook: Notebook, site: Site, address: str, tmp_path: Path
+    notebook: Notebook, site: Site, address: str, tmp_path: Path
 ) -> None:
-    result = visited(site, f"{address}?storage={storage}&rounds={ROUNDS}&visits=3", tmp_path)
-    assert result == {"ledger": ROUNDS, "left": str(100 - ROUNDS)}
+    assert visited(site, f"{address}?device&rounds={ROUNDS}&visits=3", tmp_path) == said()
     _each_round_has_one_report(notebook, 3 * ROUNDS)
 
 
-@pytest.mark.parametrize("storage", ["indexeddb", "local"])
-def test_tabs_at_one_time_agree_on_one_report_a_round(
-    storage: str, notebook: Notebook, site: Site, address: str, tmp_path: Path
+def test_frames_at_one_time_agree_on_one_report_a_round(
+    notebook: Notebook, site: Site, address: str, tmp_path: Path
 ) -> None:
-    results = visited(site, f"{address}?storage={storage}&rounds={ROUNDS}&tabs=4", tmp_path)
-    assert results == [{"ledger": ROUNDS, "left": str(100 - ROUNDS)}] * 4
+    results = visited(site, f"{address}?device&rounds={ROUNDS}&frames=4", tmp_path)
+    assert results == [said()] * 4
     _each_round_has_one_report(notebook, 4 * ROUNDS)
+
+
+def test_tabs_that_answer_at_the_same_moment_agree_on_one_report_a_round(
+    notebook: Notebook, site: Site, address: str, tmp_path: Path
+) -> None:
+    """Two processes of a browser, which wait for each other before every answer.
+
+    With localStorage, even under Web Locks, 72 of 1,000 such rounds had two reports.
+    """
+    page = f"{address}?device&rounds={MANY}&tabs=2"
+    assert all_said(site, page, tmp_path, pages=2) == [said(MANY)] * 2
+    _each_round_has_one_report(notebook, 2 * MANY, MANY)
 
 
 def test_a_browser_that_was_killed_remembers_what_it_sent(
     notebook: Notebook, site: Site, address: str, tmp_path: Path
 ) -> None:
-    page = f"{address}?storage=indexeddb&rounds={ROUNDS}"
+    page = f"{address}?device&rounds={ROUNDS}"
     results: list[Any] = [visited(site, page, tmp_path) for _ in range(2)]  # killed after each
-    assert results == [{"ledger": ROUNDS, "left": str(100 - ROUNDS)}] * 2
+    assert results == [said()] * 2
     _each_round_has_one_report(notebook, 2 * ROUNDS)
 
 
-def _each_round_has_one_report(notebook: Notebook, sent: int) -> None:
+def _each_round_has_one_report(notebook: Notebook, sent: int, rounds: int = ROUNDS) -> None:
     assert notebook.count == sent
-    assert sorted(notebook.sent) == sorted(f"r{index}" for index in range(ROUNDS))
+    assert sorted(notebook.sent) == sorted(f"r{index}" for index in range(rounds))
     assert all(len(reports) == 1 for reports in notebook.sent.values())

@@ -20,6 +20,7 @@ import { positive } from "./fraction.js";
 import { Lattice } from "./lattice.js";
 import { hexadecimal, Memory } from "./memory.js";
 import { Announcement, Report } from "./messages.js";
+import { flag, refuseUnknown, refuseWithoutCrypto } from "./options.js";
 import { ofOneRound, slotOf } from "./slots.js";
 import { VolatileStorage } from "./storage/volatile.js";
 import { nameField } from "./wire.js";
@@ -45,6 +46,9 @@ import { secureWords } from "./words.js";
  * @property {Words} [words] words that are not random, only to simulate and with `VolatileStorage`
  */
 
+const NUMBERS = ["epsilon", "bound", "resolution", "lifetime"];
+const OPTIONS = [...NUMBERS, "storage", "name", "clamp", "words"];
+
 /** One device. `await Client.open({ epsilon: 1, bound: 100, storage })`. */
 export class Client {
   #own;
@@ -59,6 +63,8 @@ export class Client {
 
   /** @param {ClientOptions} options */
   constructor(options) {
+    refuseUnknown(options, OPTIONS);
+    refuseWithoutCrypto();
     const { epsilon, bound, resolution = 1, lifetime = epsilon, storage, name, words } = options;
     const own = {
       epsilon: positive("epsilon", epsilon),
@@ -72,7 +78,7 @@ export class Client {
     this.#lattice = new Lattice(own.bound, own.resolution);
     this.#own = { ...own, top: this.#lattice.top };
     this.#name = name === undefined ? undefined : nameField({ name }, "name");
-    this.#clamp = options.clamp === true;
+    this.#clamp = flag("clamp", options.clamp);
     if (typeof storage?.read !== "function" || typeof storage.append !== "function") {
       throw new SettingError("storage", "must have read and append; see VolatileStorage");
     }
@@ -107,7 +113,9 @@ export class Client {
    * @throws {RefusedError} it asks for too much, or the round, the event or the lifetime is used up
    * @throws {InputError} the value is no number, or outside the bounds
    */
-  async answer(announcement, value, { event = "" } = {}) {
+  async answer(announcement, value, options = {}) {
+    refuseUnknown(options, ["event"]);
+    const { event = "" } = options;
     const asked = Announcement.fromJson(announcement);
     if (typeof event !== "string") throw new SettingError("event", "must be text");
     const digest = await digestOf(asked);
@@ -143,7 +151,7 @@ export class Client {
    * @throws {MessageError} one is malformed, or they are not all those of one round
    */
   async pick(announcements) {
-    const asked = ofOneRound(Array.from(announcements, (one) => Announcement.fromJson(one)));
+    const asked = ofOneRound(announcements);
     const [{ round }] = asked;
     const client = await this.nameIn(round);
     return asked[await slotOf(round, client, asked.length)];

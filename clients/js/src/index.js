@@ -12,7 +12,6 @@ export { Fraction } from "./fraction.js";
 export { Announcement, Report } from "./messages.js";
 export { questionFromPlain, TailQuestion, ValueQuestion, WaveQuestion } from "./questions/index.js";
 export { IndexedDBStorage } from "./storage/indexed_db.js";
-export { LocalStorage } from "./storage/local_storage.js";
 export { StorageError } from "./storage/storage.js";
 export { VolatileStorage } from "./storage/volatile.js";
 export { secureWords } from "./words.js";

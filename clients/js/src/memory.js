@@ -2,8 +2,9 @@
  * What a device remembers of its reports, durable before a report leaves it.
  *
  * A device that is killed anywhere either knows a report or never sent it, and never draws a second
- * one for the same round: two reports on one value could be averaged. The records hold no values;
- * the first holds a random key, from which the device's names are made, and is as private as that.
+ * one for the same round: two reports on one value could be averaged. The records hold no values. The
+ * device's names are made from a random key: where the storage can keep a key that no script can
+ * read (IndexedDB), it does; elsewhere the first record holds it, and is as private as that.
  */
 
 import { RefusedError } from "./errors.js";
@@ -30,6 +31,8 @@ import { StorageError } from "./storage/storage.js";
 const VERSION = 1;
 const MOST_ROUNDS = 4096; // a server cannot fill a device's disk with cheap rounds
 const KEY_BYTES = 32;
+const IN_STORAGE = "in the storage";
+const LONGEST = 1024; // characters of a record: two names of 128, two digests, and what is around
 const FINEST = 10n ** 36n;
 const TEXTS = ["round", "phase", "epsilon", "digest", "event", "client", "time"];
 const NUMBERS = ["slot", "report"];
@@ -89,10 +92,12 @@ export class Memory {
   async refresh() {
     while (this.#key === undefined) {
       const [first] = await this.#storage.read(0);
-      if (first !== undefined) this.#key = await keyOf(first);
-      else await this.#storage.append(0, newHead());
+      if (first !== undefined) this.#key = await keyOf(first, this.#storage);
+      else await this.#storage.append(0, await newHead(this.#storage));
     }
-    for (const record of await this.#storage.read(this.#rounds.size + 1)) this.#take(pinOf(record));
+    const records = await this.#storage.read(this.#rounds.size + 1);
+    if (this.#rounds.size + records.length > MOST_ROUNDS) throw damaged();
+    for (const record of records) this.#take(pinOf(record));
   }
 
   /**
@@ -138,17 +143,33 @@ export function hexadecimal(bytes) {
   return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-function newHead() {
+/**
+ * The first record, with a new key in it, or with a word that says that the storage has it.
+ *
+ * @param {Storage} storage
+ * @returns {Promise<string>}
+ */
+async function newHead(storage) {
+  const head = { tidegate: VERSION, kind: "memory" };
+  if (storage.key) {
+    await storage.key();
+    return JSON.stringify({ ...head, key: IN_STORAGE });
+  }
   const key = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
-  return JSON.stringify({ tidegate: VERSION, kind: "memory", key: hexadecimal(key) });
+  return JSON.stringify({ ...head, key: hexadecimal(key) });
 }
 
 /**
  * @param {string} record
+ * @param {Storage} storage
  * @returns {Promise<CryptoKey>}
  */
-async function keyOf(record) {
+async function keyOf(record, storage) {
   const plain = parsed(record);
+  if (plain.tidegate === VERSION && plain.kind === "memory" && plain.key === IN_STORAGE) {
+    if (!storage.key) throw damaged();
+    return storage.key();
+  }
   const pairs = typeof plain.key === "string" ? plain.key.match(/[0-9a-f]{2}/g) : null;
   if (plain.tidegate !== VERSION || plain.kind !== "memory" || pairs?.length !== KEY_BYTES) {
     throw damaged();
@@ -163,10 +184,10 @@ async function keyOf(record) {
  */
 function pinOf(record) {
   const plain = parsed(record);
-  const parts = /^(\d+)(?:\/(\d+))?$/.exec(String(plain.epsilon));
+  const parts = /^(\d{1,18})(?:\/(\d{1,18}))?$/.exec(String(plain.epsilon));
   const whole =
     TEXTS.every((name) => typeof plain[name] === "string") &&
-    NUMBERS.every((name) => Number.isInteger(plain[name]));
+    NUMBERS.every((name) => Number.isSafeInteger(plain[name]) && plain[name] >= 0);
   if (!whole || !parts || parts[2] === "0") throw damaged();
   const epsilon = new Fraction(BigInt(parts[1]), BigInt(parts[2] ?? 1));
   return Object.freeze({ ...plain, epsilon });
@@ -177,6 +198,7 @@ function pinOf(record) {
  * @returns {any}
  */
 function parsed(record) {
+  if (typeof record !== "string" || record.length > LONGEST) throw damaged();
   try {
     return Object(JSON.parse(record));
   } catch {

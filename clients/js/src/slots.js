@@ -6,9 +6,9 @@
  */
 
 import { MessageError } from "./errors.js";
+import { Announcement } from "./messages.js";
 
-/** @typedef {import("./messages.js").Announcement} Announcement */
-
+const MOST_SLOTS = 256; // the rounds of Tidegate have 60 at most
 const BYTES = 6; // of the digest: as large a number as is exact
 
 /**
@@ -28,11 +28,21 @@ export async function slotOf(round, client, slots) {
 /**
  * All announcements of one round by their slots, or a `MessageError`.
  *
- * @param {Announcement[]} announcements
+ * They are read one by one: a server that sends many is refused after a few.
+ *
+ * @param {Iterable<unknown>} announcements each as text, or the object read from it
  * @returns {Announcement[]}
  */
 export function ofOneRound(announcements) {
-  const ordered = [...announcements].sort((one, other) => one.slot - other.slot);
+  /** @type {Announcement[]} */
+  const ordered = [];
+  for (const one of announcements) {
+    if (ordered.length === MOST_SLOTS) {
+      throw new MessageError(`announcements: a round has at most ${MOST_SLOTS} of them`);
+    }
+    ordered.push(Announcement.fromJson(one));
+  }
+  ordered.sort((one, other) => one.slot - other.slot);
   const complete = ordered.every(
     ({ slot, round }, index) => slot === index && round === ordered[0].round,
   );

@@ -13,7 +13,9 @@ export const VERSION = 1;
 /** What answers are for: choosing the threshold, or the stream itself. */
 export const PHASES = Object.freeze(["threshold", "stream"]);
 
-const LONGEST = 2 ** 22;
+// Characters. The largest table that Tidegate asks with makes an announcement of 141,000.
+/** @type {Record<string, number>} */
+const LONGEST = { announcement: 2 ** 18, report: 2 ** 12 };
 const SLOTS = 2 ** 16;
 const NAME = /^[!-~]{1,128}$/;
 const EXACT = /^([1-9][0-9]{0,17})(?:\/([1-9][0-9]{0,17}))?$/;
@@ -140,12 +142,12 @@ function parsed(message, kind) {
   let text, plain;
   try {
     text = typeof message === "string" ? message : JSON.stringify(message);
-    plain = text.length > LONGEST ? undefined : JSON.parse(text);
+    plain = text.length > LONGEST[kind] ? undefined : JSON.parse(text);
   } catch {
     throw new MessageError(`${kind}: not JSON`);
   }
-  if (text.length > LONGEST) {
-    throw new MessageError(`${kind}: longer than ${LONGEST} characters`);
+  if (text.length > LONGEST[kind]) {
+    throw new MessageError(`${kind}: longer than ${LONGEST[kind]} characters`);
   }
   if (hasDoubledName(text)) throw new MessageError(`${kind}: a name occurs twice`);
   return plain;

@@ -102,10 +102,10 @@ test("a report goes over the wire as it is", async () => {
 
 test("a message beyond all measure is refused unread", async () => {
   const client = await opened();
-  const long = announcement({ round: "x".repeat(2 ** 22) });
+  const long = announcement({ round: "x".repeat(2 ** 18) });
   for (const message of [long, JSON.stringify(long)]) {
     await assert.rejects(client.answer(message, 5), {
-      ...{ name: "MessageError", message: "announcement: longer than 4194304 characters" },
+      ...{ name: "MessageError", message: "announcement: longer than 262144 characters" },
     });
   }
   for (const message of [undefined, null, 5n, () => 1, Symbol("s")]) {
@@ -123,6 +123,9 @@ test("wrong settings are named", async () => {
     name: ["", "a b", 7],
     storage: [undefined, {}, null],
     words: [() => 1],
+    clamp: ["yes", 1, null],
+    lifetme: [10],
+    Epsilon: [1],
   };
   const { append, read } = new VolatileStorage();
   for (const [setting, values] of Object.entries(wrong)) {
@@ -138,6 +141,60 @@ test("wrong settings are named", async () => {
   }
 });
 
+test("an option of an answer that is mistyped is refused", async () => {
+  const client = await opened();
+  const mistyped = client.answer(announcement(), 5, { evnt: "monday" });
+  await assert.rejects(mistyped, { name: "SettingError", setting: "evnt" });
+  assert.deepEqual(await client.ledger(), []);
+});
+
+test("without Web Crypto, as on a page without HTTPS, it says so", async () => {
+  const real = Object.getOwnPropertyDescriptor(globalThis, "crypto");
+  for (const value of [undefined, { getRandomValues: () => {} }]) {
+    Object.defineProperty(globalThis, "crypto", { value, configurable: true });
+    try {
+      await assert.rejects(opened(), { name: "RefusedError", message: /HTTPS/ });
+    } finally {
+      Object.defineProperty(globalThis, "crypto", real);
+    }
+  }
+});
+
+test("of endless announcements a few are read", async () => {
+  let taken = 0;
+  function* endless() {
+    for (;;) yield announcement({ slot: taken++ });
+  }
+  const client = await opened();
+  await assert.rejects(client.pick(endless()), { name: "MessageError", message: /at most 256/ });
+  assert.equal(taken, 257);
+});
+
+test("a table with too many cells is refused", async () => {
+  const [weights, outputs] = [Array(200).fill(Array(200).fill(1)), Array(200).fill(0)];
+  const question = { form: "value", threshold: 10, weights, outputs };
+  const asked = (await opened()).answer(announcement({ question }), 5);
+  await assert.rejects(asked, { name: "MessageError", message: /at most 32768 cells/ });
+});
+
+test("a storage that keeps keys keeps the device's, and no record has it", async () => {
+  class Keeping extends VolatileStorage {
+    #made;
+    key() {
+      const kind = { name: "HMAC", hash: "SHA-256" };
+      return (this.#made ??= crypto.subtle.generateKey(kind, false, ["sign"]));
+    }
+  }
+  const storage = new Keeping();
+  const name = await (await opened({ storage })).nameIn("r1");
+  assert.equal(await (await opened({ storage })).nameIn("r1"), name);
+  const [head] = await storage.read(0);
+  assert.doesNotMatch(head, /[0-9a-f]{64}/);
+  const copied = new VolatileStorage(); // the records alone are no device
+  await copied.append(0, head);
+  await assert.rejects(opened({ storage: copied }), StorageError);
+});
+
 test("numbers are taken as they are written: 0.1 ten times is 1", async () => {
   const client = await opened({ epsilon: 0.1, lifetime: 1 });
   const question = { form: "tail", level: 20, dither: 1, lie: 2 ** 31 };
@@ -149,7 +206,16 @@ test("numbers are taken as they are written: 0.1 ten times is 1", async () => {
 });
 
 test("damaged records stop a device", async () => {
-  for (const record of ["", "{", "null", "{}", '{"round":"r1"}']) {
+  const [head, pin] = await records();
+  const wrong = [
+    JSON.stringify({ ...pin, epsilon: "9".repeat(10 ** 6) }),
+    JSON.stringify({ ...pin, time: "x".repeat(2000) }),
+    JSON.stringify({ ...pin, report: -1 }),
+    JSON.stringify({ ...pin, slot: 1e300 }),
+    JSON.stringify({ ...head, key: "in the storage" }),
+    JSON.stringify(pin).padEnd(2000),
+  ];
+  for (const record of ["", "{", "null", "{}", '{"round":"r1"}', ...wrong]) {
     for (const position of [0, 1]) {
       const storage = new VolatileStorage();
       if (position === 1) await opened({ storage });
@@ -158,6 +224,13 @@ test("damaged records stop a device", async () => {
     }
   }
 });
+
+/** The records of a device that has answered once, read. */
+async function records() {
+  const storage = new VolatileStorage();
+  await (await opened({ storage })).answer(announcement(), 5);
+  return (await storage.read(0)).map((record) => JSON.parse(record));
+}
 
 test("no error and no record carries the value", async () => {
   const storage = new VolatileStorage();

@@ -33,6 +33,20 @@ test("of many that want a position, one gets it", async () => {
   assert.deepEqual(await storages[0].read(0), [`${outcomes.indexOf(true)}`]);
 });
 
+test("a folder stays where it was when the process goes elsewhere", async () => {
+  const before = process.cwd();
+  process.chdir(root);
+  try {
+    const storage = new FileStorage("relative");
+    await storage.append(0, "a");
+    process.chdir(tmpdir());
+    await storage.append(1, "b");
+    assert.deepEqual(await new FileStorage(join(root, "relative")).read(0), ["a", "b"]);
+  } finally {
+    process.chdir(before);
+  }
+});
+
 test("files are private", { skip: process.platform === "win32" && "no modes there" }, async () => {
   const storage = new FileStorage(join(root, "private"));
   await storage.append(0, "a");

@@ -1,21 +1,3 @@
-/** @typedef {import("./fraction.js").Exact} Exact */
-/** @typedef {import("./fraction.js").Fraction} Fraction */
-/** @typedef {import("./memory.js").Pin} Pin */
-/** @typedef {import("./storage/storage.js").Storage} Storage */
-/** @typedef {import("./words.js").Words} Words */
-/**
- * @typedef {object} ClientOptions
- * @property {Exact} epsilon the most that one report may cost
- * @property {Exact} bound the largest value there is
- * @property {Exact} [resolution] the step between values, 1 by default
- * @property {Exact} [lifetime] the most that all reports of this device may cost together; by default
- *   as much as one report
- * @property {Storage} storage where reports are remembered
- * @property {string} [name] a fixed name for reports. By default a new one for every round, made from
- *   a key that never leaves the device: a round takes one report from it, and rounds cannot be linked
- * @property {boolean} [clamp] take values beyond the bounds for the bounds; otherwise they are an error
- * @property {Words} [words] words that are not random, only to simulate and with `VolatileStorage`
- */
 /** One device. `await Client.open({ epsilon: 1, bound: 100, storage })`. */
 export class Client {
     /**
@@ -39,7 +21,7 @@ export class Client {
      * @throws {RefusedError} it asks for too much, or the round, the event or the lifetime is used up
      * @throws {InputError} the value is no number, or outside the bounds
      */
-    answer(announcement: unknown, value: number | bigint, { event }?: {
+    answer(announcement: unknown, value: number | bigint, options?: {
         event?: string;
     }): Promise<Report>;
     /**

@@ -1,7 +1,6 @@
 export { Client } from "./client.js";
 export { Fraction } from "./fraction.js";
 export { IndexedDBStorage } from "./storage/indexed_db.js";
-export { LocalStorage } from "./storage/local_storage.js";
 export { StorageError } from "./storage/storage.js";
 export { VolatileStorage } from "./storage/volatile.js";
 export { secureWords } from "./words.js";

@@ -10,8 +10,10 @@ export function slotOf(round: string, client: string, slots: number): Promise<nu
 /**
  * All announcements of one round by their slots, or a `MessageError`.
  *
- * @param {Announcement[]} announcements
+ * They are read one by one: a server that sends many is refused after a few.
+ *
+ * @param {Iterable<unknown>} announcements each as text, or the object read from it
  * @returns {Announcement[]}
  */
-export function ofOneRound(announcements: Announcement[]): Announcement[];
-export type Announcement = import("./messages.js").Announcement;
+export function ofOneRound(announcements: Iterable<unknown>): Announcement[];
+import { Announcement } from "./messages.js";

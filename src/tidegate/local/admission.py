@@ -46,6 +46,8 @@ class Received:
     Attributes:
         accepted: how many were taken.
         rejected: how many were not, by reason.
+        rejected_at: which: from the place among those given, counted from 0, to the reason. Of the
+            first 10,000 that were rejected.
         shuffled: of reports that went through a shuffler: what each of them costs in the central
             model, for information (see `shuffle.amplified`).
     """
@@ -53,22 +55,25 @@ class Received:
     accepted: int
     rejected: Counter[str] = field(default_factory=Counter)
     shuffled: Guarantee | None = None
+    rejected_at: dict[int, str] = field(default_factory=dict)
 
 
-def checked(
-    message: Report | str | bytes, announced: Sequence[Announcement], *, by_name: bool = False
-) -> Report:
+def parsed(message: Report | str | bytes) -> Report | str:
+    """The report, read strictly, or the reason to reject it. Needs no lock: nothing is compared."""
+    try:
+        return Report.from_json(message.json() if isinstance(message, Report) else message)
+    except MessageError as error:
+        return error.reason
+
+
+def checked(given: Report, announced: Sequence[Announcement], *, by_name: bool = False) -> Report:
     """A report to one of these announcements, all of one round, or a `RejectedError`.
 
     Args:
-        message: as it came.
+        given: the report.
         announced: by slots.
         by_name: whether each client must answer the one that goes with its name (see `slots`).
     """
-    try:
-        given = Report.from_json(message.json() if isinstance(message, Report) else message)
-    except MessageError as error:
-        raise RejectedError(error.reason) from None
     if given.round != announced[0].round:
         raise RejectedError("round")
     reason = outside(given.slot, given.report, announced)

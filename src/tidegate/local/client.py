@@ -136,11 +136,13 @@ class Client:
             InputError: the value is no number, or outside the bounds.
         """
         asked = _parsed(announcement)
+        digest = asked.digest
+        if self.memory.pin(asked.round) is None:  # outside of the turn: tables may be large
+            check_announcement(asked, self.epsilon, self.lattice)
         with self.memory.turn:
             known = self.memory.pin(asked.round)
             if known is not None:
                 return self._again(known, asked)
-            check_announcement(asked, self.epsilon, self.lattice)
             event_digest = self._keyed("event", event)
             if self.memory.knows(event_digest):
                 raise RefusedError("this value was reported on in another round")
@@ -156,13 +158,13 @@ class Client:
                 phase=asked.phase,
                 slot=asked.slot,
                 epsilon=asked.epsilon,
-                digest=asked.digest,
+                digest=digest,
                 event=event_digest,
                 client=self.name_in(asked.round),
                 report=asked.question.answer(steps, self._words(asked)),
                 time=datetime.now(UTC).isoformat(timespec="seconds"),
             )
-            self.memory.add(pin)
+            self.memory.add(pin, self.lifetime)
             return _report(pin)
 
     def pick(self, announcements: Iterable[Announcement | str | bytes]) -> Announcement:
@@ -171,7 +173,7 @@ class Client:
         Raises:
             MessageError: one is malformed, or they are not all those of one round.
         """
-        asked = of_one_round([_parsed(one) for one in announcements])
+        asked = of_one_round(map(_parsed, announcements))
         name = asked[0].round
         return asked[slot_of(name, self.name_in(name), len(asked))]
 

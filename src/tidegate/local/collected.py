@@ -11,11 +11,16 @@ from numpy.typing import ArrayLike
 from tidegate.answers import Answers
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.local.questions.question import number, whole_number
 from tidegate.local.running_sums import CAPACITY, RunningSums
 from tidegate.queries import checked_confidence, paired
 
 # Columns of the running sums. A report that is published w times counts w² in the second moments.
-_ESTIMATE, _OFFSET, _SQUARED, _FIRST, _SECOND, _WORST = range(6)
+_COLUMNS = 6
+_ESTIMATE, _OFFSET, _SQUARED, _FIRST, _SECOND, _WORST = range(_COLUMNS)
+# Of a state file. A threshold comes with a survey, of which there is one in many positions.
+_MOST_THRESHOLDS = 1 << 20
+_HUGE = 1e100
 # The variance of a range is estimated from its reports; this many reports' worth of the worst case
 # is mixed in, such that the estimate from a handful of reports is not believed.
 _WORST_CASE_REPORTS = 64
@@ -33,7 +38,7 @@ class Collected:
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
-        self.sums = RunningSums(columns=6, capacity=capacity)
+        self.sums = RunningSums(columns=_COLUMNS, capacity=capacity)
         # (first position, θ in use from there on): all that grows, by one with each change of θ.
         self.thresholds: list[tuple[int, float]] = []
 
@@ -55,7 +60,7 @@ class Collected:
             offset: added to every report.
             worst: the largest variance of a report.
         """
-        added = np.empty((6, worth.size))
+        added = np.empty((_COLUMNS, worth.size))
         np.add(worth, offset, out=added[_ESTIMATE])
         added[_OFFSET] = offset
         squared, first = added[_SQUARED], added[_FIRST]
@@ -145,5 +150,13 @@ class Collected:
         """From a state file."""
         collected = cls()
         collected.sums = RunningSums.from_plain(plain["sums"])
-        collected.thresholds = [(int(start), float(one)) for start, one in plain["thresholds"]]
+        if collected.sums.totals.size != _COLUMNS or len(plain["thresholds"]) > _MOST_THRESHOLDS:
+            raise ValueError("other columns, or too many thresholds")
+        collected.thresholds = [
+            (
+                whole_number(start, "thresholds", 0, collected.count),
+                number(one, "thresholds", _HUGE),
+            )
+            for start, one in plain["thresholds"]
+        ]
         return collected

@@ -7,6 +7,7 @@ is bounded: tallies of the rounds, and running sums of the stream.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,15 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tidegate.answers import Answer, Answers
-from tidegate.errors import InputError, SnapshotError
+from tidegate.errors import InputError, RefusedError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.agenda import Again, Agenda, Reporter
 from tidegate.local.collected import Collected
 from tidegate.local.questions import Question, ValueQuestion, question_from_plain
 from tidegate.local.questions.bulk import slices
+from tidegate.local.questions.question import number, whole_field, whole_number
 from tidegate.local.reports import largest_variance
 from tidegate.local.running_sums import CAPACITY
-from tidegate.local.survey import Decision, Survey, Tally
+from tidegate.local.survey import MOST, Decision, Survey, Tally, counts_of
 
 THRESHOLD, STREAM = "threshold", "stream"
 
@@ -243,22 +245,29 @@ class Collection:
         """
         try:
             self._restore(plain)
-        except (LookupError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError, RefusedError, ArithmeticError):
             raise SnapshotError("this is not the state of such a collection") from None
 
     def _restore(self, plain: Mapping[str, Any]) -> None:
         slots = tuple(self._slot(question_from_plain(one)) for one in plain["questions"])
-        counts = [np.array(row, dtype=np.int64) for row in plain["counts"]]
+        counts = counts_of(plain["counts"], [slot.question for slot in slots])
         tallies = [Tally.from_plain(one) for one in plain["tallies"]]
         decision = None if plain["decision"] is None else Decision.from_plain(plain["decision"])
         collected = Collected.from_plain(plain["collected"])
-        last = None if plain["last"][0] is None else float(plain["last"][0])
-        repeats, number = int(plain["last"][1]), int(plain["round"])
-        participants = None if plain["participants"] is None else int(plain["participants"])
-        taken, repeated = int(plain["taken"]), bool(plain["repeated"])
+        worth, repeated = plain["last"][0], plain["repeated"]
+        last = None if worth is None else number(worth, "last", math.inf)
+        repeats = whole_number(plain["last"][1], "last", 0, MOST)
+        round_number = whole_field(plain, "round", 0, MOST)
+        participants = plain["participants"]
+        if participants is not None:
+            participants = whole_field(plain, "participants", 1, MOST)
+        taken = whole_field(plain, "taken", 0, MOST if participants is None else participants - 1)
+        if not slots or type(repeated) is not bool:
+            raise ValueError("no questions, or no flag")
         # Nothing below can fail.
-        self._last, self._repeats, self.round = last, repeats, number
+        self._last, self._repeats, self.round = last, repeats, round_number
         self.participants, self.taken, self.repeated = participants, taken, repeated
         self._set_slots(slots)
-        self._counts, self.tallies, self.decision = counts, tallies, decision
+        self._counts = [np.array(row, dtype=np.int64) for row in counts]
+        self.tallies, self.decision = tallies, decision
         self.collected = collected

@@ -26,8 +26,16 @@ def least_weight(largest: int, epsilon: Fraction) -> int:
     >>> least_weight(1000, Fraction(1))  # 1000/e = 367.9
     368
     """
-    _, above = exponential_bounds(epsilon.numerator, epsilon.denominator, _BITS)
-    return -(-largest * above >> _BITS)
+    return _least(largest, _shrinkage(epsilon))
+
+
+def _shrinkage(epsilon: Fraction) -> int:
+    """⌈2**64·e^(−ε)⌉"""
+    return exponential_bounds(epsilon.numerator, epsilon.denominator, _BITS)[1]
+
+
+def _least(largest: int, shrinkage: int) -> int:
+    return -(-largest * shrinkage >> _BITS)
 
 
 def coin_weights(epsilon: Fraction) -> tuple[int, int]:
@@ -37,7 +45,7 @@ def coin_weights(epsilon: Fraction) -> tuple[int, int]:
     >>> lie + truth == 2**32, least_weight(truth, Fraction(1)) <= lie
     (True, True)
     """
-    _, above = exponential_bounds(epsilon.numerator, epsilon.denominator, _BITS)
+    above = _shrinkage(epsilon)
     lie = -(-(WORDS * above) // ((1 << _BITS) + above))
     return lie, WORDS - lie
 
@@ -51,8 +59,9 @@ def check_loss(columns: Iterable[tuple[int, int]], epsilon: Fraction) -> None:
         ...
     tidegate.errors.RefusedError: the reports asked for would cost more than epsilon = 0.69
     """
+    shrinkage = _shrinkage(epsilon) if epsilon >= 0 else None  # once, however many columns
     for least, largest in columns:
-        if epsilon < 0 or least < least_weight(largest, epsilon):
+        if shrinkage is None or least < _least(largest, shrinkage):
             raise RefusedError(
                 f"the reports asked for would cost more than epsilon = {float(epsilon):g}"
             )

@@ -1,6 +1,6 @@
 """What a device remembers of its reports, on the disk before a report leaves it.
 
-    drawn → written to a new file → fsync → renamed over the old → fsync of the folder ║ sent
+    drawn → written to the device's file (`memory_file`) ║ sent
 
 So a device that is killed anywhere either knows a report or never sent it, and never draws a second
 one for the same round: two reports on one value could be averaged. The file holds no values; it
@@ -9,27 +9,32 @@ holds a random key, from which the device's names are made, and is as private as
 
 from __future__ import annotations
 
-import json
-import os
-import threading
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tidegate import _files
 from tidegate.contexts import Closed
-from tidegate.errors import RefusedError
+from tidegate.custody import Custody
+from tidegate.errors import TidegateError
+from tidegate.local.loss import WORDS
+from tidegate.local.memory_file import DeviceMemoryError, MemoryFile
+from tidegate.local.questions.question import whole_field
+from tidegate.local.wire import common, name_of
 from tidegate.randomness import random_bytes
 
-VERSION = 1
+__all__ = ["DeviceMemoryError", "Memory", "Pin"]
+
+VERSION = 2
 MOST_ROUNDS = 4096  # a server cannot fill a device's disk with cheap rounds
 KEY_BYTES = 32
+_LONGEST_PIN = 1024  # two names of 128 characters, two digests, and what is around them
+_LONGEST_TIME = 64
 _FINEST = 10**36
-
-
-class DeviceMemoryError(RefusedError):
-    """A device's memory cannot be used, so nothing is reported."""
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +63,24 @@ class Pin:
         """For the file."""
         return {**asdict(self), "epsilon": str(self.epsilon)}
 
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Pin:
+        """From the file; a ValueError if it is none."""
+        if set(plain) != {item.name for item in fields(cls)}:
+            raise ValueError("other fields")
+        digests = {name: plain[name] for name in ("digest", "event")}
+        if not all(isinstance(one, str) and _DIGEST.fullmatch(one) for one in digests.values()):
+            raise ValueError("no digest")
+        if not isinstance(plain["time"], str) or len(plain["time"]) > _LONGEST_TIME:
+            raise ValueError("no time")
+        return cls(
+            **common(plain),
+            **digests,
+            client=name_of(plain, "client"),
+            report=whole_field(plain, "report", 0, WORDS - 1),
+            time=plain["time"],
+        )
+
 
 class Memory(Closed):
     """The reports of one device. `Memory.open(path)`; `Memory.volatile()` to try things out.
@@ -66,7 +89,6 @@ class Memory(Closed):
 
     Attributes:
         key: a random secret of the device.
-        turn: held by whoever looks up a round and answers it; threads and clients take turns.
         path: its file; None: it forgets everything when the process ends, and so is no protection.
 
     >>> memory = Memory.volatile()
@@ -74,13 +96,13 @@ class Memory(Closed):
     ((), Fraction(0, 1))
     """
 
-    def __init__(self, path: Path | None, key: bytes, pins: list[Pin], lock: int | None) -> None:
-        self.path = path
+    def __init__(self, file: MemoryFile | None, key: bytes, pins: list[Pin]) -> None:
+        # Before the key: a process that is forked in between must not own a copy.
+        self._custody = Custody("memory", "close it and open it again")
+        self._file = file
+        self._closed = False
+        self.path = None if file is None else file.path
         self.key = key
-        self.turn = threading.Lock()
-        self._lock = lock
-        self._process = os.getpid()
-        self._usable = True
         self._rounds: dict[str, Pin] = {}
         self._events: set[str] = set()
         self.spent = Fraction(0)
@@ -93,31 +115,69 @@ class Memory(Closed):
     @classmethod
     def volatile(cls) -> Memory:
         """For tests and demonstrations: without a file."""
-        return cls(None, random_bytes(KEY_BYTES), [], None)
+        return cls(None, random_bytes(KEY_BYTES), [])
 
     @classmethod
-    def open(cls, path: str | Path) -> Memory:
+    def open(cls, path: str | Path, *, moved: bool = False) -> Memory:
         """The memory in this file; a new one if there is none.
 
+        Args:
+            path: of the file. The folder must exist.
+            moved: accept a file that was moved from another disk or restored from a backup, which
+                looks like a copy. Only if the original will never be used again, and no report was
+                made since: two copies would answer a round differently.
+
         Raises:
-            RefusedError: if it is damaged, in use, or cannot be written.
+            RefusedError: if it is damaged, a copy, in use, or cannot be written.
         """
-        file = Path(path)
-        lock = _locked(file)
+        file = MemoryFile(path, _LONGEST_PIN * (MOST_ROUNDS + 1))
         try:
             if file.exists():
-                return cls(file, *_stored(file), lock)
-            memory = cls(file, random_bytes(KEY_BYTES), [], lock)
-            memory._write([])
+                return cls._stored(file, moved=moved)
+            memory = cls(file, random_bytes(KEY_BYTES), [])
+            file.create(memory._plain(()))
+            return memory
         except BaseException:
-            os.close(lock)
+            file.close()
             raise
+
+    @classmethod
+    def _stored(cls, file: MemoryFile, *, moved: bool) -> Memory:
+        try:
+            inode, key, pins = _parsed(file.read())
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise DeviceMemoryError(
+                f"{file.path} is damaged or of another version: what was reported before is not "
+                "known, so nothing more is. Put the newest copy back, and open it with moved=True"
+            ) from None
+        memory = cls(file, key, pins)
+        if inode != file.inode:
+            if not moved:
+                raise DeviceMemoryError(
+                    f"{file.path} is a copy: the original could answer the same rounds with other "
+                    "reports. If the original will never be used again, open this one with "
+                    "Memory.open(path, moved=True)"
+                )
+            file.replace(memory._plain(memory.pins))
         return memory
 
     @property
     def pins(self) -> tuple[Pin, ...]:
         """The local ledger, in the order of reporting."""
         return tuple(self._rounds.values())
+
+    @property
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Held by whoever looks up a round and answers it: threads and clients take turns.
+
+        Raises:
+            DeviceMemoryError: in a forked process, where waiting could last for ever.
+        """
+        with _refusing():
+            lock = self._custody.lock
+        with lock:
+            yield
 
     def pin(self, name: str) -> Pin | None:
         """What was reported in a round."""
@@ -129,78 +189,93 @@ class Memory(Closed):
 
     def check(self) -> None:
         """Refuse if nothing more can be remembered: then nothing more may be reported."""
-        if os.getpid() != self._process:
-            raise DeviceMemoryError("this process was forked: only its parent may report")
-        if not self._usable:
-            raise DeviceMemoryError("the memory of this device is closed, or could not be written")
+        if self._closed:
+            raise DeviceMemoryError("the memory of this device is closed")
+        with _refusing():
+            self._custody.check()
         if len(self._rounds) >= MOST_ROUNDS:
             raise DeviceMemoryError(
                 f"this device has answered {MOST_ROUNDS} rounds, and answers no more"
             )
 
-    def add(self, pin: Pin) -> None:
-        """Remember a report. When this returns, it may be sent; if it raises, it may not."""
-        self.check()
+    def add(self, pin: Pin, lifetime: Fraction | None = None) -> None:
+        """Remember a report. When this returns, it may be sent; if it raises, it may not.
+
+        Args:
+            pin: what is to be sent.
+            lifetime: refuse to spend more than this in all; None: no limit. Whoever has looked
+                before cannot be sure: a signal handler may have answered in between.
+
+        Whatever interrupts it, nothing more is reported from this memory: what the disk holds is
+        not known then, and is read when the memory is opened again.
+        """
+        with self.turn:
+            self.check()
+            with _refusing():
+                self._custody.begin()  # from here on a signal handler cannot answer in between
+            problem = self._problem(pin, lifetime)
+            if problem is not None:
+                self._custody.done()
+                raise DeviceMemoryError(problem)
+            if self._file is not None:
+                self._file.replace(self._plain((*self.pins, pin)))
+            self._take(pin)
+            with _refusing():
+                self._custody.done()
+
+    def _problem(self, pin: Pin, lifetime: Fraction | None) -> str | None:
         if pin.round in self._rounds or pin.event in self._events:
-            raise DeviceMemoryError("this round was answered, or this value reported on, before")
-        if self.path is not None:
-            self._usable = False  # whatever interrupts this: what the disk holds is not known then
-            self._write([*self.pins, pin])
-            self._usable = True
-        self._take(pin)
+            return "this round was answered, or this value reported on, before"
+        if lifetime is not None and self.spent + pin.epsilon > lifetime:
+            return "the lifetime of this device is spent"
+        return None
 
     def close(self) -> None:
         """Let others open it."""
-        self._usable = False
-        if self._lock is not None:
-            _files.unlock(self._lock)
-            self._lock = None
+        self._closed = True
+        try:
+            with self.turn:
+                self._let_go()
+        except DeviceMemoryError:  # in a forked process, which has nothing to let go of
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def _take(self, pin: Pin) -> None:
         self._rounds[pin.round] = pin
         self._events.add(pin.event)
         self.spent = _short(self.spent + pin.epsilon)
 
-    def _write(self, pins: list[Pin]) -> None:
-        path = Path(os.path.realpath(str(self.path)))
-        plain = {"tidegate": VERSION, "kind": "memory", "key": self.key.hex()}
-        text = json.dumps({**plain, "pins": [pin.plain() for pin in pins]}, indent=0)
-        try:
-            _files.replace_file(path, text.encode("ascii"))
-        except OSError as error:
-            raise DeviceMemoryError(
-                f"nothing was reported: {self.path} could not be written: {error.strerror}"
-            ) from None
+    def _plain(self, pins: tuple[Pin, ...]) -> dict[str, Any]:
+        head = {"tidegate": VERSION, "kind": "memory", "key": self.key.hex()}
+        return {**head, "pins": [pin.plain() for pin in pins]}
 
 
-def _locked(file: Path) -> int:
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What the custody of a memory refuses is refused by the memory."""
     try:
-        lock = _files.open_lock(file.with_name(f".{file.name}.lock"))
-    except OSError as error:
-        raise DeviceMemoryError(f"cannot use {file}: {error.strerror}") from None
-    if lock is None:
-        raise DeviceMemoryError(f"{file} is in use: two clients could report twice on a value")
-    return lock
+        yield
+    except TidegateError as error:
+        raise DeviceMemoryError(str(error)) from None
 
 
-def _stored(file: Path) -> tuple[bytes, list[Pin]]:
-    names = {item.name for item in fields(Pin)}
-    try:
-        plain = json.loads(file.read_bytes())
-        if (plain["tidegate"], plain["kind"]) != (VERSION, "memory"):
-            raise ValueError("another version")
-        key = bytes.fromhex(plain["key"])
-        if len(key) != KEY_BYTES or any(set(pin) != names for pin in plain["pins"]):
-            raise ValueError("another key or other fields")
-        pins = [Pin(**{**pin, "epsilon": Fraction(pin["epsilon"])}) for pin in plain["pins"]]
-    except OSError as error:
-        raise DeviceMemoryError(f"cannot read {file}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, ZeroDivisionError):
-        raise DeviceMemoryError(
-            f"{file} is damaged or of another version: what was reported before is not known, so "
-            "nothing more is. Put the newest copy back"
-        ) from None
-    return key, pins
+def _parsed(plain: Any) -> tuple[int, bytes, list[Pin]]:
+    """Inode, key and pins of a file's content, or an error of Python's."""
+    if set(plain) != {"tidegate", "kind", "key", "pins", "inode"}:
+        raise ValueError("other fields")
+    if (plain["tidegate"], plain["kind"]) != (VERSION, "memory"):
+        raise ValueError("another version")
+    if not _DIGEST.fullmatch(plain["key"]):  # as many bytes as a digest
+        raise ValueError("no key")
+    if not isinstance(plain["pins"], list) or len(plain["pins"]) > MOST_ROUNDS:
+        raise ValueError("no pins, or too many")
+    pins = [Pin.from_plain(pin) for pin in plain["pins"]]
+    if len({pin.round for pin in pins}) < len(pins) or len({pin.event for pin in pins}) < len(pins):
+        raise ValueError("a round or an event occurs twice")
+    return plain["inode"], bytes.fromhex(plain["key"]), pins
 
 
 def _short(spent: Fraction) -> Fraction:

@@ -18,7 +18,7 @@ def narrowed(numbers: IntArray) -> bytes:
     largest = int(numbers.max(initial=0))
     if not largest:
         return b""
-    width = next(width for width in _WIDTHS if largest < 1 << 8 * width)
+    width = min(width for width in _WIDTHS if largest < 1 << 8 * width)
     return numbers.astype(f"<u{width}").tobytes()
 
 

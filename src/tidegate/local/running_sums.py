@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.local.questions.question import whole_field
 
 # At most so many marks (an even number); half as many, once there were that many positions.
 CAPACITY = 1 << 16
 # So many neighbours are added up first where no mark falls between them: sums of rows are several
 # times as fast as running sums.
 _UNIT = 64
+_MOST_COLUMNS = 64
 
 
 class RunningSums:
@@ -131,11 +133,23 @@ class RunningSums:
     def from_plain(cls, plain: Mapping[str, Any]) -> RunningSums:
         """From a state file."""
         columns = len(plain["settled"])
-        sums = cls(columns, int(plain["capacity"]))
-        sums.count, sums.spacing = int(plain["count"]), int(plain["spacing"])
-        sums._settled = np.array(plain["settled"], dtype=np.float64)
-        sums._waiting = np.array(plain["waiting"], dtype=np.float64).reshape(columns, -1)
+        capacity = whole_field(plain, "capacity", 2, CAPACITY)
+        spacing = whole_field(plain, "spacing", 1, 1 << 50)
+        count = whole_field(plain, "count", 0, capacity * spacing)
         marks = _floats(plain["marks"]).reshape(-1, columns)
+        settled = np.array(plain["settled"], dtype=np.float64)
+        waiting = np.array(plain["waiting"], dtype=np.float64).reshape(columns, -1)
+        if (
+            columns > _MOST_COLUMNS
+            or spacing & (spacing - 1)  # a power of two
+            or len(marks) != count // spacing
+            or waiting.shape[1] != count % min(spacing, _UNIT)
+            or not all(np.isfinite(one).all() for one in (marks, settled, waiting))
+        ):
+            raise ValueError("no running sums")
+        sums = cls(columns, capacity)
+        sums.count, sums.spacing = count, spacing
+        sums._settled, sums._waiting = settled, waiting
         sums._marks = len(marks)
         sums._kept[: sums._marks] = marks
         return sums

@@ -9,7 +9,6 @@ broken or malicious. A report that is rejected changes nothing but the count of 
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
@@ -25,12 +24,12 @@ from tidegate.contexts import Closed
 from tidegate.errors import QueryError, SnapshotError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.local.admission import Received, RejectedError, admitted, checked
+from tidegate.local.admission import Received, RejectedError, admitted, checked, parsed
 from tidegate.local.collection import Collection
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.poisoning import PoisoningBound, bound_of
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.shuffle import Shuffled, amplified
+from tidegate.local.shuffle import Shuffled, amplified, least_hidden
 from tidegate.local.slots import slot_of
 from tidegate.local.store import ServerStateError, Store
 from tidegate.local.wire import name_of
@@ -38,6 +37,7 @@ from tidegate.randomness import random_bytes
 from tidegate.settings import Number
 
 _BATCH = 1 << 14  # reports in one transaction
+_MOST_NAMED = 10_000  # rejected reports of which a call says where they were
 
 
 class Server(Closed):
@@ -55,6 +55,9 @@ class Server(Closed):
     Attributes:
         accepted: reports taken so far.
         rejected: reports rejected so far, by reason.
+
+    A call that is cut short, by a full disk or a signal, leaves the object ahead of its file: from
+    then on it takes nothing and says nothing, until the file is opened again.
     """
 
     def __init__(
@@ -81,9 +84,8 @@ class Server(Closed):
         except BaseException:
             self._store.close()
             raise
-        self._one_at_a_time = threading.Lock()
         self._handed_out = 0
-        self._closed = False  # a round, since the state was written
+        self._round_closed = False  # since the state was written
         self._open_round()
 
     def __repr__(self) -> str:
@@ -100,12 +102,12 @@ class Server(Closed):
             self._store.write_state(self.collection.plain())
 
     def _load(self, settings: Mapping[str, Any], by_name: bool | None) -> None:
-        self.by_name = self._store.plain("by_name")
+        self.by_name = self._store.kept("by_name", bool)
         asked_otherwise = by_name is not None and by_name != self.by_name
         if self._store.plain("settings") != dict(settings) or asked_otherwise:
             raise ServerStateError(f"{self.path} is of a collection with other settings")
-        self._id, self._window = self._store.plain("id"), self._store.plain("window")
-        self.accepted, self.rejected = self._store.plain("accepted"), self._store.rejected()
+        self._id, self._window = self._store.kept("id", str), self._store.kept("window", int)
+        self.accepted, self.rejected = self._store.kept("accepted", int), self._store.rejected()
         state = self._store.plain("state")
         try:
             if state is not None:
@@ -136,11 +138,12 @@ class Server(Closed):
     def announcements(self) -> tuple[Announcement, ...]:
         """The questions of the open round. Hand them out in rotation, whoever comes; where
         questions go by name, hand out all of them, for each device to pick its own."""
-        return self._announcements
+        with self._store.committed:
+            return self._announcements
 
     def announcement(self, client: str | None = None) -> Announcement:
         """The question for the next device; where questions go by name, for this `client`."""
-        with self._one_at_a_time:
+        with self._store.committed:
             if self.by_name:
                 name = name_of({"client": client}, "client")
                 return self._announcements[slot_of(self.round, name, len(self._announcements))]
@@ -150,7 +153,7 @@ class Server(Closed):
     def next_round(self) -> str:
         """Close the open round and ask the same again under a new name, so that every device may
         report once more (with another value, and from its own lifetime)."""
-        with self._one_at_a_time, self._store.transaction():
+        with self._store.turn, self._store.transaction():
             self._window += 1
             self._store.set_facts({"window": self._window})
             self._store.forget_clients()
@@ -172,13 +175,19 @@ class Server(Closed):
     def collect_many(self, reports: Iterable[Report | str | bytes]) -> Received:
         """Take many reports, in batches that are durable one by one. Those that were taken before
         are duplicates, so that a file may simply be read again."""
-        accepted, rejected = 0, Counter[str]()
+        accepted, given = 0, 0
+        rejected, rejected_at = Counter[str](), dict[int, str]()
         messages = iter(reports)
-        while batch := list(islice(messages, _BATCH)):
+        # Read before the lock is taken: a malformed message makes nobody else wait.
+        while batch := [parsed(message) for message in islice(messages, _BATCH)]:
             received = self._collect_batch(batch)
             accepted += received.accepted
             rejected.update(received.rejected)
-        return Received(accepted, rejected)
+            room = _MOST_NAMED - len(rejected_at)
+            for place, reason in islice(received.rejected_at.items(), room):
+                rejected_at[given + place] = reason
+            given += len(batch)
+        return Received(accepted, rejected, rejected_at=rejected_at)
 
     def collect_shuffled(self, shuffled: Shuffled, delta: Number = "1/1000000000") -> Received:
         """Take the reports of a shuffler, who has seen to it that every client has one.
@@ -189,49 +198,40 @@ class Server(Closed):
         What comes back also says, for information, what a report costs in the central model, with
         this δ, if the shuffler kept names and order to itself.
         """
-        with self._one_at_a_time:
-            return self._collect_shuffled(shuffled, delta)
-
-    def _collect_shuffled(self, shuffled: Shuffled, delta: Number) -> Received:
-        left = self.collection.left if shuffled.round == self.round else 0
-        slots, reports, rejected = admitted(
-            shuffled.slots, shuffled.reports, self._announcements, left
-        )
-        mixed = self._mixed(np.bincount(slots, minlength=len(self._announcements)), delta)
-        with self._store.transaction():
+        amplified(1, 1, delta)  # a wrong delta is refused before anything is taken
+        with self._store.turn, self._store.transaction():
+            announced = self._announcements
+            left = self.collection.left if shuffled.round == self.round else 0
+            slots, reports, rejected = admitted(shuffled.slots, shuffled.reports, announced, left)
+            counts = np.bincount(slots, minlength=len(announced))
+            mixed = least_hidden([one.epsilon for one in announced], counts, delta)
             self._take(slots, reports)
             self._finish(slots.size, rejected)
         return Received(slots.size, rejected, mixed)
 
-    def _mixed(self, counts: IntArray, delta: Number) -> Guarantee | None:
-        """The least that a report hides among those to the same question."""
-        promises = [
-            amplified(asked.epsilon, int(count), delta)
-            for asked, count in zip(self._announcements, counts, strict=True)
-            if count
-        ]
-        return max(promises, key=lambda promise: promise.epsilon, default=None)
-
-    def _collect_batch(self, batch: list[Report | str | bytes]) -> Received:
-        accepted, rejected = 0, Counter[str]()
-        with self._one_at_a_time, self._store.transaction():
+    def _collect_batch(self, batch: list[Report | str]) -> Received:
+        accepted, rejected_at = 0, dict[int, str]()
+        with self._store.turn, self._store.transaction():
             waiting: list[tuple[int, int]] = []
-            for message in batch:
+            for place, given in enumerate(batch):
                 try:
-                    waiting.append(self._admitted(message))
+                    waiting.append(self._admitted(given))
                 except RejectedError as error:
-                    rejected[error.reason] += 1
+                    rejected_at[place] = error.reason
                     continue
                 accepted += 1
                 if len(waiting) == self.collection.left:  # the round closes with this one
                     self._take(*_columns(waiting))
                     waiting = []
             self._take(*_columns(waiting))
+            rejected = Counter(rejected_at.values())
             self._finish(accepted, rejected)
-        return Received(accepted, rejected)
+        return Received(accepted, rejected, rejected_at=rejected_at)
 
-    def _admitted(self, message: Report | str | bytes) -> tuple[int, int]:
-        given = checked(message, self._announcements, by_name=self.by_name)
+    def _admitted(self, given: Report | str) -> tuple[int, int]:
+        if isinstance(given, str):
+            raise RejectedError(given)
+        checked(given, self._announcements, by_name=self.by_name)
         if not self._store.is_new(given.client):
             raise RejectedError("duplicate")
         return given.slot, given.report
@@ -243,7 +243,7 @@ class Server(Closed):
         self._store.append(slots, reports)
         self.collection.receive(slots, reports)
         if self.collection.round != number:
-            self._closed = True
+            self._round_closed = True
             self._store.forget_clients()
             self._handed_out = 0
             self._open_round()
@@ -253,16 +253,17 @@ class Server(Closed):
         self.rejected.update(rejected)
         self._store.set_facts({"accepted": self.accepted})
         self._store.count_rejected(rejected)
-        if self._closed or self._store.state_is_old:  # a round is slow to close a second time
+        if self._round_closed or self._store.state_is_old:  # a round is slow to close a second time
             self._store.write_state(self.collection.plain())
-            self._closed = False
+            self._round_closed = False
 
     # -- answers ---------------------------------------------------------------------------------
 
     @property
     def threshold(self) -> float | None:
         """θ, in units of the data; None until it was chosen."""
-        return self.collection.threshold
+        with self._store.committed:
+            return self.collection.threshold
 
     def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
         """The sum over the published positions [start, end)."""
@@ -270,7 +271,7 @@ class Server(Closed):
 
     def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
         """The sums over many ranges."""
-        with self._one_at_a_time:
+        with self._store.committed:
             return self.collection.queries(starts, ends, confidence)
 
     def poisoning_bound(self, fraction: float) -> PoisoningBound:
@@ -278,8 +279,10 @@ class Server(Closed):
 
         At the largest threshold that was in use so far: reports are worth in proportion to it.
         """
-        used = [threshold for _, threshold in self.collection.collected.thresholds]
-        for slot in self.collection.slots:
+        with self._store.committed:
+            used = [threshold for _, threshold in self.collection.collected.thresholds]
+            slots = self.collection.slots
+        for slot in slots:
             if isinstance(slot.question, ValueQuestion):
                 largest = round(max(used) / float(self._resolution))
                 return bound_of(slot.question.at(largest), fraction, float(self._resolution))

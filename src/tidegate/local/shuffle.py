@@ -11,6 +11,7 @@ among (count the honest ones). So `amplified` is stated beside the guarantee, ne
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -45,7 +46,10 @@ class Shuffled:
 
     def __post_init__(self) -> None:
         for name in ("slots", "reports"):
-            numbers = np.asarray(getattr(self, name))
+            try:
+                numbers = np.asarray(getattr(self, name))
+            except (ValueError, OverflowError):  # rows of different lengths
+                numbers = np.empty((0, 0))
             if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
                 raise InputError(f"{name} must be whole numbers, one for each slot")
             if numbers.dtype == np.uint64:  # beyond every domain anyway
@@ -153,3 +157,13 @@ def amplified(epsilon: Number, reports: int, delta: Number) -> Guarantee:
         return Guarantee(epsilon=exact_epsilon, model="local")
     mixed = 2 * math.atanh(apart) * (1 + 1e-12)  # floats: rounded against us
     return Guarantee(epsilon=mixed, delta=exact_delta, model="shuffled")
+
+
+def least_hidden(epsilons: Sequence[Fraction], counts: IntArray, delta: Number) -> Guarantee | None:
+    """What the report costs that hides least among those to its own question; None: no reports."""
+    promises = [
+        amplified(epsilon, int(count), delta)
+        for epsilon, count in zip(epsilons, counts, strict=True)
+        if count
+    ]
+    return max(promises, key=lambda promise: promise.epsilon, default=None)

@@ -9,10 +9,13 @@ helps where names are given out (accounts, certificates), and not where clients 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import islice
 
 from tidegate.local.messages import Announcement
 from tidegate.local.wire import MessageError
+
+_MOST_SLOTS = 256  # the rounds of `Topl` have 60 at most
 
 
 def slot_of(name: str, client: str, slots: int) -> int:
@@ -28,9 +31,15 @@ def slot_of(name: str, client: str, slots: int) -> int:
     return int.from_bytes(digest[:6], "big") % slots
 
 
-def of_one_round(announcements: Sequence[Announcement]) -> tuple[Announcement, ...]:
-    """All announcements of one round by their slots, or a `MessageError`."""
-    ordered = tuple(sorted(announcements, key=lambda one: one.slot))
+def of_one_round(announcements: Iterable[Announcement]) -> tuple[Announcement, ...]:
+    """All announcements of one round by their slots, or a `MessageError`.
+
+    They are read one by one: a server that sends many is refused after a few.
+    """
+    taken = tuple(islice(announcements, _MOST_SLOTS + 1))
+    if len(taken) > _MOST_SLOTS:
+        raise MessageError(f"announcements: a round has at most {_MOST_SLOTS} of them")
+    ordered = tuple(sorted(taken, key=lambda one: one.slot))
     complete = [one.slot for one in ordered] == list(range(len(ordered)))
     if len({one.round for one in ordered}) != 1 or not complete:
         raise MessageError("announcements: must be all those of one round, each once")

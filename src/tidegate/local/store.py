@@ -21,21 +21,29 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from tidegate import _files
-from tidegate.errors import RefusedError, TidegateError
+from tidegate.custody import Custody
+from tidegate.errors import TidegateError
 from tidegate.lattice import IntArray
+from tidegate.local.admission import REASONS
 from tidegate.local.narrow import narrowed, widened
+from tidegate.local.store_place import Place, ServerStateError, ServerStorageError, refusing
+
+__all__ = ["ServerStateError", "ServerStorageError", "Store", "stored_settings"]
+
+Kept = TypeVar("Kept", bool, int, str)
 
 FORMAT = 2
 _APPLICATION = 0x54474C31  # "TGL1", in the header of the file; both again at the schema's end
 _MOST_REPORTS = 1 << 22  # in the journal, ...
 _MOST_ROWS = 1 << 16  # ... and batches of them
+_MOST_IN_ROW = 1 << 20
+_LONGEST = 1 << 26  # bytes of anything that is stored; the state has 5 million or so
 _SCHEMA = """
 PRAGMA journal_mode=WAL;
 BEGIN;
@@ -52,14 +60,6 @@ COMMIT;
 """
 
 
-class ServerStateError(RefusedError):
-    """The server's file cannot be used: damaged, of other settings, or changed by another."""
-
-
-class ServerStorageError(TidegateError):
-    """The disk did not take it: full, or failing. What was committed before is intact."""
-
-
 class Store:
     """The file of one collection; without a path, the same in memory."""
 
@@ -67,25 +67,30 @@ class Store:
         self.path = path
         self._name = "the collection" if path is None else str(path)
         self._waiting = self._rows = 0  # reports in the journal, and batches
-        self._usable = True
+        self._custody = Custody("server", "close it and open it again")
+        self._closed = False
         try:
-            self._database = self._opened(path, create)
+            self._place = None if path is None else Place(path, create)
+            self._database = self._opened(self._place)
             self._check_format(new=create)
-            self._generation = int(self.fact("generation"))
-        except sqlite3.Error as error:
+            self._generation = self._checked_generation()
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from None
         except OSError as error:
             raise ServerStorageError(f"cannot use {path}: {error.strerror}") from None
 
+    def __repr__(self) -> str:
+        return f"<Store {self._name}>"
+
     @staticmethod
-    def _opened(path: Path | None, create: bool) -> sqlite3.Connection:
-        if path is not None and create:
-            _files.close(_files.create(path))
-        where = ":memory:" if path is None else f"{path.resolve().as_uri()}?mode=rw"
+    def _opened(place: Place | None) -> sqlite3.Connection:
+        where = ":memory:" if place is None else f"{place.real.as_uri()}?mode=rw"
         # The server lets one thread in at a time.
-        return sqlite3.connect(
-            where, isolation_level=None, uri=path is not None, check_same_thread=False
+        database = sqlite3.connect(
+            where, isolation_level=None, uri=place is not None, check_same_thread=False
         )
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+        return database
 
     def _check_format(self, *, new: bool) -> None:
         self._database.execute("PRAGMA synchronous=FULL")
@@ -97,33 +102,64 @@ class Store:
         if (kind, version) != (_APPLICATION, FORMAT):
             raise ServerStateError(f"{self._name} is no state of a server, or of another version")
 
+    def _checked_generation(self) -> int:
+        """How often the file was changed: by this another process's changes are noticed."""
+        generation = self.fact("generation")
+        if type(generation) is not int:
+            raise self._damaged()
+        return generation
+
     def close(self) -> None:
         """Everything committed is on the disk."""
-        self._usable = False
+        self._closed = True
         self._database.close()
+
+    @property
+    def turn(self) -> AbstractContextManager[Any]:
+        """For `with`: threads take turns. Refuses in a forked process: it might wait for ever."""
+        with refusing():
+            return self._custody.lock
+
+    @property
+    @contextmanager
+    def committed(self) -> Iterator[None]:
+        """For `with`: refuse if memory may be ahead of the file. Nothing of that is given out."""
+        with self.turn:
+            with refusing():
+                self._custody.check()
+            yield
 
     # -- reading ---------------------------------------------------------------------------------
 
     def fact(self, name: str) -> Any:
         """What is stored under a name; None: nothing."""
-        row = self._execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return None if row is None else row[0]
+        rows = self._rows_of("SELECT value FROM facts WHERE name = ?", (name,))
+        return rows[0][0] if rows else None
 
     def plain(self, name: str) -> Any:
         """The same, of something that was stored as plain data."""
         text = self.fact(name)
         try:
             return None if text is None else json.loads(text)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise self._damaged() from None
+
+    def kept(self, name: str, kind: type[Kept]) -> Kept:
+        """The same, of something that must be there and of this kind."""
+        value = self.plain(name)
+        if type(value) is not kind:
+            raise self._damaged()
+        return value
 
     def journal(self) -> tuple[IntArray, IntArray]:
         """Slots and reports since the state was written, in the order of acceptance."""
         slots, reports = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-        for count, *columns in self._execute(
-            "SELECT count, slots, reports FROM journal ORDER BY number"
+        for count, *columns in self._rows_of(
+            "SELECT count, slots, reports FROM journal ORDER BY number LIMIT ?", (_MOST_ROWS,)
         ):
             try:
+                if not 0 < count <= _MOST_REPORTS - self._waiting:
+                    raise ValueError("more than is ever kept")
                 pair = [widened(column, count) for column in columns]
             except (ValueError, TypeError):
                 raise self._damaged() from None
@@ -135,12 +171,16 @@ class Store:
 
     def rejected(self) -> Counter[str]:
         """How many reports were rejected, by reason."""
-        return Counter(dict(self._execute("SELECT reason, count FROM rejected")))
+        counts = dict(self._rows_of("SELECT reason, count FROM rejected LIMIT 100"))
+        if not all(reason in REASONS and type(count) is int for reason, count in counts.items()):
+            raise self._damaged()
+        return Counter(counts)
 
-    def _execute(self, query: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+    def _rows_of(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """All at once: a damaged row is an error only when it is fetched."""
         try:
-            return self._database.execute(query, values)
-        except sqlite3.Error as error:
+            return self._database.execute(query, values).fetchall()
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from None
 
     # -- writing ---------------------------------------------------------------------------------
@@ -148,9 +188,12 @@ class Store:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing. After nothing, this object is of no more use: memory may be ahead."""
-        if not self._usable:
-            raise ServerStateError(f"{self._name} is closed, or an earlier write failed: open it")
-        self._usable = False
+        if self._closed:
+            raise ServerStateError(f"{self._name} is closed: open it")
+        if self._place is not None:
+            self._place.check()
+        with refusing():
+            self._custody.begin()
         try:
             self._database.execute("BEGIN IMMEDIATE")
             moved = self._database.execute(
@@ -168,7 +211,8 @@ class Store:
                 raise self._explained(error) from None
             raise
         self._generation += 1
-        self._usable = True
+        with refusing():
+            self._custody.done()
 
     def set_facts(self, facts: Mapping[str, Any]) -> None:
         """Store plain data under names."""
@@ -189,10 +233,14 @@ class Store:
         """Accepted reports. Without a file there is nobody to read them again."""
         if self.path is None:
             return
-        row = (len(slots), narrowed(slots), narrowed(reports))
-        self._database.execute("INSERT INTO journal (count, slots, reports) VALUES (?, ?, ?)", row)
+        for start in range(0, len(slots), _MOST_IN_ROW):
+            pair = [column[start : start + _MOST_IN_ROW] for column in (slots, reports)]
+            self._database.execute(
+                "INSERT INTO journal (count, slots, reports) VALUES (?, ?, ?)",
+                (len(pair[0]), *map(narrowed, pair)),
+            )
+            self._rows += 1
         self._waiting += len(slots)
-        self._rows += 1
 
     def count_rejected(self, counts: Mapping[str, int]) -> None:
         """So many more, by reason."""
@@ -213,8 +261,9 @@ class Store:
         self._database.execute("DELETE FROM journal")
         self._waiting = self._rows = 0
 
-    def _explained(self, error: sqlite3.Error) -> TidegateError:
-        if isinstance(error, sqlite3.OperationalError):  # the disk, or a file that is not there
+    def _explained(self, error: sqlite3.Error | UnicodeDecodeError) -> TidegateError:
+        # The disk, or a file that is not there. (Other messages might quote what was stored.)
+        if isinstance(error, sqlite3.OperationalError) and "decode" not in str(error):
             return ServerStorageError(f"cannot read or write {self._name}: {error}")
         return self._damaged()
 

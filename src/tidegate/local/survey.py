@@ -12,15 +12,19 @@ checked against, so every value is ε-private, whatever is made of the reports l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate.errors import SettingError
 from tidegate.local.questions import Question, question_from_plain
+from tidegate.local.questions.question import number, whole_field, whole_number
 
 # The posterior range of the threshold within which data, not the prior, chose it.
 TRUSTED_SPAN = 4.0
+# Of reports, positions or steps in a state file: beyond, they would not be exact as floats.
+MOST = 1 << 53
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +60,14 @@ class Tally:
     def from_plain(cls, plain: Mapping[str, Any]) -> Tally:
         """From a state file."""
         questions = tuple(question_from_plain(one) for one in plain["questions"])
-        counts = tuple(tuple(int(count) for count in row) for row in plain["counts"])
-        if [len(row) for row in counts] != [question.reports for question in questions]:
-            raise SettingError("counts", "must have one number for every report of every question")
-        return cls(questions=questions, counts=counts)
+        return cls(questions=questions, counts=counts_of(plain["counts"], questions))
+
+
+def counts_of(rows: Any, questions: Sequence[Question]) -> tuple[tuple[int, ...], ...]:
+    """Rows of a state file: how often each report to each of these questions was given."""
+    if [len(row) for row in rows] != [question.reports for question in questions]:
+        raise SettingError("counts", "must have one number for every report of every question")
+    return tuple(tuple(whole_number(one, "counts", 0, MOST) for one in row) for row in rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +98,12 @@ class Decision:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Decision:
         """From a state file."""
+        low, high = (number(plain[name], name, math.inf) for name in ("low", "high"))
         return cls(
-            threshold=int(plain["threshold"]),
-            offset=float(plain["offset"]),
-            low=float(plain["low"]),
-            high=float(plain["high"]),
+            threshold=whole_field(plain, "threshold", 1, MOST),
+            offset=number(plain["offset"], "offset", float(MOST)),
+            low=low,
+            high=high,
         )
 
 

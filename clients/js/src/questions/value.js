@@ -16,7 +16,7 @@ import {
 /** @typedef {import("./question.js").Words} Words */
 /** @typedef {import("./question.js").Fraction} Fraction */
 
-const MOST_CELLS = 2 ** 20;
+const MOST_CELLS = 2 ** 15; // the largest table of Tidegate has half as many
 
 /**
  * Your value, cut at `threshold`, as a report of a table.

@@ -8,7 +8,7 @@
 
 import { randomUUID } from "node:crypto";
 import { link, mkdir, open, readdir, readFile, unlink } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 
 import { StorageError, withoutGaps } from "./storage.js";
 
@@ -26,8 +26,8 @@ export class FileStorage {
 
   /** @param {string} folder is made if it is not there */
   constructor(folder) {
-    /** Where the records are. */
-    this.folder = folder;
+    /** Where the records are: the same place if the process changes its working directory. */
+    this.folder = resolve(folder);
   }
 
   /**

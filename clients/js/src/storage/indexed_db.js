@@ -5,10 +5,14 @@ import { StorageError, withoutGaps } from "./storage.js";
 /** @typedef {import("./storage.js").Storage} Storage */
 
 const RECORDS = "records";
+const KEYS = "keys";
+const DEVICE = "device";
+const HMAC = { name: "HMAC", hash: "SHA-256", length: 256 };
 
 /**
  * The storage to use in a browser. All tabs of a site share it; `add` refuses a position that is
- * taken, in whichever tab.
+ * taken, in whichever tab. The browser is asked to keep it when space runs out (`persisted` says
+ * whether it will). The device's key is kept as a key that no script can read.
  *
  * @implements {Storage}
  */
@@ -56,6 +60,43 @@ export class IndexedDBStorage {
     return !taken;
   }
 
+  /**
+   * The key of this device: made once, by whichever tab is first.
+   *
+   * @returns {Promise<CryptoKey>}
+   */
+  async key() {
+    // Before the transaction, which ends when it waits for anything else.
+    const made = await crypto.subtle.generateKey(HMAC, false, ["sign"]);
+    const transaction = await this.#transaction("readwrite", [RECORDS, KEYS]);
+    const keys = transaction.objectStore(KEYS);
+    const [known, count] = [keys.get(DEVICE), transaction.objectStore(RECORDS).count()];
+    let added = false;
+    count.onsuccess = () => {
+      // With records but without their key, a value could not be known again.
+      if (known.result !== undefined || count.result > 0) return;
+      added = true;
+      keys.add(made, DEVICE);
+    };
+    await completed(transaction);
+    const key = added ? made : known.result;
+    if (key === undefined) {
+      throw new StorageError("the key of this device is missing, so nothing more is reported");
+    }
+    return key;
+  }
+
+  /**
+   * Whether the browser has promised to keep the records when space runs out. Otherwise it may
+   * delete all of them, and the device would be a new one.
+   *
+   * @returns {Promise<boolean>}
+   */
+  async persisted() {
+    await this.#opened();
+    return (await navigator.storage?.persisted?.()) ?? false;
+  }
+
   /** Let others delete or upgrade the database. */
   async close() {
     const database = await this.#database;
@@ -65,13 +106,14 @@ export class IndexedDBStorage {
 
   /**
    * @param {IDBTransactionMode} mode
+   * @param {string[]} [stores]
    * @returns {Promise<IDBTransaction>}
    */
-  async #transaction(mode) {
+  async #transaction(mode, stores = [RECORDS]) {
     try {
       const database = await this.#opened();
       // "strict": complete means written to the disk, not handed to the operating system.
-      return database.transaction(RECORDS, mode, { durability: "strict" });
+      return database.transaction(stores, mode, { durability: "strict" });
     } catch (error) {
       this.#database = undefined; // to be opened anew
       throw failure(error);
@@ -81,9 +123,21 @@ export class IndexedDBStorage {
   /** @returns {Promise<IDBDatabase>} */
   #opened() {
     this.#database ??= new Promise((resolve, reject) => {
-      const request = indexedDB.open(this.#name, 1);
-      request.onupgradeneeded = () => request.result.createObjectStore(RECORDS);
-      request.onsuccess = () => resolve(request.result);
+      // Not waited for: some browsers ask the user, who may take their time.
+      navigator.storage?.persist?.().catch(() => false);
+      const request = indexedDB.open(this.#name, 2);
+      request.onupgradeneeded = () => {
+        for (const store of [RECORDS, KEYS]) {
+          if (!request.result.objectStoreNames.contains(store)) {
+            request.result.createObjectStore(store);
+          }
+        }
+      };
+      request.onsuccess = () => {
+        // Another version of this module wants the database: let it, and open it anew.
+        request.result.onversionchange = () => this.close();
+        resolve(request.result);
+      };
       request.onerror = () => reject(request.error);
     });
     return this.#database;

@@ -6,7 +6,7 @@
 export class FileStorage implements Storage {
     /** @param {string} folder is made if it is not there */
     constructor(folder: string);
-    /** Where the records are. */
+    /** Where the records are: the same place if the process changes its working directory. */
     folder: string;
     /**
      * @param {number} start

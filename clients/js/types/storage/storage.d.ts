@@ -12,6 +12,8 @@ export function withoutGaps(entries: Iterable<[number, string]>, start: number, 
  * @property {(start: number) => Promise<string[]>} read the records from position `start` on, in order
  * @property {(position: number, record: string) => Promise<boolean>} append when it resolves with
  *   true, the record is kept at this position whatever happens next; false: that position is taken
+ * @property {() => Promise<CryptoKey>} [key] a key for HMAC with SHA-256 that cannot be read out, made
+ *   when it is first asked for and as durable as the records; without it a record holds the key
  */
 /** A device's memory cannot be used, so nothing is reported. */
 export class StorageError extends RefusedError {
@@ -26,5 +28,10 @@ export type Storage = {
      * true, the record is kept at this position whatever happens next; false: that position is taken
      */
     append: (position: number, record: string) => Promise<boolean>;
+    /**
+     * a key for HMAC with SHA-256 that cannot be read out, made
+     * when it is first asked for and as durable as the records; without it a record holds the key
+     */
+    key?: (() => Promise<CryptoKey>) | undefined;
 };
 import { RefusedError } from "../errors.js";

@@ -58,7 +58,11 @@ def drawn(total: int, words: Words) -> int:
 
 def whole_field(plain: Mapping[str, Any], name: str, least: int, largest: int) -> int:
     """A whole number of a message, within limits."""
-    value = plain.get(name)
+    return whole_number(plain.get(name), name, least, largest)
+
+
+def whole_number(value: object, name: str, least: int, largest: int) -> int:
+    """The same, of a value that was taken out already."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
         raise SettingError(name, f"must be a whole number from {least} to {largest}")
     return value

@@ -21,7 +21,7 @@ from tidegate.local.questions.places import Places
 from tidegate.local.questions.question import LEAST_TOTAL, Words, drawn, number, whole_field
 from tidegate.randomness import WordSource
 
-_MOST_CELLS = 1 << 20
+_MOST_CELLS = 1 << 15  # the largest table of `mechanisms` has half as many
 _LARGEST = 2.0**53
 
 

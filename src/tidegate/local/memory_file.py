@@ -1,0 +1,219 @@
+"""The file of a device's memory: locked, replaced as a whole, and always the file that was opened.
+
+    new file, locked → written → fsync → renamed over the old one → fsync of the folder
+
+The lock is on the file itself, never on a name: a symlink, another working directory or a second
+mount leads to the same file, and so to the same lock. A new version is locked before it takes the
+name, so whoever opens that name meets a lock. Two things would still give a device two memories,
+and are refused: a second hard link, which would keep the old version, and a copy, which is noticed
+by the inode number that is written into the file. Before every write the file must still be where
+it was opened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+from tidegate.errors import RefusedError
+
+_ATTEMPTS = 10
+_OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)  # not on Windows, where nothing is locked
+_CLOSED = -1  # as a descriptor: every call to the system refuses it
+
+
+class DeviceMemoryError(RefusedError):
+    """A device's memory cannot be used, so nothing is reported."""
+
+
+class MemoryFile:
+    """An open and locked file with one JSON object.
+
+    Args:
+        path: as the user wrote it; the messages show it.
+        longest: how many bytes it may have.
+    """
+
+    def __init__(self, path: str | Path, longest: int) -> None:
+        self.path = Path(path)
+        self._longest = longest
+        self._folder = self._file = _CLOSED
+        if "\0" in str(path):
+            raise DeviceMemoryError("cannot use a path with a NUL character")
+        with self._explained(f"cannot use {path}"):
+            # A path that is not normalised: `..` after a symlink is not what it looks like.
+            self._given = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
+            real = os.path.realpath(self._given)
+            self._name = os.path.basename(real)  # noqa: PTH119
+            self._draft = f".{self._name}.partial"
+            self._folder = os.open(os.path.dirname(real), os.O_RDONLY)  # noqa: PTH120
+        _open_files.add(self)
+
+    def exists(self) -> bool:
+        """Lock the file if there is one.
+
+        Raises:
+            DeviceMemoryError: if it is in use, has a second name, or cannot be written.
+        """
+        for _ in range(_ATTEMPTS):
+            with self._explained(f"cannot use {self.path}"):
+                try:
+                    self._file = os.open(self._name, _OPEN, dir_fd=self._folder)
+                except FileNotFoundError:
+                    return False
+                if not stat.S_ISREG(os.fstat(self._file).st_mode):
+                    raise DeviceMemoryError(f"cannot use {self.path}: it is not a regular file")
+            self._lock(self._file)
+            if self._is_in_place():
+                self._refuse_links()
+                # Whoever wrote it may have been killed before its new name was on the disk.
+                with self._explained(f"cannot use {self.path}"):
+                    os.fsync(self._folder)
+                return True
+            os.close(self._file)  # it was replaced between opening and locking
+            self._file = _CLOSED
+        raise self._in_use()
+
+    def read(self) -> Any:
+        """The JSON object; a ValueError if there is none."""
+        with self._explained(f"cannot read {self.path}"):
+            size = os.fstat(self._file).st_size
+            if size > self._longest:
+                raise ValueError("longer than any memory")
+            text = os.pread(self._file, self._longest + 1, 0)
+        if len(text) != size:
+            raise ValueError("not all of it could be read")
+        return json.loads(text)
+
+    @property
+    def inode(self) -> int:
+        """The number by which a file knows itself from its copies."""
+        return os.fstat(self._file).st_ino
+
+    def create(self, plain: Mapping[str, Any]) -> None:
+        """Begin the file, unless another process is about to: they meet at the draft's lock."""
+        with self._explained(f"cannot use {self.path}"):
+            new = os.open(self._draft, _OPEN | os.O_CREAT, 0o600, dir_fd=self._folder)
+            with self._closing(new):
+                self._lock(new)
+                if not self._leads_to(self._draft, new) or self._leads_to(self._name):
+                    raise self._in_use()
+                self._write(new, plain)
+
+    def replace(self, plain: Mapping[str, Any]) -> None:
+        """Write a new version. When this returns it is on the disk; if it raises, nobody knows."""
+        with self._explained(f"nothing was reported: {self.path} could not be written"):
+            if not self._is_in_place():
+                raise DeviceMemoryError(
+                    f"nothing was reported: {self.path} is no longer the file that was opened. Put "
+                    "it back and open it again"
+                )
+            self._refuse_links()
+            with suppress(FileNotFoundError):
+                os.unlink(self._draft, dir_fd=self._folder)  # of a process that was killed
+            new = os.open(self._draft, _OPEN | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self._folder)
+            with self._closing(new):
+                self._lock(new)
+                self._write(new, plain)
+
+    def close(self) -> None:
+        """Let others open it."""
+        file, self._file = self._file, _CLOSED
+        folder, self._folder = self._folder, _CLOSED
+        for descriptor in (file, folder):
+            if descriptor != _CLOSED:
+                os.close(descriptor)
+
+    def _write(self, new: int, plain: Mapping[str, Any]) -> None:
+        """Fill the draft, which is open and locked, and give it the file's name."""
+        whole = {**plain, "inode": os.fstat(new).st_ino}
+        text = json.dumps(whole, separators=(",", ":"), allow_nan=False).encode("ascii")
+        os.ftruncate(new, 0)
+        done = 0
+        while done < len(text):
+            # At an offset: a forked process that got here too writes the same once more.
+            done += os.pwrite(new, text[done:], done)
+        os.fsync(new)
+        os.rename(self._draft, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        old, self._file = self._file, new
+        if old != _CLOSED:
+            os.close(old)
+        os.fsync(self._folder)
+
+    @contextmanager
+    def _closing(self, new: int) -> Iterator[None]:
+        """A draft that did not become the file is closed: nobody should wait for its lock."""
+        try:
+            yield
+        except BaseException:
+            if self._file != new:
+                os.close(new)
+            raise
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            import fcntl  # here, so that the package can be imported where there is none
+        except ImportError:
+            raise DeviceMemoryError(f"cannot use {self.path}: files are not locked here") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise self._in_use() from None
+
+    def _is_in_place(self) -> bool:
+        """Whether the name that was given, and the name in the folder, both lead to this file."""
+        try:
+            given = os.stat(self._given)  # noqa: PTH116
+        except FileNotFoundError:
+            return False
+        here = os.path.samestat(os.fstat(self._file), given)
+        return here and self._leads_to(self._name, self._file)
+
+    def _leads_to(self, name: str, file: int | None = None) -> bool:
+        """Whether a name in the folder leads to this open file; None: to any."""
+        try:
+            found = os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return file is None or os.path.samestat(os.fstat(file), found)
+
+    def _refuse_links(self) -> None:
+        if os.fstat(self._file).st_nlink != 1:
+            raise DeviceMemoryError(
+                f"{self.path} has a second name (a hard link), which would become a second memory: "
+                "remove one of the names"
+            )
+
+    def _in_use(self) -> DeviceMemoryError:
+        return DeviceMemoryError(
+            f"{self.path} is in use: two clients could report twice on a value"
+        )
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise DeviceMemoryError(f"{what}: {error.strerror}") from None
+        except UnicodeError:
+            raise DeviceMemoryError(f"{what}: no name of a file") from None
+
+
+# A forked process inherits descriptors, and with them locks. It lets go of them: it may not write,
+# and must not keep the file locked when its parent has closed it.
+_open_files: WeakSet[MemoryFile] = WeakSet()
+
+
+def _let_go() -> None:
+    for file in list(_open_files):
+        file.close()
+
+
+if hasattr(os, "register_at_fork"):  # where processes fork at all
+    os.register_at_fork(after_in_child=_let_go)

@@ -1,0 +1,60 @@
+"""Where a server's file is, and the ways in which it cannot be used."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tidegate.errors import RefusedError, TidegateError
+
+
+class ServerStateError(RefusedError):
+    """The server's file cannot be used: damaged, of other settings, or changed by another."""
+
+
+class ServerStorageError(TidegateError):
+    """The disk did not take it: full, or failing. What was committed before is intact."""
+
+
+class Place:
+    """Where the file is: what SQLite has open must stay there, or accepted reports are lost.
+
+    A second hard link is refused: SQLite would give each name a log of its own.
+    """
+
+    def __init__(self, path: Path, create: bool) -> None:
+        if create:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        self.real = path.resolve()
+        self._given = path.absolute()
+        self._file = self.real.stat()
+        if not stat.S_ISREG(self._file.st_mode):
+            raise ServerStorageError(f"cannot use {path}: it is not a regular file")
+        self.check()
+
+    def check(self) -> None:
+        """Refuse unless the name that was given still leads to the file, and no other does."""
+        try:
+            now = self._given.stat()
+        except OSError:
+            now = None
+        if now is None or not os.path.samestat(now, self._file):
+            raise ServerStateError(
+                f"{self._given} is no longer the file that was opened: put it back and open it"
+            )
+        if now.st_nlink != 1:
+            raise ServerStateError(
+                f"{self._given} has a second name (a hard link): remove one of the names"
+            )
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """What the custody of a server refuses is refused as its state."""
+    try:
+        yield
+    except TidegateError as error:
+        raise ServerStateError(str(error)) from None
