@@ -43,7 +43,7 @@ _ARGUMENTS = {
 }
 
 
-_FLAGS = {"follow", "new-epoch", "non-negative", "quiet"}
+_FLAGS = {"follow", "header", "new-epoch", "non-negative", "quiet"}
 _WHOLE = {"fanout", "holdout", "horizon", "skipped", "start-early"}
 
 
