@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from tidegate.errors import SettingError
+from tidegate.settings import exact
 
 NEIGHBOURS = "two streams that differ in one value at one position (the value is replaced)"
 PUBLIC = "length, positions and arrival times, all settings, and the chosen threshold"
@@ -61,7 +62,8 @@ class Guarantee:
     @property
     def holds(self) -> bool:
         """Whether anything is promised at all."""
-        return math.isfinite(self.epsilon) and not self.simulation
+        endless = isinstance(self.epsilon, float) and not math.isfinite(self.epsilon)
+        return not endless and not self.simulation
 
     def plain(self) -> dict[str, Any]:
         """Plain data, with exact numbers as text."""
@@ -74,17 +76,27 @@ class Guarantee:
         >>> Guarantee.from_plain(Guarantee(epsilon=Fraction(2, 3)).plain()).epsilon
         Fraction(2, 3)
         """
-        epsilon = math.inf if plain["epsilon"] == "inf" else Fraction(plain["epsilon"])
-        return cls(**{**plain, "epsilon": epsilon, "delta": Fraction(plain["delta"])})
+        if plain["epsilon"] == "inf":
+            epsilon: Fraction | float = math.inf
+        else:
+            epsilon = exact("epsilon", plain["epsilon"])
+        return cls(**{**plain, "epsilon": epsilon, "delta": exact("delta", plain["delta"])})
 
     def __str__(self) -> str:
         if self.simulation:
             return "none (simulation): the noise came from a seed and can be subtracted"
         delta = f", δ = {float(self.delta):.3g}" if self.delta else ""
         return (
-            f"ε = {float(self.epsilon):.6g}{delta} per {self.unit} "
+            f"ε = {_short(self.epsilon)}{delta} per {self.unit} "
             f"({self.arithmetic} arithmetic, {self.model} model)"
         )
+
+
+def _short(number: Fraction | float) -> str:
+    try:
+        return f"{float(number):.6g}"
+    except OverflowError:  # a fraction beyond every float
+        return "more than 1e308"
 
 
 def free() -> Guarantee:

@@ -17,7 +17,10 @@ def opened(state: bytes, key: bytes | None, pipeline: Pipeline, store: Store) ->
     """The content of a state that belongs to this pipeline and opens with this key."""
     if store.fact("erased"):
         raise StateError(f"the state in {store.folder} was erased: begin again with --new-epoch")
-    stored = json.loads(store.fact("settings") or b"{}")
+    try:
+        stored = json.loads(store.fact("settings") or b"{}")
+    except (ValueError, RecursionError):
+        raise StateError(f"the settings of the state in {store.folder} are damaged") from None
     if stored != json.loads(json.dumps(pipeline.settings())):
         changed = ", ".join(_differences(stored, pipeline.settings())) or "settings"
         raise StateError(

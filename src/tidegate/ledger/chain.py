@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from tidegate.errors import SettingError
 from tidegate.ledger.entries import LedgerError
+from tidegate.settings import said
 
 VERSION = 1
 _KEY_BYTES = 32
@@ -123,11 +124,13 @@ class Chain:
         try:
             facts = json.loads(line)
             version, keyed = facts["version"], facts["keyed"]
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise LedgerError(self.path, _DAMAGED, 1) from None
         if version != VERSION:
             raise LedgerError(
-                self.path, f"it has format version {version}; this Tidegate reads {VERSION}", 1
+                self.path,
+                f"it has format version {said(version)}; this Tidegate reads {VERSION}",
+                1,
             )
         if keyed and not self.keyed:
             raise LedgerError(self.path, "its chain is keyed: give the key it was made with", 1)
@@ -145,7 +148,7 @@ class Chain:
         try:
             facts, _ = _DECODER.raw_decode(line.decode("ascii"))
             follows = facts["sequence"] == number and facts["previous"] == self.head
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise LedgerError(self.path, "it is not an entry of a ledger", number) from None
         if not follows:
             raise LedgerError(self.path, _MOVED, number)
@@ -163,7 +166,7 @@ class Chain:
             raise LedgerError(self.path, _FOREIGN if number == 1 else _DAMAGED, number)
         try:
             _DECODER.raw_decode(text.decode("latin-1"))
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
         return True  # or more than an entry, as when its newline became another byte: no hash fits
 

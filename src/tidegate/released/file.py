@@ -19,6 +19,7 @@ from tidegate.queries import Record
 from tidegate.released.growth import grown_from
 from tidegate.released.index import Index, built
 from tidegate.released.scan import DAMAGED, checked, scan, stretches
+from tidegate.settings import said
 from tidegate.snapshots import record_of
 
 
@@ -175,6 +176,10 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
     if not phases:
         raise QueryError(f"{name}: nothing was released yet")
     if block != pipeline.perturber.block:
-        problem = f"has blocks of {block}, where this Tidegate makes {pipeline.perturber.block}"
-        raise SourceError(None, f"{problem}: use the version {metadata.get('tidegate')}", name)
+        problem = (
+            f"has blocks of {said(block)}, where this Tidegate makes {pipeline.perturber.block}"
+        )
+        raise SourceError(
+            None, f"{problem}: use the version {said(metadata.get('tidegate'))}", name
+        )
     return pipeline, phases
