@@ -182,7 +182,7 @@ def load_record(data: bytes) -> Record:
         return Record(segments, body["guarantee"])
 
 
-def _parts(settings: Mapping[str, Any], depth: int) -> dict[str, Any]:
+def _parts(settings: object, depth: int) -> dict[str, Any]:
     if not isinstance(settings, Mapping) or not depth:
         raise SettingError("settings", "must be those of a pipeline, as `settings()` gives them")
     return {

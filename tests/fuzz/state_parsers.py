@@ -20,10 +20,9 @@ import numpy as np
 
 import tidegate as tg
 from tests.entropy import beginning_with
-from tests.fuzz.mutation import mutated, scrambled
+from tests.fuzz.mutation import mutated, refused, scrambled
 from tidegate.durable import facts as durable_facts
 from tidegate.durable import journal
-from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee
 from tidegate.io import open_sink, read_metadata
 from tidegate.io.metadata import sidecar
@@ -75,13 +74,10 @@ def snapshots() -> tuple[tuple[tg.Pipeline, dict[str, Any], dict[str, Any]], ...
 def settings(rng: random.Random) -> None:
     """`Pipeline.from_settings`: refused, or a pipeline that says the same settings again."""
     changed = mutated(rng, rng.choice(pipelines()).settings())
-    try:
+    with refused():
         pipeline = tg.Pipeline.from_settings(changed)
-    except TidegateError as error:
-        assert len(str(error)) < 1000
-        return
-    again = tg.Pipeline.from_settings(json.loads(json.dumps(pipeline.settings())))
-    assert again == pipeline
+        again = tg.Pipeline.from_settings(json.loads(json.dumps(pipeline.settings())))
+        assert again == pipeline
 
 
 def _sealed(rng: random.Random, header: dict[str, Any], body: dict[str, Any]) -> bytes | None:
@@ -102,10 +98,8 @@ def snapshot(rng: random.Random) -> None:
     data = _sealed(rng, header, body)
     if data is None:
         return
-    try:
+    with refused():
         pipeline.resume(data)
-    except TidegateError as error:
-        assert len(str(error)) < 1000
 
 
 def record(rng: random.Random) -> None:
@@ -114,27 +108,20 @@ def record(rng: random.Random) -> None:
     data = _sealed(rng, *unseal(release.save_record(), None))
     if data is None:
         return
-    try:
+    with refused():
         load_record(data)
-    except TidegateError as error:
-        assert len(str(error)) < 1000
 
 
 def journal_rows(rng: random.Random) -> None:
     """A row of the journal, before and after its bytes are understood."""
-    release, out = rng.choice(releases())
     trace = journal.Trace(sums=np.arange(3), following=np.arange(3.0))
-    piece = journal.Piece(0, int(out.size), 0, 1.0, None, trace)
+    piece = journal.Piece(0, 12, 0, 1.0, None, trace)
     body, _ = journal.encoded(piece, bytes(32), bytes(32))
     data = _sealed(rng, *unseal(body, None))
     if data is None:
         return
-    try:
-        for _ in journal.pieces([data]):
-            pass
-    except TidegateError:
-        pass
-    assert release.pipeline
+    with refused():
+        assert len(list(journal.pieces([data]))) == 1
 
 
 @cache
@@ -144,7 +131,7 @@ def ledger_lines() -> tuple[bytes, ...]:
     with beginning_with("fuzz, ledger"), Ledger.open(path, cap="3/7") as ledger:
         at = ledger.charge(source="a", epoch="e", stage="s", start=0, guarantee=promise)
         ledger.charge(source="b", epoch="f", stage="s", start=5, end=9, guarantee=promise)
-        ledger.close_charge(at, 7) if hasattr(ledger, "close_charge") else None
+        ledger.close_stretch(at, 7)
     return tuple(path.read_bytes().splitlines())
 
 
@@ -168,12 +155,9 @@ def ledger(rng: random.Random) -> None:
     data = b"".join(lines)
     path = Path(_FOLDER.name) / "ledger.jsonl"
     path.write_bytes(scrambled(rng, data) if rng.random() < 0.2 else data)
-    try:
-        with Ledger.open(path, read_only=True) as book:
-            for source in ("a", "b"):
-                str(book.total(source))
-    except TidegateError as error:
-        assert len(str(error)) < 2000
+    with refused(), Ledger.open(path, read_only=True) as book:
+        for source in ("a", "b"):
+            str(book.total(source))
 
 
 @cache
@@ -203,14 +187,12 @@ def metadata(rng: random.Random) -> None:
         index.unlink(missing_ok=True)  # else there is one, of another file
     elif index.exists():
         index.write_bytes(scrambled(rng, index.read_bytes()))
-    try:
+    with refused():
         read_metadata(copy)
         file = ReleasedFile.open(copy)
         file.record.query(0, 3)
         assert file.note is not None
         assert file.truncation
-    except TidegateError as error:
-        assert len(str(error)) < 1000
 
 
 TARGETS = {
