@@ -31,6 +31,11 @@ _INT64 = 1 << 63
 _NONCE_BYTES = 12
 _PREFIX = struct.Struct(">8sBI")
 _TAMPERED = "it is damaged or was tampered with"
+MALFORMED = (
+    LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError,
+    MemoryError, StopIteration, struct.error,
+)  # fmt: skip
+"""What happens in code that is given plain data of another shape than it expects."""
 
 
 def seal(header: Mapping[str, Any], body: Mapping[str, Any], key: bytes | None) -> bytes:
@@ -79,10 +84,7 @@ def understood() -> Iterator[None]:
     """
     try:
         yield
-    except (
-        LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError,
-        MemoryError, StopIteration, struct.error,
-    ) as error:  # fmt: skip
+    except MALFORMED as error:
         if isinstance(error, TidegateError):
             raise
         raise SnapshotError(_TAMPERED) from None

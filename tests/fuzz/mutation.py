@@ -43,7 +43,7 @@ def atom(rng: random.Random) -> Any:
     """One strange thing, sometimes deep."""
     if rng.random() < 0.03:
         value: Any = rng.choice([0, "x", None])
-        for _ in range(rng.choice([3, 50, 900, 5000])):
+        for _ in range(rng.choice([3, 50, 200])):
             value = (
                 [value] if rng.random() < 0.5 else {rng.choice(["a", "kind", "threshold"]): value}
             )

@@ -89,7 +89,9 @@ TEXTS: dict[str, tuple[str, bytes, list[str]]] = {
     "JSON cut": ("in.jsonl", jsonl(f'{{"value":{NUMBER},"x":"{WORD}'), ["--column", "value"]),
     "JSON list": ("in.jsonl", jsonl(f'["{WORD}"]'), ["--column", "value"]),
     "JSON deep": ("in.jsonl", jsonl('{"value":' + "[" * 99_999 + WORD), ["--column", "value"]),
-    "JSON huge": ("in.jsonl", jsonl(f'{{"value":{NUMBER}{"9" * 9000}}}', WORD), ["--column", "value"]),
+    "JSON huge": (
+        "in.jsonl", jsonl(f'{{"value":{NUMBER}{"9" * 9000}}}', WORD), ["--column", "value"]
+    ),
     "JSON users": (
         "in.jsonl", f'{{"value":{NUMBER},"who":{{"{WORD}":1}}}}\n'.encode(),
         ["--column", "value", "--user-column", "who", "--unit", "user-horizon:2"],

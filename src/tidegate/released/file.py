@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tidegate.errors import QueryError, SettingError
+from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.io import SourceError, read_metadata
 from tidegate.io.errors import source_error
 from tidegate.io.kinds import kind_of
@@ -19,7 +19,8 @@ from tidegate.queries import Record
 from tidegate.released.growth import grown_from
 from tidegate.released.index import Index, built
 from tidegate.released.scan import DAMAGED, checked, scan, stretches
-from tidegate.settings import said
+from tidegate.sealing import MALFORMED
+from tidegate.settings import LARGEST, said
 from tidegate.snapshots import record_of
 
 
@@ -50,6 +51,15 @@ class ReleasedFile:
         Raises:
             SourceError: if it cannot be read, has no metadata, or its rows do not count up.
         """
+        try:
+            return cls._opened(path, format)
+        except MALFORMED as error:  # metadata may come from anywhere, and say anything
+            if isinstance(error, TidegateError):
+                raise
+            raise SourceError(None, DAMAGED, os.fspath(path)) from None
+
+    @classmethod
+    def _opened(cls, path: str | Path, format: str | None) -> ReleasedFile:  # noqa: A002  # as above
         place = Path(os.path.realpath(path))
         name = os.fspath(path)
         try:
@@ -164,8 +174,14 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
         pipeline = Pipeline.from_settings(metadata["settings"])
         phases = [Phase(**phase) for phase in metadata["phases"]]
         block = metadata["block"]
+        most = pipeline.lattice.top * pipeline.lattice.step
         well_formed = isinstance(metadata["guarantee"], str) and all(
-            type(phase.start) is int and phase.threshold > 0 for phase in phases
+            type(phase.start) is int
+            and 0 <= phase.start <= LARGEST
+            and isinstance(phase.threshold, int | float)
+            and 0 < phase.threshold <= most
+            and isinstance(phase.epoch, str)
+            for phase in phases
         )
     except SettingError:
         raise
