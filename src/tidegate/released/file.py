@@ -176,12 +176,7 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
         block = metadata["block"]
         most = pipeline.lattice.top * pipeline.lattice.step
         well_formed = isinstance(metadata["guarantee"], str) and all(
-            type(phase.start) is int
-            and 0 <= phase.start <= LARGEST
-            and isinstance(phase.threshold, int | float)
-            and 0 < phase.threshold <= most
-            and isinstance(phase.epoch, str)
-            for phase in phases
+            _is_phase(vars(phase), most) for phase in phases
         )
     except SettingError:
         raise
@@ -199,3 +194,15 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
             None, f"{problem}: use the version {said(metadata.get('tidegate'))}", name
         )
     return pipeline, phases
+
+
+def _is_phase(facts: Mapping[str, Any], most: float) -> bool:
+    """Whether these are a position, a threshold of at most `most`, and the name of an epoch."""
+    start, threshold = facts["start"], facts["threshold"]
+    return (
+        type(start) is int
+        and 0 <= start <= LARGEST
+        and isinstance(threshold, int | float)
+        and 0 < threshold <= most
+        and isinstance(facts["epoch"], str)
+    )
