@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SECONDS = 5.0  # for one input; the slowest takes a tenth of it on an idle machine
-MEMORY = 1 << 30  # bytes, beyond what the process has
+MEMORY = 3 << 30  # bytes of address space, of which pyarrow reserves a third unasked
 SLOW = {"metadata": 40, "record": 8, "ledger": 8, "snapshot": 4, "settings": 4, "config": 4,
         "released-rows": 4, "journal-rows": 2}  # fmt: skip  # a part of the inputs of others
 _SLICE = 200  # inputs that a worker takes at once

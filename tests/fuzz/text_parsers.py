@@ -9,10 +9,13 @@ import tempfile
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tests.fuzz.mutation import atom, number_text, refused, scrambled
 from tests.io.test_io_text_sources import outcome
@@ -20,7 +23,7 @@ from tidegate.cli.pipelines import build, unit, with_config
 from tidegate.cli.query import _read_ranges
 from tidegate.errors import InputError, TidegateError
 from tidegate.guarantee import Guarantee
-from tidegate.io import read_released
+from tidegate.io import open_source, read_metadata, read_released
 from tidegate.io.columns import Wanted
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.json_rows import JsonRows
@@ -151,6 +154,26 @@ def released_rows(rng: random.Random) -> None:
         assert not positions or positions == list(range(positions[0], positions[-1] + 1))
 
 
+@cache
+def table() -> bytes:
+    """A Parquet file with values, users, and metadata of ours."""
+    columns = {"value": [1.5, None, 3.0] * 20, "who": ["ann", None, "bo"] * 20}
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns).replace_schema_metadata({"tidegate": '{"phases":[]}'}), out)
+    return out.getvalue()
+
+
+def parquet(rng: random.Random) -> None:
+    """A Parquet file with other bytes in it, most of them in its footer."""
+    data, start = table(), rng.choice([0, len(table()) - 700])
+    path = Path(_FOLDER.name) / "rows.parquet"
+    path.write_bytes(data[:start] + scrambled(rng, data[start:]))
+    with refused():
+        read_metadata(path)
+    with refused(), open_source(path, column="value", user_column="who") as source:
+        assert sum(len(batch) for batch in source.batches()) >= 0
+
+
 def ranges(rng: random.Random) -> None:
     """A file of ranges."""
     text = "start,end\n" + "".join(f"{number_text(rng)},{number_text(rng)}\n" for _ in range(3))
@@ -169,5 +192,6 @@ TARGETS = {
     "csv-rows": csv_rows,
     "json-rows": json_rows,
     "released-rows": released_rows,
+    "parquet": parquet,
     "ranges": ranges,
 }
