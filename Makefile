@@ -10,6 +10,7 @@
 PYTHON ?=
 ARGS ?=
 WORKERS ?= 2
+COUNT ?= 1000000
 
 RUN := .venv/bin/python
 # The stamps carry the checkout's place: a copied or moved .venv would still point at the old one.
@@ -21,7 +22,7 @@ ifneq ($(wildcard ../shared/data/.),)
 export TIDEGATE_DATA ?= $(CURDIR)/../shared/data
 endif
 
-.PHONY: help demo test lint bench bench-accuracy experiments experiments-quick docs format clean
+.PHONY: help demo test lint fuzz bench bench-accuracy experiments experiments-quick docs format clean
 
 help: ## show this list
 	@printf 'Tidegate. Each target sets itself up in .venv; nothing else is touched.\n\n'
@@ -44,6 +45,9 @@ lint: $(STAMPS)/test+lint ## style, types, layers
 format: $(STAMPS)/demo+lint ## let ruff mend what it can
 	@$(RUN) -m ruff check --fix-only --quiet
 	@$(RUN) -m ruff format
+
+fuzz: $(STAMPS)/test ## hostile input for every parser: COUNT inputs (a million) on WORKERS processes
+	@$(RUN) -m tests.fuzz.harness --count $(COUNT) --workers $(WORKERS) $(ARGS)
 
 bench: $(STAMPS)/test ## throughput and accuracy, measured on this machine
 	@$(RUN) -m benchmarks $(ARGS)

@@ -60,13 +60,14 @@ def readings(folder: Path, rows: int) -> None:
         ("one.csv", {}),
         ("four.csv", {}),
         ("four.csv", {"user_column": "user"}),
-        ("rows.jsonl", {}),
+        ("rows.jsonl", {"column": "value"}),
         ("default.parquet", {}),
         ("plain.parquet", {}),
     ):
         path = folder / name
         count = read_all(path, **settings)
-        what = f"read {name}{' with users' if settings else ''}"
+        users = " with users" if "user_column" in settings else ""
+        what = f"read {name}{users}"
         report(what, count, best(lambda path=path, settings=settings: read_all(path, **settings)))
 
 

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from tidegate.errors import SettingError
+from tidegate.settings import exact
 
 EVENT = "event"
 PUBLIC = "length, positions and arrival times, all settings, and the chosen threshold"
@@ -73,7 +74,8 @@ class Guarantee:
     @property
     def holds(self) -> bool:
         """Whether anything is promised at all."""
-        return math.isfinite(self.epsilon) and not self.simulation
+        endless = isinstance(self.epsilon, float) and not math.isfinite(self.epsilon)
+        return not endless and not self.simulation
 
     def plain(self) -> dict[str, Any]:
         """Plain data, with exact numbers as text."""
@@ -87,19 +89,30 @@ class Guarantee:
         >>> Guarantee.from_plain(Guarantee(epsilon=Fraction(2, 3)).plain()).epsilon
         Fraction(2, 3)
         """
-        epsilon = math.inf if plain["epsilon"] == "inf" else Fraction(plain["epsilon"])
-        rho = None if plain.get("rho") is None else Fraction(plain["rho"])
-        return cls(**{**plain, "epsilon": epsilon, "delta": Fraction(plain["delta"]), "rho": rho})
+        if plain["epsilon"] == "inf":
+            epsilon: Fraction | float = math.inf
+        else:
+            epsilon = exact("epsilon", plain["epsilon"])
+        rho = None if plain.get("rho") is None else exact("rho", plain["rho"])
+        delta = exact("delta", plain["delta"])
+        return cls(**{**plain, "epsilon": epsilon, "delta": delta, "rho": rho})
 
     def __str__(self) -> str:
         if self.simulation:
             return "none (simulation): the noise came from a seed and can be subtracted"
         delta = f", δ = {float(self.delta):.3g}" if self.delta else ""
-        rho = "" if self.rho is None else f"ρ = {float(self.rho):.6g} (zCDP), which gives "
+        rho = "" if self.rho is None else f"ρ = {_short(self.rho)} (zCDP), which gives "
         return (
-            f"{rho}ε = {float(self.epsilon):.6g}{delta} per {self.unit} "
+            f"{rho}ε = {_short(self.epsilon)}{delta} per {self.unit} "
             f"({self.arithmetic} arithmetic, {self.model} model)"
         )
+
+
+def _short(number: Fraction | float) -> str:
+    try:
+        return f"{float(number):.6g}"
+    except OverflowError:  # a fraction beyond every float
+        return "more than 1e308"
 
 
 def free() -> Guarantee:

@@ -6,6 +6,8 @@ import numpy as np
 
 from tidegate.lattice import IntArray
 
+_FIRST = 1 << 10
+
 
 class HoldOut:
     """Room for `size` raw values, as integers. As secret as the data."""
@@ -27,8 +29,14 @@ class HoldOut:
 
     def add(self, units: IntArray) -> None:
         """Keep these, too; no more than are missing."""
-        if not self._units.size:
-            self._units = np.zeros(self._size, dtype=np.int64)
+        needed = self._held + units.size
+        if needed > self._units.size:  # room for what came, not for what was announced
+            old = self._units
+            room = min(self._size, max(needed, 2 * old.size, _FIRST))
+            larger: IntArray = np.zeros(room, dtype=np.int64)
+            larger[: self._held] = old[: self._held]
+            self._units = larger
+            old.fill(0)  # it holds raw values, and its memory is given back
         self._units[self._held : self._held + units.size] = units
         self._held += units.size
 

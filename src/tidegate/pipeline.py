@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -19,8 +19,8 @@ from tidegate.queries import Record
 from tidegate.randomness import Randomness, secure
 from tidegate.release import Release
 from tidegate.reselection import Reselection
-from tidegate.sealing import unseal
-from tidegate.settings import Exact, Flag, OptionalWhole, Spec
+from tidegate.sealing import understood, unseal
+from tidegate.settings import Exact, Flag, OptionalWhole, Spec, said
 from tidegate.stages import Perturber, Smoother, Threshold, fulfils
 from tidegate.units import Unit
 
@@ -33,6 +33,7 @@ _FAMILIES: dict[str, ModuleType] = {
     "reselection": reselection,
 }
 _HORIZONS_KEPT = 16
+_DEEPEST = 6  # stages inside stages: a threshold in a reselection is the second
 _Spec = TypeVar("_Spec", bound=Spec)
 
 
@@ -90,6 +91,8 @@ class Pipeline(Spec):
                 raise SettingError(name, f"must be a stage such as tidegate.{example}")
         if not isinstance(self.unit, Unit):
             raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
+        if not isinstance(self.reselect, Reselection | None):
+            raise SettingError("reselect", "must be a tidegate.reselection.Reselection, or None")
         if self.reselect is not None and self.reselect.threshold.bound != self.threshold.bound:
             raise SettingError("reselect", "must have the same bound as the threshold")
         self.perturber.check(self.ceiling)
@@ -161,17 +164,13 @@ class Pipeline(Spec):
 
     def resume(self, snapshot: bytes, key: bytes | None = None) -> Release:
         """Go on from a snapshot of this pipeline, bit for bit (see `Release.snapshot`)."""
-        return Release._resumed(self, snapshot, key)
+        with understood():
+            return Release._resumed(self, snapshot, key)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Pipeline:
         """The pipeline that `settings()` was taken of."""
-        values = {
-            name: _stage(value) if isinstance(value, Mapping) else value
-            for name, value in settings.items()
-            if name != "kind"
-        }
-        return _built(cls, values)
+        return _built(cls, _parts(settings, _DEEPEST))
 
 
 def load_record(data: bytes) -> Record:
@@ -179,20 +178,30 @@ def load_record(data: bytes) -> Record:
     header, body = unseal(data, key=None)
     if header.get("content") != "record":
         raise SnapshotError("this is not a stored record")
-    pipeline = Pipeline.from_settings(body["settings"])
-    segments = [restored_segment(pipeline, state) for state in body["segments"]]
-    return Record(segments, body["guarantee"])
+    with understood():
+        pipeline = Pipeline.from_settings(body["settings"])
+        segments = [restored_segment(pipeline, state) for state in body["segments"]]
+        return Record(segments, body["guarantee"])
 
 
-def _stage(settings: Mapping[str, Any]) -> Any:
-    values = {
-        name: _stage(value) if isinstance(value, Mapping) else value
+def _parts(settings: object, depth: int) -> dict[str, Any]:
+    if not isinstance(settings, Mapping) or not depth:
+        raise SettingError("settings", "must be those of a pipeline, as `settings()` gives them")
+    return {
+        name: _stage(value, depth - 1) if isinstance(value, Mapping) else value
         for name, value in settings.items()
+        if name != "kind"
     }
-    kind = str(values.pop("kind", None))
-    family, _, name = kind.partition(".")
+
+
+def _stage(settings: Mapping[str, Any], depth: int) -> Any:
+    values = _parts(settings, depth)
+    kind = settings.get("kind")
+    family, _, name = kind.partition(".") if isinstance(kind, str) else ("", "", "")
     if family not in _FAMILIES or name not in _FAMILIES[family].__all__:
-        raise SettingError("kind", f"Tidegate has no stage {kind!r}; build the pipeline in code")
+        raise SettingError(
+            "kind", f"Tidegate has no stage {said(kind)}; build the pipeline in code"
+        )
     return _built(getattr(_FAMILIES[family], name), values)
 
 
@@ -200,5 +209,8 @@ def _built(specification: type[_Spec], values: Mapping[str, Any]) -> _Spec:
     known = {item.name for item in fields(specification)}  # type: ignore[arg-type]  # a dataclass
     for name in values:
         if name not in known:
-            raise SettingError(name, f"is no setting of {specification.__name__}")
+            raise SettingError(said(name), f"is no setting of {specification.__name__}")
+    for item in fields(specification):  # type: ignore[arg-type]  # a dataclass
+        if item.default is MISSING and item.default_factory is MISSING and item.name not in values:
+            raise SettingError(item.name, f"is missing: {specification.__name__} needs it")
     return specification(**values)

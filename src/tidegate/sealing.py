@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
-from tidegate.errors import SettingError, SnapshotError
+from tidegate.errors import SettingError, SnapshotError, TidegateError
 from tidegate.randomness import random_bytes
 
 _MAGIC = b"TIDEGATE"
@@ -30,6 +31,11 @@ _INT64 = 1 << 63
 _NONCE_BYTES = 12
 _PREFIX = struct.Struct(">8sBI")
 _TAMPERED = "it is damaged or was tampered with"
+MALFORMED = (
+    LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError,
+    MemoryError, StopIteration, struct.error,
+)  # fmt: skip
+"""What happens in code that is given plain data of another shape than it expects."""
 
 
 def seal(header: Mapping[str, Any], body: Mapping[str, Any], key: bytes | None) -> bytes:
@@ -51,11 +57,9 @@ def unseal(data: bytes, key: bytes | None) -> tuple[dict[str, Any], dict[str, An
     if version != _VERSION:
         raise SnapshotError(f"it has format version {version}; this Tidegate reads {_VERSION}")
     prefix, rest = data[: _PREFIX.size + length], data[_PREFIX.size + length :]
-    try:
+    with understood():
         header: dict[str, Any] = json.loads(prefix[_PREFIX.size :])
         sealed: bool = header["sealed"]
-    except (ValueError, KeyError, TypeError):
-        raise SnapshotError(_TAMPERED) from None
     if not sealed:
         if key is not None:  # else whoever can write the file could plant noise of their own
             raise SnapshotError("it is not sealed, but a key was given: it is not what you sealed")
@@ -70,6 +74,20 @@ def unseal(data: bytes, key: bytes | None) -> tuple[dict[str, Any], dict[str, An
     except (InvalidTag, ValueError):
         raise SnapshotError(f"{_TAMPERED}, or the key is another one") from None
     return header, _decoded(payload)
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """Whatever goes wrong while bytes are understood is said of the bytes, and not of our code.
+
+    A checksum can be computed by anyone, so that a file which passes it may still hold anything.
+    """
+    try:
+        yield
+    except MALFORMED as error:
+        if isinstance(error, TidegateError):
+            raise
+        raise SnapshotError(_TAMPERED) from None
 
 
 def _cipher(key: object) -> AESGCM:
@@ -110,6 +128,12 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
 
 
 def _decoded(payload: bytes) -> dict[str, Any]:
+    """The body, which the payload must fill: no array is made that is not there."""
+    with understood():
+        return _rebuilt(payload)
+
+
+def _rebuilt(payload: bytes) -> dict[str, Any]:
     (length,) = struct.unpack_from(">Q", payload)
     offset = 8 + length
 
@@ -133,6 +157,8 @@ def _decoded(payload: bytes) -> dict[str, Any]:
         return {name[name[:1] == "$" :]: rebuilt(item) for name, item in value.items()}
 
     body: dict[str, Any] = rebuilt(json.loads(payload[8 : 8 + length]))
+    if not isinstance(body, dict):
+        raise TypeError("a body has names")
     return body
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from decimal import Decimal
@@ -32,12 +33,25 @@ import numpy as np
 from tidegate.errors import SettingError
 
 Number = int | float | str | Fraction | Decimal
+_SHOWN = 60  # characters of a wrong setting in a message
+
+
+# What a number may be, checked before anything is computed from it: 1e3000000000 is twelve
+# characters and a gigabyte. Whatever passes as a number prints as text that passes too.
+_LONGEST = 4000  # characters
+_EXPONENT = 1000  # a power of ten, either way
+_BITS = 4096  # of a numerator or denominator
+_DECIMAL = r"(?:\d+\.?\d*|\.\d+)(?:e(?P<exponent>[-+]?\d{1,20}))?"
+_NUMBER = re.compile(rf"\s*[-+]?(?:\d+/\d+|{_DECIMAL})\s*", re.ASCII | re.IGNORECASE)
+LARGEST = 1 << 62
+"""No whole number of a setting is larger: positions, lengths and counts stay below 64 bits."""
 
 
 def exact(name: str, value: object) -> Fraction:
     """The fraction that `value` says in decimal: the float 0.1 is taken as 1/10.
 
     (As a binary number the float 0.1 is a little more than 1/10: it would overspend a budget.)
+    Text is digits of ASCII, with a point and an exponent, or a fraction of two whole numbers.
 
     >>> exact("epsilon", 0.1), exact("epsilon", "2/3")
     (Fraction(1, 10), Fraction(2, 3))
@@ -47,28 +61,60 @@ def exact(name: str, value: object) -> Fraction:
     ):
         raise SettingError(name, f"must be a number, not {type(value).__name__}")
     try:
-        if isinstance(value, int | np.integer):
-            return Fraction(int(value))
-        return Fraction(str(value) if isinstance(value, float | np.floating) else value)
+        number = _fraction(str(value) if isinstance(value, float | np.floating) else value)
     except (ValueError, OverflowError, ZeroDivisionError):
-        raise SettingError(name, f"must be a finite number, not {value!r}") from None
+        raise SettingError(name, f"must be a finite number, not {said(value)}") from None
+    if number is None or max(number.numerator, -number.numerator, number.denominator) >> _BITS:
+        raise SettingError(name, "is too large, too small or too long a number")
+    return number
+
+
+def _fraction(value: Any) -> Fraction | None:
+    """The number, or None where it is not to be computed; ValueError if it is none."""
+    if isinstance(value, str):
+        if len(value) > _LONGEST:
+            return None
+        match = _NUMBER.fullmatch(value)
+        if match is None:
+            raise ValueError
+        if abs(int(match["exponent"] or 0)) > _EXPONENT:
+            return None
+    elif isinstance(value, Decimal):
+        if not value.is_finite():
+            raise ValueError
+        if abs(value.adjusted()) > _EXPONENT or len(value.as_tuple().digits) > _LONGEST:
+            return None
+    elif isinstance(value, np.integer):
+        return Fraction(int(value))
+    return Fraction(value)
+
+
+def said(value: object) -> str:
+    """What was given, short enough for a message, however long it is."""
+    try:
+        text = repr(value) if isinstance(value, str) else str(value)
+    except (ValueError, RecursionError):  # more digits, or deeper, than Python likes to print
+        return f"one {type(value).__name__} that is too long to show"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def positive(name: str, value: object) -> Fraction:
     """An exact number greater than zero."""
     number = exact(name, value)
     if number <= 0:
-        raise SettingError(name, f"must be greater than 0, not {number}")
+        raise SettingError(name, f"must be greater than 0, not {said(number)}")
     return number
 
 
 def whole(name: str, value: object, minimum: int) -> int:
-    """A whole number of at least `minimum`; 16.0 and "16" count as whole."""
+    """A whole number of at least `minimum`, below 2**62; 16.0 and "16" count as whole."""
     number = exact(name, value)
     if number.denominator != 1:
-        raise SettingError(name, f"must be a whole number, not {value}")
+        raise SettingError(name, f"must be a whole number, not {said(number)}")
     if number < minimum:
-        raise SettingError(name, f"must be at least {minimum}, not {number}")
+        raise SettingError(name, f"must be at least {minimum}, not {said(number)}")
+    if number > LARGEST:
+        raise SettingError(name, f"must be at most 2**62, not {said(number)}")
     return int(number)
 
 
@@ -114,11 +160,15 @@ class Exact(Setting[Fraction, Number]):
 
     def check(self, value: Number) -> Fraction:
         """Positive, and neither absurdly small nor large."""
-        number = positive(self.name, value)
-        if not self.smallest <= number <= self.largest:
-            low, high = float(self.smallest), float(self.largest)
-            raise SettingError(self.name, f"must lie between {low:g} and {high:g}, not {value}")
-        return number
+        return _within(self.name, value, self.smallest, self.largest)
+
+
+def _within(name: str, value: Number, low: Fraction, high: Fraction) -> Fraction:
+    number = positive(name, value)
+    if not low <= number <= high:
+        limits = f"must lie between {float(low):g} and {float(high):g}"
+        raise SettingError(name, f"{limits}, not {said(value)}")
+    return number
 
 
 class Epsilon(Exact):
@@ -141,7 +191,7 @@ class Flag(Setting[bool, bool]):
     def check(self, value: bool) -> bool:
         """True or False."""
         if not isinstance(value, bool | np.bool_):
-            raise SettingError(self.name, f"must be True or False, not {value!r}")
+            raise SettingError(self.name, f"must be True or False, not {said(value)}")
         return bool(value)
 
 
@@ -149,8 +199,8 @@ class OptionalExact(Setting[Fraction | None, Number | None]):
     """Like `Exact`, but `None` stands for "decide for me"."""
 
     def check(self, value: Number | None) -> Fraction | None:
-        """None, or positive and finite."""
-        return None if value is None else positive(self.name, value)
+        """None, or positive and neither absurdly small nor large."""
+        return None if value is None else _within(self.name, value, Delta.smallest, Exact.largest)
 
 
 class Whole(Setting[int, int]):
@@ -187,7 +237,9 @@ class Choice(Setting[str, str]):
     def check(self, value: str) -> str:
         """One of the names."""
         if value not in self.names:
-            raise SettingError(self.name, f"must be one of {', '.join(self.names)}, not {value!r}")
+            raise SettingError(
+                self.name, f"must be one of {', '.join(self.names)}, not {said(value)}"
+            )
         return str(value)
 
 
@@ -201,7 +253,9 @@ class OptionalChoice(Setting[str | None, str | None]):
     def check(self, value: str | None) -> str | None:
         """None, or one of the names."""
         if value is not None and value not in self.names:
-            raise SettingError(self.name, f"must be one of {', '.join(self.names)}, not {value!r}")
+            raise SettingError(
+                self.name, f"must be one of {', '.join(self.names)}, not {said(value)}"
+            )
         return value
 
 

@@ -133,7 +133,7 @@ def test_another_kind_of_file_with_the_same_values_goes_on(folder):
     ok(folder.run())
     other = folder.path / "in.jsonl"
     other.write_text("".join(json.dumps({"value": int(value)}) + "\n" for value in VALUES))
-    ok(folder.run(source=other))
+    ok(folder.run("--column", "value", source=other))
     assert folder.rows().size == 2900
 
 

@@ -28,7 +28,7 @@ def run(*arguments, stdin=None, settings=SETTINGS):
     return result
 
 
-def write(path, values=VALUES, column="watts"):
+def write(path, values=VALUES, column="value"):
     kind = path.name.partition(".")[2]
     if kind == "parquet":
         pq.write_table(pa.table({column: values}), path)
@@ -54,7 +54,7 @@ def rows(path):
 def test_every_kind_in_and_out(tmp_path, kind, into, durable):
     source, output = write(tmp_path / f"in.{kind}"), tmp_path / f"out.{into}"
     state = ["--state", tmp_path / "state"] if durable else []
-    result = run(source, "--column", "watts", "-o", output, *state)
+    result = run(source, "--column", "value", "-o", output, *state)
     assert result.exit_code == 0, result.output
     assert rows(output).size == 600
     facts = read_metadata(output)
@@ -63,14 +63,14 @@ def test_every_kind_in_and_out(tmp_path, kind, into, durable):
     assert len(facts["phases"]) == 1
     if durable:  # again: nothing changes
         before = output.read_bytes()
-        assert run(source, "--column", "watts", "-o", output, *state).exit_code == 0
+        assert run(source, "--column", "value", "-o", output, *state).exit_code == 0
         assert output.read_bytes() == before
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_can_be_read(tmp_path, kind):
     source = write(tmp_path / f"in.{kind}")
-    result = run(source, "--column", "watts", "--skipped", "0", "--quiet")
+    result = run(source, "--column", "value", "--skipped", "0", "--quiet")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == "position,value"
@@ -88,8 +88,8 @@ def test_standard_input_to_standard_output():
 
 def test_format_of_the_input_may_be_told(tmp_path):
     path = write(tmp_path / "in.jsonl").rename(tmp_path / "in.log")
-    assert run(path, "--column", "watts").exit_code == 2
-    assert run(path, "--column", "watts", "--format", "jsonl").exit_code == 0
+    assert run(path, "--column", "value").exit_code == 2
+    assert run(path, "--column", "value", "--format", "jsonl").exit_code == 0
 
 
 def test_an_empty_input_and_a_hold_out_longer_than_the_input(tmp_path):
@@ -118,7 +118,7 @@ def test_a_config_file_says_the_same(tmp_path):
     source = write(tmp_path / "in.csv")
     config = tmp_path / "release.toml"
     config.write_text(
-        'epsilon = 1\nbound = 100\nholdout = 100\nhorizon = 256\ncolumn = "watts"\n'
+        'epsilon = 1\nbound = 100\nholdout = 100\nhorizon = 256\ncolumn = "value"\n'
         f'output = "{tmp_path / "out.csv"}"\nnon-negative = true\nquiet = true\nskipped = 0\n'
         'rethreshold = "every=150,share=1/4"\n'
     )
@@ -185,7 +185,7 @@ def test_a_wrong_config_is_told_with_exit_code_2(tmp_path, line):
         for part in (option, value)
     ]
     source = write(tmp_path / "in.csv")
-    result = run(source, "--config", config, "--column", "watts", settings=settings)
+    result = run(source, "--config", config, "--column", "value", settings=settings)
     assert result.exit_code == 2, result.output
     assert result.stderr.startswith("tidegate: ")
     assert len(result.stderr.splitlines()) == 1
@@ -215,7 +215,7 @@ def test_a_wrong_config_is_told_with_exit_code_2(tmp_path, line):
 )
 def test_wrong_options_are_told_with_exit_code_2(tmp_path, arguments):
     source = write(tmp_path / "in.csv")
-    settings = [*SETTINGS, "--column", "watts"] if "--column" not in arguments else SETTINGS
+    settings = [*SETTINGS, "--column", "value"] if "--column" not in arguments else SETTINGS
     result = run(source, *arguments, settings=[*settings, *arguments])
     assert result.exit_code == 2, result.output
 

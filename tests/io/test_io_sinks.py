@@ -62,7 +62,7 @@ def test_what_was_written_is_read_back(tmp_path, kind, first):
     assert start == first
     assert found.tobytes() == values.tobytes()
     assert read_metadata(path) == FACTS
-    with open_source(path) as source:  # also by whoever knows nothing of us
+    with open_source(path, column="value") as source:  # also by whoever knows nothing of us
         assert np.concatenate([batch.values for batch in source.batches()]).tobytes() == (
             values.tobytes()
         )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import click
 import typer
 
 from tidegate.errors import QueryError, RefusedError, SettingError, TidegateError
@@ -13,6 +17,7 @@ DONE = 0
 USAGE = 2
 REFUSED = 3  # for privacy: a cap, a state that must not be used, an input that changed
 INPUT = 4  # what was read or written: not a number, unreadable, full disk, closed pipe
+INTERNAL = 70  # a fault of Tidegate, as sysexits.h has it
 INTERRUPTED = 130  # Ctrl-C, as shells have it
 
 
@@ -24,9 +29,29 @@ def plain_errors() -> Iterator[None]:
     except TidegateError as error:
         complain(str(error))
         raise typer.Exit(_code(error)) from None
+    except (typer.Exit, typer.Abort, click.ClickException):
+        raise
+    except MemoryError:
+        complain("there is not enough memory; what was released so far is intact")
+        raise typer.Exit(INPUT) from None
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.EPIPE:
+            raise  # the reader of our output went away, which typer knows
+        complain(_fault(error))
+        raise typer.Exit(INTERNAL) from None
     except KeyboardInterrupt:
         complain("interrupted; everything released so far is intact")
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _fault(error: Exception) -> str:
+    """Where it happened. Neither its words nor a traceback: both may quote the data."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"this should not happen: {type(error).__name__} in {Path(frame.filename).name}, line "
+        f"{frame.lineno}. What was released so far is intact. Please report it (SECURITY.md); what "
+        "else is known of it could hold values and is not shown"
+    )
 
 
 def _code(error: TidegateError) -> int:

@@ -10,7 +10,7 @@ import typer
 from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.local import topl_of
 from tidegate.cli.local_options import with_topl_options
-from tidegate.cli.streams import Column, InputFormat, OutputFile, OutputFormat, Source
+from tidegate.cli.streams import Column, Header, InputFormat, OutputFile, OutputFormat, Source
 
 _NOTE = (
     "simulation: all devices were played by one process, which saw every value; for a rehearsal, "
@@ -27,6 +27,7 @@ def simulate(
         int | None, typer.Option(help="The same noise every time; default: fresh noise.")
     ] = None,
     column: Column = None,
+    header: Header = None,
     format: InputFormat = None,  # noqa: A002  # the option's name
     output_format: OutputFormat = None,
 ) -> None:
@@ -43,7 +44,8 @@ def simulate(
       tidegate local simulate trips.csv --epsilon 1 --bound 500 --seed 7 -o rehearsal.parquet
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
-        _run(settings, source, output, seed, {"format": format, "column": column}, output_format)
+        reading = {"format": format, "column": column, "header": header}
+        _run(settings, source, output, seed, reading, output_format)
 
 
 def _run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from inspect import signature
@@ -10,6 +11,7 @@ from typing import Any
 
 import tidegate as tg
 from tidegate.errors import SettingError
+from tidegate.settings import said
 from tidegate.stages import Smoother
 from tidegate.units import Event, Unit, UserHorizon, Window
 
@@ -43,8 +45,12 @@ _ARGUMENTS = {
 }
 
 
-_FLAGS = {"follow", "new-epoch", "non-negative", "quiet"}
+_FLAGS = {"follow", "header", "new-epoch", "non-negative", "quiet"}
 _WHOLE = {"fanout", "holdout", "horizon", "skipped", "start-early"}
+
+
+_LONGEST_CONFIG = 1 << 20
+_DIGITS = 20  # of a whole number; longer ones are left to the setting, which refuses them
 
 
 def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
@@ -53,15 +59,24 @@ def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
     if config is None:
         return given
     try:
-        stored = tomllib.loads(config.read_text(encoding="utf-8"))
+        with config.open("rb") as file:
+            data = file.read(_LONGEST_CONFIG + 1)
+        if len(data) > _LONGEST_CONFIG:
+            raise SettingError("config", f"{config} is longer than {_LONGEST_CONFIG >> 20} MiB")
+        stored = tomllib.loads(data.decode("utf-8"))
     except OSError as error:
         raise SettingError("config", f"cannot read {config}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingError("config", f"{config} is not TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, SettingError):
+            raise
+        # The library's words quote the file, and a file of values may be given by mistake.
+        place = re.search(r"\(at (line \d+, column \d+)\)$", str(error))
+        where = f", at {place[1]}" if place else ""
+        raise SettingError("config", f"{config} is not TOML{where}") from None
     for name in stored:
         if name not in options:
             known = ", ".join(sorted(options))
-            raise SettingError("config", f"there is no option {name!r}; there are: {known}")
+            raise SettingError("config", f"there is no option {said(name)}; there are: {known}")
     return {**{name: _typed(name, value) for name, value in stored.items()}, **given}
 
 
@@ -109,21 +124,21 @@ def unit(text: str) -> Unit:
         return Window(length=size)  # type: ignore[arg-type]  # checked and converted there
     if kind == "user-horizon" and size:
         return UserHorizon(most=size)  # type: ignore[arg-type]  # checked and converted there
-    raise SettingError("unit", f"must be event, window:60 or user-horizon:8, not {text!r}")
+    raise SettingError("unit", f"must be event, window:60 or user-horizon:8, not {said(text)}")
 
 
 def _rethreshold(text: str) -> dict[str, Any]:
     parts = dict(part.partition("=")[::2] for part in str(text).split(","))
     if "every" not in parts or parts.keys() - {"every", "share"}:
-        raise SettingError("rethreshold", f"must be every=N or every=N,share=f, not {text!r}")
+        raise SettingError("rethreshold", f"must be every=N or every=N,share=f, not {said(text)}")
     return {f"rethreshold_{name}": _number(value) for name, value in parts.items()}
 
 
 def _number(text: str) -> int | str:
-    return int(text) if text.isascii() and text.isdigit() else text
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else text
 
 
 def _one_of(name: str, value: Any, choices: Mapping[str, Any]) -> Any:
     if value not in choices:
-        raise SettingError(name, f"must be one of {', '.join(choices)}, not {value!r}")
+        raise SettingError(name, f"must be one of {', '.join(choices)}, not {said(value)}")
     return choices[value]

@@ -14,7 +14,7 @@ from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.pipelines import PRESETS, SMOOTHERS, build, with_config
 from tidegate.cli.signals import stopping
-from tidegate.cli.streams import Column, InputFormat, OutputFile, OutputFormat, Source
+from tidegate.cli.streams import Column, Header, InputFormat, OutputFile, OutputFormat, Source
 from tidegate.errors import SettingError
 from tidegate.pipeline import Pipeline
 
@@ -85,6 +85,7 @@ def release(
     user_column: Annotated[
         str | None, typer.Option(help="Column or key that names the user (user-horizon).")
     ] = None,
+    header: Header = None,
     format: InputFormat = None,  # noqa: A002  # the option's name
     output_format: OutputFormat = None,
     follow: Annotated[
@@ -157,6 +158,7 @@ def _run(source: str, options: dict[str, Any]) -> None:
         format=options.get("format"),
         column=options.get("column"),
         user_column=options.get("user-column"),
+        header=options.get("header"),
         follow=bool(options.get("follow")),
     ) as opened:
         quiet = bool(options.get("quiet"))

@@ -14,7 +14,21 @@ Source = Annotated[
 OutputFile = Annotated[
     str | None, typer.Option("--output", "-o", help="File to write; default: standard output.")
 ]
-Column = Annotated[str | None, typer.Option(help="Column or key that holds the values.")]
+Column = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that holds the values: a name, a number from 0 (CSV), a key (JSONL)."
+    ),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line of a CSV file names the columns. Default: it does if --column "
+        "or --user-column is a name, or if --column is not given and a field of it is: value.",
+        show_default=False,
+    ),
+]
 InputFormat = Annotated[
     str | None,
     typer.Option(

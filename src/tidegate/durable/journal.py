@@ -20,7 +20,7 @@ from tidegate.lattice import FloatArray
 from tidegate.pieces import Piece, Trace
 from tidegate.pipeline import Pipeline
 from tidegate.publish import Publisher, Remainder
-from tidegate.sealing import seal, unseal
+from tidegate.sealing import seal, understood, unseal
 from tidegate.stages import Noisy
 
 HEAD_BYTES = 32
@@ -54,11 +54,13 @@ def pieces(bodies: Iterable[bytes]) -> Iterator[Piece]:
     for body in bodies:
         try:
             _, content = unseal(body, None)
+            with understood():
+                known = {item.name for item in fields(Trace)}
+                trace = Trace(**{name: content.pop(name) for name in known & content.keys()})
+                piece = Piece(**content, trace=trace)
         except SnapshotError:
             raise StateError(f"the journal {_TAMPERED}") from None
-        known = {item.name for item in fields(Trace)}
-        trace = Trace(**{name: content.pop(name) for name in known & content.keys()})
-        yield Piece(**content, trace=trace)
+        yield piece
 
 
 def merged(released: list[Piece], block: int) -> list[Piece]:

@@ -7,11 +7,13 @@ changed or dropped is noticed. Names of users are secret here: rows are sealed l
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidegate.durable.folder import StateError
 from tidegate.durable.journal import HEAD_BYTES, chained
 from tidegate.durable.tables import UserRows
 from tidegate.errors import SnapshotError
-from tidegate.sealing import restore, seal, state_of, unseal
+from tidegate.sealing import restore, seal, state_of, understood, unseal
 from tidegate.units import UserCap
 
 # As many rows are read again at a start; a full table is then written once in as many commits.
@@ -55,15 +57,19 @@ class UserLog:
         for body in bodies:
             try:
                 _, content = unseal(body, key)
+                with understood():
+                    self._take(content)
             except SnapshotError:
                 raise StateError(_TAMPERED) from None
-            if "whole" in content:
-                restore(cap, content["whole"])
-                continue
-            cap.count_again(content["names"])
-            self._rows, self._names = self._rows + 1, self._names + len(content["names"])
         self._window = cap.window
         cap.fresh = []
+
+    def _take(self, content: dict[str, Any]) -> None:
+        if "whole" in content:
+            restore(self._cap, content["whole"])
+            return
+        self._cap.count_again(content["names"])
+        self._rows, self._names = self._rows + 1, self._names + len(content["names"])
 
 
 _TAMPERED = "the counts of users are damaged: restore the state, or begin again with --new-epoch"

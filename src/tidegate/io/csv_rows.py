@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.errors import InputError
-from tidegate.io.columns import Wanted, choose
+from tidegate.errors import InputError, SettingError
+from tidegate.io.columns import Wanted, choose, index_of
 from tidegate.io.optional import require
 
 _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "Null"]  # the others are left to `one`
@@ -24,70 +24,136 @@ _MISSING_WORDS = frozenset({b"", b"nan", b"null"})
 
 
 class CsvRows:
-    """Columns by name, or by index counted from 0; without a header, by index only."""
+    """Columns by name, or by number counted from 0; without a header, by number only.
 
-    def __init__(self, wanted: Sequence[Wanted]) -> None:
+    Whether the first line names the columns is never guessed from values, because a first value
+    that is missing, or any other, must not turn a row into a header:
+
+    - `header` True or False says so;
+    - else it does if a column is asked for by name;
+    - else, if no value column is asked for, it does if one of its fields is the word `value`, which
+      is neither a number nor the mark of a missing one;
+    - else it is a row.
+
+    Without names and without a column asked for, there must be one column (and that of the users).
+    A blank line is a row in which everything is missing; before a header it is nothing.
+    """
+
+    def __init__(self, wanted: Sequence[Wanted], header: bool | None = None) -> None:
         self._wanted = wanted
         self._chosen: list[int] = []
-        self._names: list[str] = []
+        self._labels: list[str] = []  # of the chosen columns, in messages
         self._width = 0
+        self._listed = header is True
+        named = [column for column in wanted if column.name and index_of(column.name) is None]
+        if named and header is False:
+            raise SettingError(
+                named[0].setting,
+                f"{named[0].name!r} is a name, and --no-header says that there are none: give the "
+                "column's number, counted from 0",
+            )
+        self._header = True if named else header
+        if self._header is False:
+            self._settle_unnamed()
 
-    def begin(self, line: bytes, position: int) -> bool:
-        """Settle the columns by the first line; whether that is a header.
+    def begin(self, line: bytes) -> bool | None:
+        """Whether the first line names the columns; None: the next line may, this one is blank."""
+        if self._header is False:
+            return False
+        if not line.strip():
+            if self._header:
+                return None
+            self._header = False
+        fields = [field.strip() for field in _fields(line)]
+        if self._header is None:
+            unnamed = any(column.name is None and column.numeric for column in self._wanted)
+            self._header = unnamed and b"value" in fields
+        if not self._header:
+            self._settle_unnamed()
+            return False
+        names = [field.decode("utf-8", "replace") for field in fields]
+        self._settle(choose(self._wanted, names, by_index=True, listed=self._listed), len(names))
+        if self._listed:
+            self._labels = [repr(names[index]) for index in self._chosen]
+        return True
 
-        It is one if a column is asked for by a name that it has, or if it has text in it and no
-        number.
-        """
-        texts = [field.strip() for field in _fields(line)]
-        names = [text.decode("utf-8", "replace") for text in texts]
-        header = any(
-            column.name in names and not column.name.isdigit()
-            for column in self._wanted
-            if column.name is not None
-        )
-        if not header:
-            present = [text for text in texts if text.lower() not in _MISSING_WORDS]
-            header = bool(present) and not any(_is_number(text) for text in present)
-        self._width = len(texts)
-        self._names = names if header else [str(index) for index in range(len(texts))]
-        self._chosen = choose(self._wanted, self._names, by_index=True)
-        return header
+    def _settle_unnamed(self) -> None:
+        """Without a value column asked for, the columns are known before any row is."""
+        asked = [index_of(column.name) for column in self._wanted]
+        if None not in asked:
+            return  # the width is that of the first row
+        width = len(asked)
+        left = [index for index in range(width) if index not in asked]
+        if len(left) != asked.count(None):
+            raise SettingError("column", "is missing: give its number, counted from 0")
+        self._settle([left.pop(0) if index is None else index for index in asked], width)
+
+    def _settle(self, chosen: list[int], width: int) -> None:
+        self._chosen, self._width = chosen, width
+        self._labels = [
+            str(index) if column.name is None or index_of(column.name) is not None
+            else repr(column.name)
+            for column, index in zip(self._wanted, chosen, strict=True)
+        ]  # fmt: skip
+
+    def _settle_by(self, fields: list[bytes], position: int) -> None:
+        """Take the width of the first row; the columns were asked for by number."""
+        numbers = [index_of(column.name) or 0 for column in self._wanted]
+        for column, index in zip(self._wanted, numbers, strict=True):
+            if index >= len(fields):
+                raise SettingError(
+                    column.setting,
+                    f"there is no {index}: row {position} has {len(fields)} fields, counted from 0 "
+                    "(if it is a name, give --header)",
+                )
+            if numbers.count(index) > 1:
+                raise SettingError(self._wanted[-1].setting, f"{str(index)!r} is used already")
+        self._settle(numbers, len(fields))
 
     def one(self, line: bytes, position: int) -> list[Any]:
         """The wanted fields of one row; of a blank one, as missing."""
+        if not line.strip():
+            return [math.nan if column.numeric else None for column in self._wanted]
         fields = _fields(line)
+        if not self._width:
+            if not fields:
+                raise InputError(f"row {position} has a quote that is not closed, or a stray one")
+            self._settle_by(fields, position)
         if len(fields) != self._width:
-            if not line.strip():
-                return [math.nan if column.numeric else None for column in self._wanted]
-            raise InputError(f"row {position} does not have {self._width} fields")
+            problem = f"row {position} does not have {self._width} fields"
+            raise InputError(problem + self._hint(position, "--column says which one to read"))
         return [
-            self._number(fields[index], index, position)
+            self._number(fields[index], label, position)
             if column.numeric
-            else self._user(fields[index], index, position)
-            for column, index in zip(self._wanted, self._chosen, strict=True)
+            else self._user(fields[index], label, position)
+            for column, index, label in zip(self._wanted, self._chosen, self._labels, strict=True)
         ]
 
-    def _number(self, field: bytes, index: int, position: int) -> float:
+    def _hint(self, position: int, other: str = "") -> str:
+        """What may be wrong with a first row, where nothing said that it is one."""
+        if position or self._header:
+            return ""
+        return f"; {other + ', ' if other else ''}--header says that this line names the columns"
+
+    def _number(self, field: bytes, label: str, position: int) -> float:
         text = field.strip()
         if text.lower() in _MISSING_WORDS:
             return math.nan
         if not _is_number(text):
             raise InputError(
-                f"value at row {position}, column {self._names[index]!r} is not a number"
+                f"value at row {position}, column {label} is not a number{self._hint(position)}"
             )
         return float(text)
 
-    def _user(self, field: bytes, index: int, position: int) -> str | None:
+    def _user(self, field: bytes, label: str, position: int) -> str | None:
         try:
             return field.decode("utf-8") or None
         except UnicodeDecodeError:
-            raise InputError(
-                f"user at row {position}, column {self._names[index]!r} is not UTF-8 text"
-            ) from None
+            raise InputError(f"user at row {position}, column {label} is not UTF-8 text") from None
 
     def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:
         """The wanted columns of a block of `count` lines, or None to have them read one by one."""
-        if not self._has_one_row_a_line(text):
+        if not self._width or not self._has_one_row_a_line(text):
             return None
         arrow, arrow_csv = require("pyarrow"), require("pyarrow.csv")
         names = [str(index) for index in range(self._width)]

@@ -9,8 +9,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tidegate.errors import InputError
-from tidegate.io.columns import Wanted, choose
+from tidegate.errors import InputError, SettingError
+from tidegate.io.columns import Wanted
 from tidegate.io.csv_rows import from_arrow
 from tidegate.io.optional import require
 
@@ -18,36 +18,41 @@ _INTEGER_DIGITS = 20  # all of 64 bits, with a sign
 
 
 class JsonRows:
-    """Columns by key. The first row shows which there are; a key that a later row lacks is missing
-    there.
+    """Columns by key, of the object itself and not of what is nested in it.
+
+    The keys are given, never read off the rows: a row that lacks one is a row whose value is
+    missing, the first like any other.
     """
 
     def __init__(self, wanted: Sequence[Wanted]) -> None:
+        for column in wanted:
+            if column.name is None:
+                example = f"--{column.setting.replace('_', '-')} value"
+                raise SettingError(
+                    column.setting, f"is missing: JSON Lines need a key, such as {example}"
+                )
         self._wanted = wanted
-        self._keys: list[str] = []
-        self._integer_users = False
+        self._keys = [column.name or "" for column in wanted]
+        if len(set(self._keys)) < len(self._keys):
+            raise SettingError(wanted[-1].setting, f"{wanted[-1].name!r} is used already")
+        self._integer_users = False  # what `many` expects; where it is wrong, `one` reads the block
 
-    def begin(self, line: bytes, position: int) -> bool:
-        """Settle the columns by the first line, which is a row and no header."""
-        row = _object(line, position)
-        names = list(row)
-        self._keys = [names[index] for index in choose(self._wanted, names, by_index=False)]
-        self._integer_users = any(
-            type(row[key]) is int
-            for key, column in zip(self._keys, self._wanted, strict=True)
-            if not column.numeric
-        )
+    def begin(self, line: bytes) -> bool | None:
+        """No line names the columns."""
         return False
 
     def one(self, line: bytes, position: int) -> list[Any]:
         """The wanted members of one row; of a blank one, as missing."""
         row = _object(line, position) if line.strip() else {}
-        return [
-            _number(row.get(key), key, position)
-            if column.numeric
-            else _user(row.get(key), key, position)
-            for column, key in zip(self._wanted, self._keys, strict=True)
-        ]
+        found: list[Any] = []
+        for column, key in zip(self._wanted, self._keys, strict=True):
+            if column.numeric:
+                found.append(_number(row.get(key), key, position))
+            else:
+                found.append(_user(row.get(key), key, position))
+                if found[-1] is not None:
+                    self._integer_users = type(found[-1]) is int
+        return found
 
     def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:
         """The wanted columns of a block of `count` lines, or None to have them read one by one."""

@@ -33,27 +33,25 @@ class LineTooLongError(Exception):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Lines:
-    """Whole lines, each ended by a newline; `blank` empty ones before them are not in `text`.
+    """Whole lines, each ended by a newline.
 
     `torn`: the input ended inside the last line; it was given its newline here.
     """
 
     text: bytes
     count: int
-    blank: int = 0
     torn: bool = False
 
 
 def read_lines(incoming: Incoming) -> Iterator[Lines]:
-    """All lines but the blank ones at the very end, which are no rows.
+    """All lines, blank ones too: a blank line is a row without a value, wherever it is.
 
-    Whether a blank line is at the end is not known until another comes, so it is held back; in the
-    midst it is a row without a value, for a position never shifts. A followed file has no end: what
-    is unfinished when it is closed is not given.
+    So there are as many rows as line ends, and one more for a last line without one. Whether a
+    value is missing changes neither that number nor when a row is given. A followed file has no
+    end: what is unfinished when it is closed is not given.
     """
     rest: list[bytes] = []
     waiting = 0
-    blank = 0
     first = True
     while data := incoming.read(BLOCK):
         if first:
@@ -62,19 +60,15 @@ def read_lines(incoming: Incoming) -> Iterator[Lines]:
         if cut:
             text = b"".join((*rest, data[:cut])) if rest else data[:cut]
             rest, waiting = [], 0
-            text, after = _without_blank_end(text)
-            if text:
-                yield Lines(text, _count(text), blank)
-                blank = 0
-            blank += after
+            yield Lines(text, _count(text))
         if cut < len(data):
             rest.append(data[cut:])
             waiting += len(data) - cut
         if waiting > LONGEST_LINE:
             raise LineTooLongError
     text = b"".join(rest)
-    if text.strip() and not incoming.followed:
-        yield Lines(text + b"\n", 1, blank, torn=True)
+    if text and not incoming.followed:
+        yield Lines(text + b"\n", 1, torn=True)
 
 
 def _start(data: bytes, incoming: Incoming) -> bytes:
@@ -84,16 +78,6 @@ def _start(data: bytes, incoming: Incoming) -> bytes:
         if data.startswith(magic):
             raise SourceError(None, problem, incoming.name)
     return data.removeprefix(_MARK)
-
-
-def _without_blank_end(text: bytes) -> tuple[bytes, int]:
-    if text[-2:].strip():  # the common case, without a copy
-        return text, 0
-    body = text.rstrip()
-    if not body:
-        return b"", _count(text)
-    end = text.index(b"\n", len(body)) + 1
-    return text[:end], _count(text[end:])
 
 
 def _count(text: bytes) -> int:

@@ -15,6 +15,7 @@ from tidegate.io.optional import require
 from tidegate.io.outgoing import write_whole
 
 KEY = "tidegate"
+_MOST = 1 << 30  # bytes; the record of an adaptive release grows with it
 
 
 def sidecar(path: str | Path) -> Path:
@@ -47,7 +48,11 @@ def read_metadata(
         text = _from_parquet(name)
     else:
         try:
+            if sidecar(path).stat().st_size > _MOST:
+                raise SourceError(None, f"its metadata is longer than {_MOST >> 20} MiB", name)
             text = sidecar(path).read_bytes()
+        except SourceError:
+            raise
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -56,7 +61,7 @@ def read_metadata(
         return None
     try:
         metadata = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # not JSON, digits without end, or nested without end
         raise SourceError(None, "its metadata is damaged", name) from None
     if not isinstance(metadata, dict):
         raise SourceError(None, "its metadata is damaged", name)

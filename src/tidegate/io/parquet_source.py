@@ -25,7 +25,11 @@ _BUFFER = 1 << 20
 
 
 class ParquetSource(Closed):
-    """Values, and users if wanted. Numbers of any type, decimals and booleans; nulls are NaN."""
+    """Values, and users if wanted. Numbers of any type, decimals and booleans; nulls are NaN.
+
+    A column in which everything is missing has a type of its own in many files; it is read as well,
+    for a file must not be refused because its only value is missing.
+    """
 
     def __init__(self, incoming: Incoming, wanted: list[Wanted]) -> None:
         self._incoming = incoming
@@ -61,7 +65,7 @@ class ParquetSource(Closed):
     def _choose(self) -> list[str]:
         schema = self._file.schema_arrow
         names = list(schema.names)
-        chosen = choose(self._wanted, names, by_index=False)
+        chosen = choose(self._wanted, names, by_index=False, listed=True)
         for index, column in zip(chosen, self._wanted, strict=True):
             kind = schema.field(index).type
             if not (_is_number(kind) if column.numeric else _is_user(kind)):
@@ -135,6 +139,7 @@ def _is_number(kind: Any) -> bool:
         or types.is_floating(kind)
         or types.is_decimal(kind)
         or types.is_boolean(kind)
+        or types.is_null(kind)
     )
 
 
@@ -147,6 +152,7 @@ def _is_user(kind: Any) -> bool:
         or types.is_string(kind)
         or types.is_large_string(kind)
         or types.is_string_view(kind)
+        or types.is_null(kind)
     )
 
 

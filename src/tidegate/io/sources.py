@@ -21,32 +21,38 @@ def open_source(
     format: str | None = None,  # noqa: A002  # the name of the setting on the command line too
     column: str | None = None,
     user_column: str | None = None,
+    header: bool | None = None,
     follow: bool = False,
 ) -> Source:
     """A stream of numbers, from a file of any size, a pipe or standard input (None or "-").
 
     Memory stays bounded, and rows that arrive through a pipe are given at once. What a row without
-    a number means: an empty field, `nan` or `null` is a missing value (NaN), and so is a blank line
-    unless no row follows it; anything else is an error after the rows before it.
+    a number means: an empty field, `nan`, `null`, a key that is not there and a blank line, also
+    the first or the last one, is a missing value (NaN); anything else is an error after the rows
+    before it. So the number of rows is that of the lines, whatever the values are: end every line,
+    for a last one that is empty and has no line end cannot be seen.
 
     Args:
         path: the file; its extension tells the kind.
         format: one of `KINDS`, where the extension does not.
-        column: a name in the CSV's header or an index from 0, a key of JSON Lines, a Parquet
-            column. None: the only one, or the one called "value".
+        column: a name in the CSV's header or a number from 0, a key of JSON Lines (which need one),
+            a Parquet column. None: the only one, or the one called "value".
         user_column: who a row belongs to, for privacy per user.
+        header: whether the first line of a CSV file names the columns. None: it does if a column
+            is asked for by name, or else if none is and one of its fields is the word `value`.
         follow: keep reading a growing CSV or JSONL file, until `close`.
 
     Raises:
         SourceError: if it cannot be read.
-        SettingError: if there is no such column; of a pipe, when the first row has come.
+        SettingError: if there is no such column; of a pipe, when the first row has come. It shows
+            the names in the file only if they are certain to be names: Parquet, or `header=True`.
         InputError: while reading, at a row whose value is not a number. It names the row, counted
             from 0, and the column, never the content.
     """
     wanted = [Wanted(column)]
     if user_column is not None:
         wanted.append(Wanted(user_column, "user_column", numeric=False))
-    return open_columns(path, kind_of(path, format), wanted, follow=follow)
+    return open_columns(path, kind_of(path, format), wanted, header=header, follow=follow)
 
 
 def open_columns(
@@ -54,15 +60,18 @@ def open_columns(
     kind: Kind,
     wanted: list[Wanted],
     *,
+    header: bool | None = None,
     follow: bool = False,
     skipped: int = 0,
 ) -> TextSource | ParquetSource:
     """Any columns of any kind of file; of text, `skipped` bytes but for the first line."""
+    if header is not None and kind.format != "csv":
+        raise SettingError("header", "is for CSV: other formats name their columns themselves")
     if kind.format == "parquet":
         if follow:
             raise SettingError("follow", "needs a plain CSV or JSONL file")
         return ParquetSource(Incoming(path), wanted)
-    rows = CsvRows(wanted) if kind.format == "csv" else JsonRows(wanted)
+    rows = CsvRows(wanted, header) if kind.format == "csv" else JsonRows(wanted)
     return TextSource(
         Incoming(path, kind.compression, follow=follow, skipped=skipped), rows, wanted
     )

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.contexts import Closed
-from tidegate.errors import InputError
-from tidegate.io.batches import BATCH_ROWS, Batch, objects
+from tidegate.errors import InputError, SettingError
+from tidegate.io.batches import Batch, objects
 from tidegate.io.columns import Wanted
 from tidegate.io.errors import SourceError
 from tidegate.io.incoming import Incoming
@@ -23,8 +23,8 @@ _SMALL = 2048
 class Rows(Protocol):
     """What is particular to a format. `many` may decline; `one` decides."""
 
-    def begin(self, line: bytes, position: int) -> bool:
-        """Settle the columns by the first line; whether that is a header."""
+    def begin(self, line: bytes) -> bool | None:
+        """Whether the first line names the columns; None: it is blank, and the next is asked."""
 
     def one(self, line: bytes, position: int) -> list[Any]:
         """The wanted fields of a row."""
@@ -77,32 +77,23 @@ class TextSource(Closed):
             raise SourceError(error.errno, after, error.filename) from None
 
     def _begin(self) -> Iterator[Lines]:
-        """The first lines, without the header."""
+        """The first lines, without the one that names the columns."""
         if self._begun:
             return
         self._begun = True
         for lines in self._lines:
-            end = lines.text.index(b"\n") + 1
-            # Blank lines before the first are rows unless it is a header.
-            blank = lines.blank
-            start = 0
-            while not lines.text[start:end].strip():
+            header, start, end = None, 0, 0
+            while header is None and end < len(lines.text):
                 start, end = end, lines.text.index(b"\n", end) + 1
-                blank += 1
-            header = self._layout.begin(lines.text[start:end], blank)
-            if header:
-                start, blank = end, 0
-            text = lines.text[start:]
-            count = text.count(b"\n")
-            if text or blank:
-                yield Lines(text, count, blank, lines.torn)
+                header = self._layout.begin(lines.text[start:end])
+            if header is None:
+                continue
+            text = lines.text[end if header else start :]
+            if text:
+                yield Lines(text, text.count(b"\n"), lines.torn)
             return
 
     def _read(self, lines: Lines) -> Iterator[list[NDArray[Any]]]:
-        for start in range(0, lines.blank, BATCH_ROWS):
-            yield self._missing(min(BATCH_ROWS, lines.blank - start))
-        if not lines.count:
-            return
         if len(lines.text) > _SMALL:
             arrays = self._layout.many(lines.text, lines.count)
             if arrays is not None:
@@ -113,10 +104,13 @@ class TextSource(Closed):
 
     def _read_one_by_one(self, lines: Lines) -> Iterator[list[NDArray[Any]]]:
         rows: list[list[Any]] = []
-        problem: InputError | None = None
+        problem: InputError | SettingError | None = None
         for line in lines.text.split(b"\n")[:-1]:
             try:
                 rows.append(self._layout.one(line, self._position + len(rows)))
+            except SettingError as error:  # there is no such column in the first row
+                problem = error
+                break
             except InputError as error:
                 last = len(rows) == lines.count - 1
                 problem = (
@@ -132,13 +126,6 @@ class TextSource(Closed):
             ]
         if problem is not None:
             raise problem from None
-
-    def _missing(self, count: int) -> list[NDArray[Any]]:
-        self._position += count
-        return [
-            np.full(count, np.nan) if column.numeric else np.full(count, None, dtype=object)
-            for column in self._wanted
-        ]
 
     def fraction(self) -> float | None:
         """How much of the file has been read."""

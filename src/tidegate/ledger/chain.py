@@ -23,6 +23,7 @@ from tidegate import _files
 from tidegate._forks import Inherited
 from tidegate.errors import SettingError
 from tidegate.ledger.entries import LedgerError
+from tidegate.settings import said
 
 VERSION = 1
 _KEY_BYTES = 32
@@ -119,11 +120,13 @@ class Chain(Inherited):
         try:
             facts = json.loads(line)
             version, keyed = facts["version"], facts["keyed"]
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise LedgerError(self.path, _DAMAGED, 1) from None
         if version != VERSION:
             raise LedgerError(
-                self.path, f"it has format version {version}; this Tidegate reads {VERSION}", 1
+                self.path,
+                f"it has format version {said(version)}; this Tidegate reads {VERSION}",
+                1,
             )
         if keyed and not self.keyed:
             raise LedgerError(self.path, "its chain is keyed: give the key it was made with", 1)
@@ -141,7 +144,7 @@ class Chain(Inherited):
         try:
             facts, _ = _DECODER.raw_decode(line.decode("ascii"))
             follows = facts["sequence"] == number and facts["previous"] == self.head
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise LedgerError(self.path, "it is not an entry of a ledger", number) from None
         if not follows:
             raise LedgerError(self.path, _MOVED, number)
@@ -159,7 +162,7 @@ class Chain(Inherited):
             raise LedgerError(self.path, _FOREIGN if number == 1 else _DAMAGED, number)
         try:
             _DECODER.raw_decode(text.decode("latin-1"))
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
         return True  # or more than an entry, as when its newline became another byte: no hash fits
 

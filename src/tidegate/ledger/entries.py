@@ -12,7 +12,9 @@ from typing import Any, cast
 
 from tidegate.errors import RefusedError, SettingError
 from tidegate.guarantee import Guarantee
-from tidegate.settings import exact
+from tidegate.settings import exact, said
+
+_MOST = 10**30  # the ε of a charge: sums of many of them are numbers still
 
 
 class LedgerError(RefusedError):
@@ -192,8 +194,8 @@ def _position(value: Any) -> int:
 def _guarantee(epsilon: str, delta: str, unit: str, model: str, arithmetic: str) -> Guarantee:
     return chargeable(
         Guarantee(
-            epsilon=Fraction(epsilon),
-            delta=Fraction(delta),
+            epsilon=exact("epsilon", epsilon),
+            delta=exact("delta", delta),
             unit=unit,
             model=model,
             arithmetic=arithmetic,
@@ -207,7 +209,7 @@ _DECODERS: dict[str, Callable[..., Entry]] = {
     "close": lambda facts, **common: Closing(
         charge=facts["charge"], end=_position(facts["end"]), **common
     ),
-    "cap": lambda facts, **common: CapChange(epsilon=Fraction(facts["epsilon"]), **common),
+    "cap": lambda facts, **common: CapChange(epsilon=exact("epsilon", facts["epsilon"]), **common),
     "source": lambda facts, **common: Declaration(
         source=facts["source"], disjoint=facts["disjoint"], **common
     ),
@@ -226,10 +228,10 @@ def chargeable(guarantee: Guarantee) -> Guarantee:
             "state; start it with tidegate.secure()",
         )
     epsilon, delta = exact("epsilon", guarantee.epsilon), exact("delta", guarantee.delta)
-    if epsilon < 0:
-        raise SettingError("epsilon", f"must be at least 0, not {epsilon}")
+    if not 0 <= epsilon <= _MOST:
+        raise SettingError("epsilon", f"must be at least 0 and at most 1e30, not {said(epsilon)}")
     if not 0 <= delta < 1:
-        raise SettingError("delta", f"must be at least 0 and below 1, not {delta}")
+        raise SettingError("delta", f"must be at least 0 and below 1, not {said(delta)}")
     return replace(guarantee, epsilon=epsilon, delta=delta)
 
 

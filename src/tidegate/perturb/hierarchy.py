@@ -17,7 +17,20 @@ from tidegate.perturb.followed import Followed
 from tidegate.perturb.forest import Forest, level_count
 from tidegate.perturb.run import ForestRun
 from tidegate.randomness import Keystream
-from tidegate.settings import Epsilon, Flag, Number, OptionalWhole, Setting, Spec, Whole, positive
+from tidegate.settings import (
+    Epsilon,
+    Flag,
+    Number,
+    OptionalWhole,
+    Setting,
+    Spec,
+    Whole,
+    exact,
+    positive,
+)
+
+_MOST_LEVELS = 64
+_MOST_LEAVES = 1 << 27  # of noise in memory: a gigabyte an array
 
 
 class _Shares(Setting[tuple[Fraction, ...] | None, Sequence[Number] | None]):
@@ -27,10 +40,11 @@ class _Shares(Setting[tuple[Fraction, ...] | None, Sequence[Number] | None]):
         """None, or one positive weight per level."""
         if value is None:
             return None
-        if not isinstance(value, list | tuple) or not value:
+        if not isinstance(value, list | tuple) or not 0 < len(value) <= _MOST_LEVELS:
             raise SettingError(self.name, "must be a list of one weight per level, leaves first")
         weights = [positive(self.name, weight) for weight in value]
-        return tuple(weight / sum(weights) for weight in weights)
+        total = sum(weights)
+        return tuple(exact(self.name, weight / total) for weight in weights)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -109,8 +123,14 @@ class Hierarchy(Followed, Spec):
         return Forest(self.fanout, self.blocks, scales, self.consistent)
 
     def check(self, ceiling: int) -> None:
-        """Refuse settings that could overflow 64-bit integers."""
+        """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
         forest = self.noise_law(ceiling)
+        if forest.grove_leaves > _MOST_LEAVES:
+            raise SettingError(
+                "horizon",
+                f"is too long for one tree of {forest.grove_leaves:,} blocks, whose noise is made "
+                f"at once (at most {_MOST_LEAVES:,}): skip more levels, or set fewer",
+            )
         # Residuals sum all leaf draws below a node; prefixes sum siblings, level by level.
         summed = forest.grove_leaves if self.consistent else self.fanout
         check_headroom(

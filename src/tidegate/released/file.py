@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tidegate.errors import QueryError, SettingError
+from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.io import SourceError, read_metadata
 from tidegate.io.errors import source_error
 from tidegate.io.kinds import kind_of
@@ -19,6 +19,8 @@ from tidegate.queries import Record
 from tidegate.released.growth import grown_from
 from tidegate.released.index import Index, built
 from tidegate.released.scan import DAMAGED, checked, scan, stretches
+from tidegate.sealing import MALFORMED
+from tidegate.settings import LARGEST, said
 from tidegate.snapshots import record_of
 
 
@@ -49,6 +51,15 @@ class ReleasedFile:
         Raises:
             SourceError: if it cannot be read, has no metadata, or its rows do not count up.
         """
+        try:
+            return cls._opened(path, format)
+        except MALFORMED as error:  # metadata may come from anywhere, and say anything
+            if isinstance(error, TidegateError):
+                raise
+            raise SourceError(None, DAMAGED, os.fspath(path)) from None
+
+    @classmethod
+    def _opened(cls, path: str | Path, format: str | None) -> ReleasedFile:  # noqa: A002  # as above
         place = Path(os.path.realpath(path))
         name = os.fspath(path)
         try:
@@ -163,8 +174,9 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
         pipeline = Pipeline.from_settings(metadata["settings"])
         phases = [Phase(**phase) for phase in metadata["phases"]]
         block = metadata["block"]
+        most = pipeline.lattice.top * pipeline.lattice.step
         well_formed = isinstance(metadata["guarantee"], str) and all(
-            type(phase.start) is int and phase.threshold > 0 for phase in phases
+            _is_phase(vars(phase), most) for phase in phases
         )
     except SettingError:
         raise
@@ -175,6 +187,22 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
     if not phases:
         raise QueryError(f"{name}: nothing was released yet")
     if block != pipeline.perturber.block:
-        problem = f"has blocks of {block}, where this Tidegate makes {pipeline.perturber.block}"
-        raise SourceError(None, f"{problem}: use the version {metadata.get('tidegate')}", name)
+        problem = (
+            f"has blocks of {said(block)}, where this Tidegate makes {pipeline.perturber.block}"
+        )
+        raise SourceError(
+            None, f"{problem}: use the version {said(metadata.get('tidegate'))}", name
+        )
     return pipeline, phases
+
+
+def _is_phase(facts: Mapping[str, Any], most: float) -> bool:
+    """Whether these are a position, a threshold of at most `most`, and the name of an epoch."""
+    start, threshold = facts["start"], facts["threshold"]
+    return (
+        type(start) is int
+        and 0 <= start <= LARGEST
+        and isinstance(threshold, int | float)
+        and 0 < threshold <= most
+        and isinstance(facts["epoch"], str)
+    )

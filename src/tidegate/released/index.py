@@ -73,7 +73,13 @@ class Index:
             if mark != _MARK:
                 return None
             return cls(data, json.loads(data[-_END.size - length : -_END.size]))
-        except (ValueError, struct.error, KeyError, TypeError):  # empty, cut short, not ours
+        except (
+            ValueError,
+            struct.error,
+            KeyError,
+            TypeError,
+            RecursionError,
+        ):  # empty, cut short, not ours
             return None
 
     def copy(self, out: IO[bytes], block: int) -> None:

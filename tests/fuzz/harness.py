@@ -1,0 +1,135 @@
+"""Hostile input for every parser: it answers, or refuses with an error of ours, within limits.
+
+A module in this folder has `TARGETS`: functions that make one input from a `random.Random`, give it
+to a parser, and raise if anything else than a `TidegateError` comes of it, or what was read is not
+what would be written. An input is known by its target and its number, which are its seed.
+
+`make fuzz` runs COUNT inputs on WORKERS processes; `python -m tests.fuzz.harness TARGET NUMBER`
+repeats one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import multiprocessing
+import random
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SECONDS = 5.0  # for one input; the slowest takes a tenth of it on an idle machine
+MEMORY = 3 << 30  # bytes of address space, of which pyarrow reserves a third unasked
+SLOW = {"metadata": 40, "record": 8, "ledger": 8, "snapshot": 4, "settings": 4, "config": 4,
+        "released-rows": 4, "journal-rows": 2}  # fmt: skip  # a part of the inputs of others
+_SLICE = 200  # inputs that a worker takes at once
+
+Target = Callable[[random.Random], None]
+
+
+class TooSlowError(Exception):
+    """A parser that works on one input for too long."""
+
+
+def targets() -> dict[str, Target]:
+    """Every target of every module in this folder, by its name."""
+    found: dict[str, Target] = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        if path.stem not in ("harness", "mutation") and not path.stem.startswith(("test_", "__")):
+            module = importlib.import_module(f"tests.fuzz.{path.stem}")
+            for name, target in module.TARGETS.items():
+                assert name not in found, f"two targets are called {name}"
+                found[name] = target
+    return found
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Time and memory for one input."""
+
+    def late(*_: object) -> None:
+        raise TooSlowError(f"more than {SECONDS} s of work")
+
+    before = signal.signal(signal.SIGALRM, late)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, hard))
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        signal.signal(signal.SIGALRM, before)
+
+
+def run(name: str, target: Target, numbers: range) -> None:
+    """These inputs of one target; an error says which it was."""
+    for number in numbers:
+        try:
+            with limited():
+                target(random.Random(f"{name} {number}"))
+        except BaseException as error:
+            error.add_note(f"repeat it: python -m tests.fuzz.harness {name} {number}")
+            raise
+
+
+def _work(task: tuple[str, int]) -> tuple[str, int, str]:
+    name, start = task
+    try:
+        run(name, targets()[name], range(start, start + _SLICE))
+    except Exception:  # noqa: BLE001  # any of them is a fault, and is shown
+        return name, start, traceback.format_exc()
+    return name, start, ""
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(arguments: list[str]) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("target", nargs="?", help="one target only")
+    parser.add_argument("number", nargs="?", type=int, help="one input only")
+    parser.add_argument("--count", type=int, default=1_000_000, help="inputs of all targets")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0, help="number of the first input")
+    options = parser.parse_args(arguments)
+    known = targets()
+    names = [options.target] if options.target else list(known)
+    if options.number is not None:
+        run(options.target, known[options.target], range(options.number, options.number + 1))
+        return 0
+    slices = -(-options.count // _SLICE)
+    tasks: list[tuple[str, int]] = []
+    for turn in itertools.count():
+        start = options.first + turn * _SLICE
+        tasks += [(name, start) for name in names if turn % SLOW.get(name, 1) == 0]
+        if len(tasks) >= slices:
+            break
+    begun, done, shown = time.monotonic(), 0, 0.0
+    with multiprocessing.get_context("spawn").Pool(max(1, options.workers)) as pool:
+        for name, _, problem in pool.imap_unordered(_work, tasks):
+            done += _SLICE
+            if problem:
+                _say(f"\n{name}: a fault\n{problem}")
+                pool.terminate()
+                return 1
+            if time.monotonic() - shown > 5:
+                shown = time.monotonic()
+                rate = done / (shown - begun)
+                _say(f"{done:,} of {len(tasks) * _SLICE:,} inputs, {rate:,.0f} a second")
+    _say(f"{done:,} inputs for {len(names)} parsers: no fault")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,48 @@
+"""A few thousand hostile inputs for every parser; `make fuzz` gives them a million."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+import pytest
+
+from tests.fuzz import harness
+
+# Opening a released file takes a hundred times as long as reading a number.
+COUNTS = {"metadata": 100, "record": 400, "snapshot": 500, "ledger": 500, "settings": 500}
+OTHERS = 900
+TARGETS = harness.targets()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_no_input_is_too_much(name):
+    harness.run(name, TARGETS[name], range(COUNTS.get(name, OTHERS)))
+
+
+def test_ten_thousand_inputs_are_tried():
+    assert sum(COUNTS.get(name, OTHERS) for name in TARGETS) >= 10_000
+
+
+def fault(rng: random.Random) -> None:
+    raise KeyError("a fault")
+
+
+def test_the_harness_finds_what_it_looks_for(monkeypatch):
+    # The planted faults: an error that is not ours, endless work, memory without limit.
+    with pytest.raises(KeyError) as caught:
+        harness.run("planted", fault, range(3, 5))
+    assert caught.value.__notes__ == ["repeat it: python -m tests.fuzz.harness planted 3"]
+    monkeypatch.setattr(harness, "SECONDS", 0.05)
+    with pytest.raises(harness.TooSlowError):
+        harness.run("planted", lambda rng: time.sleep(5), range(1))
+    with pytest.raises(MemoryError):
+        harness.run("planted", lambda rng: np.empty(1 << 33, dtype=np.int8), range(1))
+
+
+def test_an_input_is_the_same_every_time():
+    seen = []
+    for _ in range(2):
+        harness.run("planted", lambda rng: seen.append(rng.random()), range(7, 8))
+    assert seen[0] == seen[1]
