@@ -58,6 +58,7 @@ def test_any_split_gives_the_same_bits(name: str) -> None:
     values = stream(length(pipeline))
     whole = pipeline.start(tg.seeded(3))
     expected = whole.push(values)
+    known = facts(whole)
     assert expected.dtype == np.float64
     assert expected.size == values.size - pipeline.threshold.holdout
     assert np.isfinite(expected).all()
@@ -67,7 +68,7 @@ def test_any_split_gives_the_same_bits(name: str) -> None:
     def check(split: list[tuple[int, str]]) -> None:
         release = pipeline.start(tg.seeded(3))
         assert bits(push_in_pieces(release, values, split)) == bits(expected)
-        assert facts(release) == facts(whole)
+        assert facts(release) == known
 
     check()
 
