@@ -30,7 +30,10 @@ FOLDER = CHECKOUT / ".matrix"
 TESTS = (
     "tests/adaptive/test_adaptive_machines.py",
     "tests/core/test_tops_reference.py",
-    "tests/laws",
+    "tests/laws/test_law_chunks.py",
+    "tests/laws/test_law_equivariance.py",
+    "tests/laws/test_law_post_processing.py",
+    "tests/laws/test_law_sums.py",
     "tests/local/test_vectors.py",
     "tests/noise",
     "tests/privacy/test_equivariance.py",

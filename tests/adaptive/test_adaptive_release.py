@@ -80,7 +80,7 @@ def coverage(kind: str, epsilon: str) -> np.ndarray:
     )
     random = np.random.default_rng(0)
     inside = []
-    for seed in range(16):
+    for seed in range(10):
         values = course_of(kind, HORIZON // 2 * 13 // 10, random)
         release = pipeline.start(tg.seeded(seed))
         release.push(values)
