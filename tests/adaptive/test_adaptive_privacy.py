@@ -58,7 +58,7 @@ def test_the_published_sum_of_a_block_has_the_noise_of_its_tree() -> None:
 
 @pytest.mark.parametrize("nodes", [None, (1, 8)])
 def test_audit_on_a_short_stream(nodes: tuple[int, ...] | None) -> None:
-    """The most telling event about one value: no more than e^ε more likely, and clearly more likely.
+    """The most telling event about one value: at most e^ε times as likely, and not as likely.
 
     This sees a loss of 1.7 ε; `test_node_noise_has_the_claimed_scale` sees 30 % more or less noise.
     """
