@@ -22,7 +22,7 @@ ifneq ($(wildcard ../shared/data/.),)
 export TIDEGATE_DATA ?= $(CURDIR)/../shared/data
 endif
 
-.PHONY: help demo test lint fuzz bench bench-accuracy experiments experiments-quick docs format clean
+.PHONY: help demo test matrix lint fuzz bench bench-accuracy experiments experiments-quick docs format clean
 
 help: ## show this list
 	@printf 'Tidegate. Each target sets itself up in .venv; nothing else is touched.\n\n'
@@ -33,8 +33,12 @@ help: ## show this list
 demo: $(STAMPS)/demo ## a stream goes in, a private one comes out: see it in a minute
 	@$(RUN) -m tidegate.demo $(ARGS)
 
+# worksteal: each worker has a run of files to itself, so that what tests share is made once.
 test: $(STAMPS)/test ## the whole suite, with the examples of docstrings and docs
-	@$(RUN) -m pytest -n $(WORKERS) $(ARGS)
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+matrix: $(STAMPS)/test ## what could depend on the machine, on other Pythons, numpys, processors
+	@$(RUN) tools/check_matrix.py $(ARGS)
 
 lint: $(STAMPS)/test+lint ## style, types, layers
 	@$(RUN) -m ruff check
@@ -69,7 +73,7 @@ docs: $(STAMPS)/docs ## the documentation, into site/
 	@echo 'open site/index.html'
 
 clean: ## remove .venv and everything that was made
-	rm -rf .venv site build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .matrix site build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.made:

@@ -58,8 +58,11 @@ def test_the_published_sum_of_a_block_has_the_noise_of_its_tree() -> None:
 
 @pytest.mark.parametrize("nodes", [None, (1, 8)])
 def test_audit_on_a_short_stream(nodes: tuple[int, ...] | None) -> None:
-    """The most telling event about one value: no more than e^ε more likely, and nearly that."""
-    epsilon, runs = 1.0, 2500
+    """The most telling event about one value: at most e^ε times as likely, and not as likely.
+
+    This sees a loss of 1.7 ε; `test_node_noise_has_the_claimed_scale` sees 30 % more or less noise.
+    """
+    epsilon, runs = 1.0, 1500
     pipeline = tg.Pipeline(
         threshold=tg.threshold.Fixed(4),
         perturber=AdaptiveTrees(epsilon=epsilon, horizon=40, nodes=nodes),
@@ -72,7 +75,7 @@ def test_audit_on_a_short_stream(nodes: tuple[int, ...] | None) -> None:
         values[3] = 4 * world
         for seed in range(runs):
             release = pipeline.start(tg.seeded(2 * seed + world))
-            release.push(values)
+            release.push(values[:length])  # the first tree: what comes later is drawn apart
             course = release.record.segments[0]
             first = course.trees[0]
             leaf = next(k for k in range(first.leaves) if first.edge(k + 1) > 3)

@@ -1,4 +1,4 @@
-"""Completion in a real bash: the script that `--show-completion` prints, and what it offers."""
+"""Completion: the script that `--show-completion` prints, in a real bash, and what is offered."""
 
 import os
 import shutil
@@ -6,8 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+from tidegate.cli.app import app
 
 
 @pytest.mark.parametrize(
@@ -25,13 +26,25 @@ pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash
         ("tidegate query --format p", {"parquet"}),
     ],
 )
-def test_bash_offers_commands_options_and_their_values(tmp_path, words, offered):
+def test_commands_options_and_their_values_are_offered(words, offered):
+    """Asked as the script of bash asks."""
+    asked = {
+        "_TIDEGATE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    done = CliRunner().invoke(app, [], env=asked, prog_name="tidegate")
+    assert set(done.stdout.split()) == offered
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_offers_them(tmp_path):
     command = tmp_path / "tidegate"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tidegate "$@"\n')
     command.chmod(0o755)
     script = (
         'eval "$(tidegate --show-completion bash)"\n'
-        f"COMP_WORDS=({words}); COMP_CWORD={len(words.split()) - 1}\n"
+        "COMP_WORDS=(tidegate release --smoother me); COMP_CWORD=3\n"
         '_tidegate_completion tidegate; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
@@ -42,4 +55,4 @@ def test_bash_offers_commands_options_and_their_values(tmp_path, words, offered)
         text=True,
         check=True,
     )
-    assert set(done.stdout.split()) == offered
+    assert set(done.stdout.split()) == {"mean", "median"}

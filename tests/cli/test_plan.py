@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,9 +19,15 @@ app = typer.Typer()
 app.command("plan")(plan.plan)
 
 
+@cache
+def answered(*words: str) -> Result:
+    """A plan depends on its words alone: what several tests ask is searched for once."""
+    return CliRunner().invoke(app, list(words))
+
+
 @pytest.fixture
 def ask() -> Callable[..., Result]:
-    return lambda *words: CliRunner().invoke(app, list(map(str, words)))
+    return lambda *words: answered(*map(str, words))
 
 
 def planned(ask: Callable[..., Result], *words: Any) -> Any:

@@ -11,12 +11,15 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from tidegate.cli.app import app
 from tidegate.io import read_metadata, read_released
 
 SECRET = "s3cr3t-8675309"
@@ -30,13 +33,21 @@ def command(*arguments):
     return [sys.executable, "-m", "tidegate", "release", *map(str, arguments), *SETTINGS]
 
 
-def run(*arguments, stdin=None, prefix=()):
+def run(*arguments):
+    """The command, in this process: what it prints, and the code it ends with."""
+    words = [str(word) for word in arguments]
+    result = CliRunner().invoke(app, ["release", *words, *SETTINGS], prog_name="tidegate")
+    ended = result.exception is None or isinstance(result.exception, SystemExit)
+    assert ended, f"a traceback: {result.exception!r}"
+    return SimpleNamespace(
+        returncode=result.exit_code, stdout=result.stdout_bytes, stderr=result.stderr_bytes
+    )
+
+
+def run_apart(*arguments, prefix=()):
+    """The command as a process of its own."""
     return subprocess.run(
-        [*prefix, *command(*arguments)],
-        input=stdin,
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
+        [*prefix, *command(*arguments)], capture_output=True, timeout=PATIENCE, check=False
     )
 
 
@@ -146,7 +157,7 @@ def test_truncated_gzip_keeps_what_came_before(tmp_path):
     values = np.random.default_rng(1).integers(0, 10**9, 300_000)
     packed = gzip.compress(text(values).encode())
     source.write_bytes(packed[: len(packed) // 2])
-    complained(run(source, "-o", output), 4, "gzip")
+    complained(run_apart(source, "-o", output), 4, "gzip")  # once as a process: so it is used
     assert released(output) > 10_000
 
 
@@ -194,7 +205,7 @@ def test_a_file_that_may_not_grow(tmp_path, kind):
     source.write_text(text(np.tile(VALUES, 40)))
     arguments = [source, "-o", output, "--state", tmp_path / "state", "--skipped", "0"]
 
-    result = run(*arguments, prefix=LIMITED)
+    result = run_apart(*arguments, prefix=LIMITED)
     assert result.returncode == 4, result.stderr.decode()
     assert b"Traceback" not in result.stderr
     result = run(*arguments)
@@ -325,6 +336,6 @@ def test_a_growing_file_is_followed_until_a_signal(tmp_path, durable):
 def test_no_progress_bar_in_a_pipe(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text(text(VALUES))
-    result = run(source)
+    result = run_apart(source)
     assert result.stderr == b""
     assert b"\x1b" not in result.stdout

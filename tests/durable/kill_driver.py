@@ -37,7 +37,7 @@ from tidegate.io.outgoing import Outgoing
 from tidegate.ledger import Ledger
 from tidegate.ledger.chain import Chain
 
-ROWS, SPLIT = 20_000, 500
+ROWS, SPLIT = 12_000, 500
 KILLED = 137
 KEY = bytes(range(32))
 BASE = {"epsilon": "1", "bound": "1000", "holdout": 1800, "horizon": 4096, "fanout": 4}

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -175,12 +176,14 @@ def test_results_that_cannot_be_written_are_named(
     assert "cannot write" in capsys.readouterr().err
 
 
-def test_another_figure_joins_the_table_of_all(no_data: Path, tmp_path: Path) -> None:
-    common = ["--quick", "--runs", "1", "--datasets", "pos", "--results", str(tmp_path)]
-    assert main(["run", "smooth", *common]) == 0
-    alone = lines(tmp_path / "results-quick.csv")
+def test_another_figure_joins_the_table_of_all(
+    no_data: Path, results: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(results, tmp_path / "results")
+    alone = lines(folder / "results-quick.csv")
+    common = ["--quick", "--runs", "1", "--datasets", "pos", "--results", str(folder)]
     assert main(["run", "datasets", *common]) == 0
-    both = lines(tmp_path / "results-quick.csv")
+    both = lines(folder / "results-quick.csv")
     assert both[-len(alone) :] == alone
     assert {row["figure"] for row in both} == {"datasets", "smooth"}
 

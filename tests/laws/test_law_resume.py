@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tests.laws.catalogue import answers, bits, facts, length, pipelines, stream
+from tests.laws.catalogue import answers, bits, facts, known, length, pipelines, stream
 
 KEY = bytes(range(32))
 
@@ -28,7 +28,7 @@ def release_with_stops(
             out.extend(release.push(values[at:stop]))
         key = KEY if sealed else None
         left, release = release, pipeline.resume(release.snapshot(key), key)
-        assert facts(release) == facts(left)  # asked afterwards: a question must not help
+        assert known(release) == known(left)  # asked afterwards: a question must not help
         at = stop
     out.extend(release.push(values[at:]))
     return out, release
@@ -59,7 +59,7 @@ def test_resume_is_invisible(name: str) -> None:
     def check(stops: list[tuple[int, bool, bool]]) -> None:
         out, release = release_with_stops(pipeline, values, stops)
         assert bits(out) == bits(expected)
-        assert facts(release) == facts(whole)
+        assert known(release) == known(whole)
 
     check()
 
@@ -75,7 +75,9 @@ def test_resume_is_invisible_at_every_boundary(name: str, single: bool) -> None:
     stops = [(place, bool(place % 2), single) for place in places(pipeline)]
     out, release = release_with_stops(pipeline, values, stops)
     assert bits(out) == bits(expected)
-    assert facts(release) == facts(whole)
+    assert known(release) == known(whole)
+    if not single:
+        assert facts(release) == facts(whole)
 
 
 @pytest.mark.parametrize("name", pipelines())
@@ -96,7 +98,8 @@ def test_taking_a_snapshot_does_not_disturb_the_release(name: str) -> None:
 def test_a_stored_record_answers_like_the_release(name: str) -> None:
     pipeline = pipelines()[name]
     release = pipeline.start(tg.seeded(9))
-    for part in np.array_split(stream(length(pipeline), seed=6), 4):
+    moments = 2 if pipeline.guided else 4  # guided answers take their time
+    for part in np.array_split(stream(length(pipeline), seed=6), moments):
         release.push(part)
         if release.threshold is None:
             continue

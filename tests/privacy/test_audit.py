@@ -175,9 +175,9 @@ def holdout_statistic(rows):
 
 
 def test_a_held_out_value_stays_below_the_claim(tools, quick):
-    # End to end, 20,000 starts for each neighbour.
+    # End to end, 10,000 starts for each neighbour; 5,000 are too few to show 0.8.
     assert PIPELINE.guarantee.epsilon == 1
-    zero, two = runs_of([0, 0], RUNS, 0), runs_of([2, 0], RUNS, RUNS)
+    zero, two = runs_of([0, 0], RUNS // 2, 0), runs_of([2, 0], RUNS // 2, RUNS)
     by_threshold = tools.lower_bound_of_epsilon(zero[:, 0] == 1, two[:, 0] == 1)
     assert 0.8 < by_threshold < 1  # θ alone gives nearly all that there is
     assert tools.lower_bound_of_epsilon(holdout_statistic(zero), holdout_statistic(two)) < 1

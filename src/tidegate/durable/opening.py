@@ -58,7 +58,7 @@ def settings_of(store: Store) -> dict[str, Any] | None:
         return None
     try:
         settings = json.loads(fact)
-    except ValueError:
+    except (ValueError, RecursionError):
         settings = None
     if not isinstance(settings, dict):
         raise StateError(f"the state in {store.folder} is damaged: {WAY_ON}")
