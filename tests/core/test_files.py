@@ -14,8 +14,8 @@ CALLS = re.compile(
     r"\bos\.(write|fsync|fdatasync|replace|rename|truncate|ftruncate|unlink|remove)\(|flock\("
     r"|\.(replace|rename|unlink)\([^,\"']*\)$|O_CREAT \| os\.O_EXCL"
 )
-# `released/index.py` removes its temporary file, whose name nobody else knows. A device's memory works
-# relative to an open folder, and has fault tests of its own (`tests/local/test_memory_faults.py`).
+# `released/index.py` removes its temporary file, whose name nobody else knows. A device's memory
+# works relative to an open folder; `tests/local/test_memory_faults.py` makes its calls fail.
 KNOWN = {"_files.py", "released/index.py", "local/memory_file.py"}
 
 
