@@ -62,7 +62,7 @@ def test_audit_on_a_short_stream(nodes: tuple[int, ...] | None) -> None:
 
     This sees a loss of 1.7 ε; `test_node_noise_has_the_claimed_scale` sees 30 % more or less noise.
     """
-    epsilon, runs = 1.0, 1500
+    epsilon, runs = 1.0, 2500
     pipeline = tg.Pipeline(
         threshold=tg.threshold.Fixed(4),
         perturber=AdaptiveTrees(epsilon=epsilon, horizon=40, nodes=nodes),
