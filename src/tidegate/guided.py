@@ -10,7 +10,7 @@ compose in parallel, adaptively; `tidegate.perturb.adaptive_run` has the argumen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -40,8 +40,20 @@ class Tree:
     cap: int
     scales: tuple[Fraction, ...]
     variances: tuple[float, ...]
-    used: int | None = field(default=None, repr=False)  # the repr identifies the noise
+    used: int | None = None
     rung: int = 0
+
+    @property
+    def identity(self) -> str:
+        """All that decides about the noise of the nodes. Part of its key: never change it.
+
+        Names are written out, so that renaming a class or a field changes no noise. (`used` decides
+        which nodes are needed, not which noise they get.)
+        """
+        return (
+            f"Tree(length={self.length}, nodes={self.nodes}, cap={self.cap}, scales={self.scales}, "
+            f"variances={self.variances}, rung={self.rung})"
+        )
 
     @property
     def leaves(self) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from tidegate import forecast, perturb, reselection, smooth, threshold, units
 from tidegate.errors import SettingError, SnapshotError
@@ -23,13 +22,11 @@ from tidegate.settings import Exact, Flag, OptionalWhole, Spec
 from tidegate.stages import Perturber, Smoother, Threshold, fulfils
 from tidegate.units import Unit
 
-_FAMILIES: dict[str, ModuleType] = {
-    "threshold": threshold,
-    "perturb": perturb,
-    "smooth": smooth,
-    "forecast": forecast,
-    "units": units,
-    "reselection": reselection,
+# What stored settings can name: never code from elsewhere, whatever a file says.
+_STAGES: dict[str, type[Spec]] = {
+    stage.KIND: stage
+    for family in (threshold, perturb, smooth, forecast, units, reselection)
+    for stage in (getattr(family, name) for name in family.__all__)
 }
 _HORIZONS_KEPT = 16
 _Spec = TypeVar("_Spec", bound=Spec)
@@ -59,6 +56,8 @@ class Pipeline(Spec):
     >>> print(pipeline.guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
     """
+
+    KIND: ClassVar[str] = "pipeline.Pipeline"
 
     threshold: Threshold
     perturber: Perturber | GuidedPerturber
@@ -188,10 +187,9 @@ def _stage(settings: Mapping[str, Any]) -> Any:
         for name, value in settings.items()
     }
     kind = str(values.pop("kind", None))
-    family, _, name = kind.partition(".")
-    if family not in _FAMILIES or name not in _FAMILIES[family].__all__:
+    if kind not in _STAGES:
         raise SettingError("kind", f"Tidegate has no stage {kind!r}; build the pipeline in code")
-    return _built(getattr(_FAMILIES[family], name), values)
+    return _built(_STAGES[kind], values)
 
 
 def _built(specification: type[_Spec], values: Mapping[str, Any]) -> _Spec:

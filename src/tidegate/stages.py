@@ -39,7 +39,12 @@ class Noisy:
 
 
 class NoiseLaw(Protocol):
-    """What is publicly known about a perturber's noise: its second moments."""
+    """What is publicly known about a perturber's noise: its identity and its second moments."""
+
+    @property
+    def identity(self) -> str:
+        """All that decides about the noise, in a text that no renaming changes."""
+        ...
 
     @property
     def largest_variance(self) -> float:

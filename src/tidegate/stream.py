@@ -65,7 +65,7 @@ class BlockStream(_Kept):
         self.threshold = threshold
         # Every scale, and which words go where: other settings must never meet the same noise.
         self._identity = digest(
-            {**pipeline.resolved(), "threshold in units": threshold, "law": repr(law)}
+            {**pipeline.resolved(), "threshold in units": threshold, "law": law.identity}
         )
         self._perturber = stage.start(threshold, epoch.keystream("perturb", self._identity))
         self._smoother: SmootherRun = smoother.start(

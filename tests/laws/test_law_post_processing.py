@@ -18,6 +18,8 @@ from tidegate.stages import Noisy
 class Spy(Spec):
     """A smoother that writes down all it is shown."""
 
+    KIND = "tests.Spy"
+
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.seen: list[np.ndarray] = []

@@ -60,6 +60,8 @@ class Mixture(Spec):
             is added to every published value. `tidegate.adaptive` fills it in.
     """
 
+    KIND: ClassVar[str] = "forecast.Mixture"
+
     truncated: _Share = _Share(default=0)
 
     @property

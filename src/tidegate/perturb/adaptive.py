@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
+from typing import ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
@@ -60,6 +61,8 @@ class AdaptiveTrees(Spec):
     >>> AdaptiveTrees(epsilon=0.1, horizon=20).lengths(0)
     (20,)
     """
+
+    KIND: ClassVar[str] = "perturb.AdaptiveTrees"
 
     epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1)
@@ -110,7 +113,11 @@ class AdaptiveTrees(Spec):
 @lru_cache(maxsize=16)
 def _noise_identity(stage: AdaptiveTrees, threshold: int, ceiling: int) -> str:
     lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
-    return repr([(length, stage.trees(length, threshold, ceiling)) for length in lengths])
+    options = []
+    for length in lengths:
+        trees = [tree.identity for tree in stage.trees(length, threshold, ceiling)]
+        options.append(f"({length}, ({', '.join(trees)}{',' * (len(trees) == 1)}))")
+    return f"[{', '.join(options)}]"
 
 
 @lru_cache(maxsize=64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from tidegate.guarantee import Guarantee
 from tidegate.perturb.budget import check_headroom, level_scales
@@ -27,6 +28,8 @@ class Flat(Followed, Spec):
         horizon: how many values share one stretch of the keystream; no effect on accuracy.
         block: values per measured sum.
     """
+
+    KIND: ClassVar[str] = "perturb.Flat"
 
     epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1, default=2**20)

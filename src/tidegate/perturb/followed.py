@@ -60,7 +60,7 @@ class Followed:
 
     def noise_identity(self: _Stage, threshold: int, ceiling: int) -> str:
         """Every scale, and which words go where."""
-        return repr(self.noise_law(threshold))
+        return self.noise_law(threshold).identity
 
     def start_guided(
         self: _Stage, threshold: int, ceiling: int, keystream: Keystream

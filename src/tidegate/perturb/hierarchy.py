@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -55,6 +56,8 @@ class Hierarchy(Followed, Spec):
     >>> Hierarchy(epsilon=0.1, horizon=2**20).block
     256
     """
+
+    KIND: ClassVar[str] = "perturb.Hierarchy"
 
     epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1)

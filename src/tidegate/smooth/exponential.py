@@ -17,6 +17,8 @@ from tidegate.stages import Noisy
 class Exponential(Spec):
     """α·u_{t−1}/B + (1 − α)·(the previous prediction)."""
 
+    KIND: ClassVar[str] = "smooth.Exponential"
+
     alpha: Exact = Exact(default="1/2")
 
     def __post_init__(self) -> None:

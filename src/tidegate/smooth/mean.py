@@ -20,6 +20,8 @@ class Mean(Spec):
     stream with a strong daily cycle `Recent` is better.
     """
 
+    KIND: ClassVar[str] = "smooth.Mean"
+
     def start(self, *, threshold: int, block: int, blocks: int) -> MeanRun:
         """Begin with u_0 as the only block."""
         return MeanRun(threshold / 2, block)

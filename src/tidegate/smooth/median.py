@@ -21,6 +21,8 @@ class Median(Spec):
     median takes the place of u_0.
     """
 
+    KIND: ClassVar[str] = "smooth.Median"
+
     def start(self, *, threshold: int, block: int, blocks: int) -> MedianRun:
         """Begin with u_0 as the only block."""
         return MedianRun(threshold / 2, block, blocks)

@@ -16,6 +16,8 @@ from tidegate.stages import Noisy, no_sums
 class MovingAverage(Spec):
     """The mean of the last `window` blocks; of all of u_0, u_1, … while there are fewer."""
 
+    KIND: ClassVar[str] = "smooth.MovingAverage"
+
     window: Whole = Whole(minimum=1, default=8)
 
     def start(self, *, threshold: int, block: int, blocks: int) -> MovingAverageRun:

@@ -14,6 +14,8 @@ from tidegate.stages import Noisy
 class Recent(Spec):
     """The mean of the previous block, u_{t−1}/B. (The paper's index t is not causal.)"""
 
+    KIND: ClassVar[str] = "smooth.Recent"
+
     def start(self, *, threshold: int, block: int, blocks: int) -> RecentRun:
         """Begin with half the threshold."""
         return RecentRun(threshold / 2, block)

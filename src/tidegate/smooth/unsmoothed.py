@@ -16,6 +16,8 @@ from tidegate.stages import Noisy
 class Unsmoothed(Spec):
     """Zero inside a block, the whole noisy sum at its end; the natural choice for blocks of one."""
 
+    KIND: ClassVar[str] = "smooth.Unsmoothed"
+
     def start(self, *, threshold: int, block: int, blocks: int) -> UnsmoothedRun:
         """Begin."""
         return UnsmoothedRun()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,6 +55,8 @@ class ScaleFree(Spec):
     >>> ScaleFree(epsilon=0.1, bound=10).candidates(Lattice(Fraction(10), Fraction(1)))
     array([ 1,  2,  3,  4,  5,  7,  8, 10])
     """
+
+    KIND: ClassVar[str] = "threshold.ScaleFree"
 
     epsilon: Epsilon = Epsilon()
     bound: Exact = Exact()
