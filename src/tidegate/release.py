@@ -52,6 +52,7 @@ class Release:
         threshold: int | None = None,
         origin: int = 0,
         charges: list[Guarantee] | None = None,
+        state: dict[str, Any] | None = None,
     ) -> None:
         self.pipeline = pipeline
         self._epoch = epoch
@@ -66,7 +67,11 @@ class Release:
         self._custody = Custody()
         self._journalled = False  # someone keeps a journal
         self._cap = cap_of(pipeline.unit)
-        self._run = None if threshold is None else Phases(pipeline, epoch, threshold, origin)
+        self._run: Phases | None = None
+        if threshold is not None:
+            self._run = Phases(pipeline, epoch, origin, threshold=threshold)
+        elif state is not None:
+            self._run = Phases(pipeline, epoch, origin, state=state)
         if self._run is None and pipeline.threshold.holdout == 0:
             self._choose_threshold()
 
@@ -195,7 +200,7 @@ class Release:
         self._custody.refusal = CUT_SHORT  # a choice is made once, or never
         keystream = self._epoch.keystream("threshold", digest(self.pipeline.resolved()))
         threshold = self.pipeline.threshold.choose(self._holdout.units, self._lattice, keystream)
-        self._run = Phases(self.pipeline, self._epoch, threshold, self._origin)
+        self._run = Phases(self.pipeline, self._epoch, self._origin, threshold=threshold)
         self._run.log = [] if self._journalled else None
         self._holdout.wipe()
         self._custody.refusal = before
@@ -263,13 +268,12 @@ class Release:
     def _resumed(cls, pipeline: Pipeline, data: bytes, key: bytes | None) -> Release:
         epoch, state = opened_snapshot(pipeline, data, key)
         charges = [Guarantee.from_plain(charge) for charge in state["charges"]]
-        release = cls(pipeline, epoch, origin=state["origin"], charges=charges)
+        origin, run = state["origin"], state["run"]
+        release = cls(pipeline, epoch, origin=origin, charges=charges, state=run)
         release._seen = state["seen"]
         if release._cap is not None and state["cap"]:
             restore(release._cap, state["cap"])
-        if state["run"]:
-            release._run = Phases.resumed(pipeline, epoch, state["origin"], state["run"])
-        elif state["held"].size:
+        if state["held"].size:
             release._hold(state["held"])
         return release
 

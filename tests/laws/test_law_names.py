@@ -102,7 +102,7 @@ def test_renamed_stages_make_the_same_noise(name: str) -> None:
 
 def test_renaming_changes_no_law() -> None:
     forest = Forest(4, 15, (Fraction(5, 2), Fraction(7)), consistent=False)
-    tree = make("perturb.AdaptiveTrees").trees(30, 12, 40)[3]
+    tree = make("perturb.AdaptiveTrees").layouts(30, 12, 40)[3]
     for law in (forest, tree):
         assert renamed(law).identity == law.identity
     assert forest.identity == (
@@ -129,7 +129,7 @@ def test_other_noise_has_another_identity() -> None:
         Forest(4, 15, forest.scales, consistent=False),
         Forest(4, 15, forest.scales, grove=8),
     ]
-    tree = make("perturb.AdaptiveTrees").trees(30, 12, 40)[3]
+    tree = make("perturb.AdaptiveTrees").layouts(30, 12, 40)[3]
     other_trees = [
         replace(tree, length=31),
         replace(tree, nodes=(1, 4)),

@@ -57,20 +57,20 @@ def release_once(
     """Release the whole input without durable state."""
     release = pipeline.start()
     phases: dict[int, Phase] = {}  # all of them: the release forgets old ones
-    recorder = Recorder(pipeline)  # the same for the record of a guided release
+    recorder = Recorder(pipeline)  # the same for the record, where it is kept with the file
 
     def facts() -> dict[str, Any]:
         record = recorder.record(str(release.guarantee))
         return describe(pipeline, release, [*phases.values()], record)
 
-    if pipeline.guided:
+    if not pipeline.smoother.adds_up:
         release.journalled()
     with _Writer(output, facts, lambda: len(phases)) as writer:
         for batch in source.batches():
             first = release.position
             values = release.push(batch.values, batch.users)
             phases.update({phase.start: phase for phase in release.phases})
-            if pipeline.guided:
+            if not pipeline.smoother.adds_up:
                 known = {at: (phase.threshold, phase.epoch) for at, phase in phases.items()}
                 for piece in release.journalled():
                     recorder.push(piece, known)
@@ -215,8 +215,8 @@ class _Writer:
     On an error it still completes the file: what was released was paid for, and stays readable.
     """
 
-    # The record of a guided release is part of the facts, and grows with it: it is written when the
-    # file has grown by so much since the last time, which costs little however long it gets.
+    # A record that published values do not tell is part of the facts, and grows: it is written when
+    # the file has grown by so much since the last time, which costs little however long it gets.
     _GROWTH = 1.1
 
     def __init__(

@@ -18,7 +18,7 @@ def describe(
 ) -> dict[str, Any]:
     """Public facts about a release, as plain data.
 
-    Of a guided release they hold the record too, since published values alone do not tell it;
+    They hold the record too where published values alone do not tell it (`Estimator.adds_up`);
     `record` is needed if the release has forgotten, or does not know, some of its past.
     """
     promise = release.guarantee
@@ -35,6 +35,6 @@ def describe(
         "released": release.position,
         "phases": [vars(phase) for phase in phases],
     }
-    if pipeline.guided and phases:
+    if not pipeline.smoother.adds_up and phases:
         facts["record"] = plain_record(release.record if record is None else record)
     return facts

@@ -254,5 +254,5 @@ class DurableRelease(Closed):
 
     def facts(self) -> dict[str, Any]:
         """The public metadata of what is released: enough to understand and query it."""
-        record = self.record if self.pipeline.guided else None
+        record = None if self.pipeline.smoother.adds_up else self.record
         return describe(self.pipeline, self.release, self._saving.phases, record)

@@ -62,7 +62,7 @@ class Saving:
     def commit(self, released: list[Piece]) -> None:
         """What was taken and released since the last commit."""
         key, head, journal = self._release.derived_key("journal"), self.head, []
-        for piece in merged(released, self._release.pipeline.perturber.block):
+        for piece in merged(released):
             body, head = encoded(piece, head, key)
             journal.append(body)
         known = self.phases[-1].start if self.phases else -1

@@ -14,10 +14,8 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.perturb.budget import check_headroom, level_scales
-from tidegate.perturb.followed import Followed
 from tidegate.perturb.forest import Forest, level_count
-from tidegate.perturb.run import ForestRun
-from tidegate.randomness import Keystream
+from tidegate.perturb.forest_stage import ForestStage
 from tidegate.settings import Epsilon, Flag, Number, OptionalWhole, Setting, Spec, Whole, positive
 
 
@@ -35,7 +33,7 @@ class _Shares(Setting[tuple[Fraction, ...] | None, Sequence[Number] | None]):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Hierarchy(Followed, Spec):
+class Hierarchy(ForestStage, Spec):
     """Discrete Laplace noise on every node of a `fanout`-ary forest, made consistent.
 
     Guarantee: pure ε-DP for one replaced value. Each value lies in one node per level; levels share
@@ -108,8 +106,7 @@ class Hierarchy(Followed, Spec):
 
     def noise_law(self, threshold: int) -> Forest:
         """The forest for values truncated at `threshold` units."""
-        scales = level_scales(threshold, self.epsilon, self._shares)
-        return Forest(self.fanout, self.blocks, scales, self.consistent)
+        return _forest(self, threshold)
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
@@ -124,9 +121,11 @@ class Hierarchy(Followed, Spec):
             values=(self.blocks + forest.grove_leaves) * self.block,
         )
 
-    def start(self, threshold: int, keystream: Keystream) -> ForestRun:
-        """Begin to release."""
-        return ForestRun(self.noise_law(threshold), self.block, threshold, keystream)
+
+@lru_cache(maxsize=256)
+def _forest(stage: Hierarchy, threshold: int) -> Forest:
+    scales = level_scales(threshold, stage.epsilon, stage._shares)
+    return Forest(stage.fanout, stage.blocks, scales, stage.consistent)
 
 
 def paper_skipped_levels(epsilon: Fraction, horizon: int, fanout: int) -> int:
