@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import no_numbers, no_sums
+from tidegate.recorded import NO_NUMBERS
+from tidegate.stages import NO_SUMS
 
 
 @dataclass
@@ -20,11 +21,11 @@ class Trace:
         predictions, totals, widths: the cells that were completed (`tidegate.recorded.Cells`).
     """
 
-    sums: IntArray = field(default_factory=no_sums)
-    begun: IntArray = field(default_factory=no_sums)
-    predictions: FloatArray = field(default_factory=no_numbers)
-    totals: IntArray = field(default_factory=no_sums)
-    widths: IntArray = field(default_factory=no_sums)
+    sums: IntArray = field(default_factory=lambda: NO_SUMS)
+    begun: IntArray = field(default_factory=lambda: NO_SUMS)
+    predictions: FloatArray = field(default_factory=lambda: NO_NUMBERS)
+    totals: IntArray = field(default_factory=lambda: NO_SUMS)
+    widths: IntArray = field(default_factory=lambda: NO_SUMS)
 
     def joined(self, later: Trace) -> Trace:
         """This trace and the one that follows it."""

@@ -18,7 +18,7 @@ from tidegate.record.segment import Method
 from tidegate.release import Release
 from tidegate.reselection import Reselection
 from tidegate.sealing import unseal
-from tidegate.settings import Exact, Flag, OptionalWhole, Spec
+from tidegate.settings import Exact, Flag, OptionalWhole, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
 from tidegate.units import Unit
 
@@ -29,6 +29,7 @@ _STAGES: dict[str, type[Spec]] = {
     for stage in (getattr(family, name) for name in family.__all__)
 }
 _HORIZONS_KEPT = 16
+_IDENTITIES_KEPT = 256  # thresholds for which a pipeline remembers what keys the noise
 _Spec = TypeVar("_Spec", bound=Spec)
 
 
@@ -127,6 +128,25 @@ class Pipeline(Spec):
     def resolved(self) -> dict[str, Any]:
         """The settings and what was decided from them: the identity of the noise."""
         return {**self.settings(), "block": self.perturber.block}
+
+    def noise_identity(self, threshold: int) -> bytes:
+        """What keys the noise of a stream, with θ in units: its settings and what they lead to.
+
+        Every scale that any choice can lead to is part of it, and which words go where: other
+        settings must never meet the same noise.
+        """
+        if threshold not in self._identities:
+            if len(self._identities) >= _IDENTITIES_KEPT:
+                self._identities.clear()
+            law = self.perturber.noise_identity(threshold, self.ceiling)
+            facts = {**self.resolved(), "threshold in units": threshold, "law": law}
+            self._identities[threshold] = digest(facts)
+        return self._identities[threshold]
+
+    @cached_property
+    def _identities(self) -> dict[int, bytes]:
+        # Of this very pipeline, not of equal ones: what is decided from settings may differ.
+        return {}
 
     def start(self, randomness: Randomness | None = None) -> Release:
         """Begin a release with new noise; `seeded(n)` only to simulate."""

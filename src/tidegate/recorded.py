@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import numpy as np
+
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.layout import Layout
 
 if TYPE_CHECKING:
     from tidegate.stages import Perturber
+
+
+NO_NUMBERS: FloatArray = np.empty(0)  # no predictions
 
 
 class Cells(NamedTuple):

@@ -24,7 +24,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
@@ -130,6 +129,8 @@ class PerturberRun(Protocol):
 
 class Perturber(Protocol):
     """Stage 2: noisy sums of consecutive leaves, block by block."""
+
+    def __hash__(self) -> int: ...
 
     @property
     def epsilon(self) -> Fraction:
@@ -286,17 +287,11 @@ _MARKS = {"choose", "noise_law", "posterior"}
 
 def fulfils(stage: object, contract: type) -> bool:
     """Whether a stage has everything that its contract names (and is of no other kind)."""
-    names = {name for name in vars(contract) if not name.startswith("_")}
+    given = {**vars(contract), **contract.__annotations__}
+    names = {name for name in given if not name.startswith("_")}
     return all(hasattr(stage, name) for name in names) and not any(
         hasattr(stage, mark) for mark in _MARKS - names
     )
 
 
-def no_sums() -> NDArray[np.int64]:
-    """No leaf was completed."""
-    return np.empty(0, dtype=np.int64)
-
-
-def no_numbers() -> FloatArray:
-    """No predictions."""
-    return np.empty(0)
+NO_SUMS: IntArray = np.empty(0, dtype=np.int64)  # no leaf was completed

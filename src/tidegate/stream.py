@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.pieces import Trace
 from tidegate.randomness import Epoch
 from tidegate.record.segment import Segment
-from tidegate.settings import digest
+from tidegate.stages import NO_SUMS
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
@@ -35,7 +34,7 @@ class Stream:
         self.segment = segment
         self.threshold = threshold = segment.threshold
         self._step = pipeline.lattice.step
-        self._identity = noise_identity(pipeline, threshold)
+        self._identity = pipeline.noise_identity(threshold)
         known = state or {"identity": self._identity, "perturber": None, "estimator": None}
         if known["identity"] != self._identity:
             raise SnapshotError("it was made by a version of Tidegate with another noise law")
@@ -81,29 +80,28 @@ class Stream:
 
     def push(self, units: IntArray, out: FloatArray) -> Trace:
         """Release one piece of the stream into `out`; give what was released of it."""
-        segment, begun = self.segment, []
-        if segment.end == segment.origin:
-            begun = [self._latest()]
+        segment, estimator = self.segment, self._estimator
+        begun = [self._latest()] if segment.end == segment.origin else []
         parts: list[tuple[Any, ...]] = []
-        done = 0
-        while done < units.size:
-            count = min(units.size - done, self._due - segment.end)
-            part = out[done : done + count]
+        done, size = 0, units.size
+        while done < size:
+            count = min(size - done, self._due - segment.end)
             noisy = self._perturber.push(units[done : done + count])
-            cells = self._estimator.push(noisy, part)
+            cells = estimator.push(noisy, out[done : done + count])
             segment.extend(noisy.sums, cells.predictions, count)
             done += count
             if segment.end == self._due:
                 self._begin_block()
                 begun.append(self._latest())
-                cells.predictions[-1:] = self._estimator.prediction  # what follows the block
+                cells.predictions[-1:] = estimator.prediction  # what follows the block
             parts.append((noisy.sums, *cells))
         if self._step != 1.0:
             out *= self._step
         if len(parts) > 1:
             parts = [tuple(map(np.concatenate, zip(*parts, strict=True)))]
         sums, *published = parts[0]
-        return Trace(sums, np.array(begun, dtype=np.int64).reshape(-1), *published)
+        rows = np.array(begun, dtype=np.int64).reshape(-1) if begun else NO_SUMS
+        return Trace(sums, rows, *published)
 
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""
@@ -120,10 +118,3 @@ class Stream:
     def _latest(self) -> tuple[int, int, int, int]:
         block = self.segment.blocks[-1]
         return block.start, block.layout.length, block.choice, block.opinion
-
-
-@lru_cache(maxsize=256)
-def noise_identity(pipeline: Pipeline, threshold: int) -> bytes:
-    """All that any choice can lead to: other settings must never meet the same noise."""
-    law = pipeline.perturber.noise_identity(threshold, pipeline.ceiling)
-    return digest({**pipeline.resolved(), "threshold in units": threshold, "law": law})

@@ -17,9 +17,9 @@ from tidegate.errors import SettingError
 from tidegate.estimate.block_posterior import RESIDUALS, BlockPosterior
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.layout import Layout
-from tidegate.recorded import Cells, Recorded
+from tidegate.recorded import NO_NUMBERS, Cells, Recorded
 from tidegate.sealing import restore, state_of
-from tidegate.stages import ENDLESS, Noisy, Perturber, no_numbers, no_sums
+from tidegate.stages import ENDLESS, NO_SUMS, Noisy, Perturber
 
 
 class Predictor(Protocol):
@@ -136,12 +136,12 @@ class SmootherRun:
         """Fill `out`, one number per value."""
         if self._block == 1:  # every value ends its leaf: nothing to predict
             out[:] = noisy.sums
-            return Cells(no_numbers(), no_sums(), no_sums())
+            return Cells(NO_NUMBERS, NO_SUMS, NO_SUMS)
         following = self._predictor.push(noisy)
         self.prediction, self._filled = spread(
             out, self.prediction, self._filled, self._block, noisy.sums, following
         )
-        return Cells(following, no_sums(), no_sums())
+        return Cells(following, NO_SUMS, NO_SUMS)
 
     def push_one(self, noisy: int | None) -> float:
         """The same for one value."""

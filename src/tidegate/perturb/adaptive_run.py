@@ -15,7 +15,7 @@ from tidegate.noise import discrete_laplace
 from tidegate.perturb.consistency import consistent_leaves, own_weights
 from tidegate.perturb.trees import RANGE_ERROR
 from tidegate.randomness import Keystream
-from tidegate.stages import Noisy, no_sums
+from tidegate.stages import NO_SUMS, Noisy
 
 if TYPE_CHECKING:
     from tidegate.perturb.adaptive import AdaptiveTrees
@@ -101,7 +101,7 @@ class AdaptiveRun:
         if not completed:
             self._total += int(capped.sum())
             self._filled += capped.size
-            return Noisy(no_sums())
+            return Noisy(NO_SUMS)
         body = ends[completed - 1]
         sums: IntArray = np.add.reduceat(capped[:body], [0, *ends[: completed - 1]])
         sums[0] += self._total

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import ClassVar
 
 from tidegate.guarantee import Guarantee
-from tidegate.perturb.budget import check_headroom, level_scales
+from tidegate.perturb.budget import check_headroom
 from tidegate.perturb.forest import Forest
-from tidegate.perturb.forest_stage import ForestStage
+from tidegate.perturb.forest_stage import ForestStage, forest_of
 from tidegate.settings import Epsilon, Spec, Whole
 
 _ALL = (Fraction(1),)
@@ -41,14 +40,9 @@ class Flat(ForestStage, Spec):
 
     def noise_law(self, threshold: int) -> Forest:
         """A forest of leaves only."""
-        return _forest(self, threshold)
+        blocks = -(-self.horizon // self.block)
+        return forest_of(2, blocks, self.epsilon, _ALL, True, threshold)
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
         check_headroom(ceiling, self.epsilon, _ALL, draws=1, values=self.horizon + self.block)
-
-
-@lru_cache(maxsize=256)
-def _forest(stage: Flat, threshold: int) -> Forest:
-    leaves = -(-stage.horizon // stage.block)
-    return Forest(2, leaves, level_scales(threshold, stage.epsilon, _ALL))

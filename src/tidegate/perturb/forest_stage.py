@@ -6,10 +6,12 @@ horizon  |·-------·-------·------|·-------·-------·------|    groups of to
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
 from tidegate.layout import Layout
+from tidegate.perturb.budget import level_scales
 from tidegate.perturb.forest import Forest
 from tidegate.perturb.run import ForestRun
 from tidegate.randomness import Keystream
@@ -65,6 +67,22 @@ class ForestStage:
         }
         lengths = ForestStage.lengths(self, 0)
         return ForestRun(forest, self.block, threshold, keystream, lengths, options, state)
+
+
+@lru_cache(maxsize=256)
+def forest_of(
+    fanout: int,
+    leaves: int,
+    epsilon: Fraction,
+    shares: tuple[Fraction, ...],
+    consistent: bool,
+    threshold: int,
+) -> Forest:
+    """A forest, kept by all that decides about it: most streams have one like a stream before.
+
+    (By a stage's settings alone it would not do: what is decided from them is part of the noise.)
+    """
+    return Forest(fanout, leaves, level_scales(threshold, epsilon, shares), consistent)
 
 
 @lru_cache(maxsize=256)

@@ -13,9 +13,9 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
-from tidegate.perturb.budget import check_headroom, level_scales
+from tidegate.perturb.budget import check_headroom
 from tidegate.perturb.forest import Forest, level_count
-from tidegate.perturb.forest_stage import ForestStage
+from tidegate.perturb.forest_stage import ForestStage, forest_of
 from tidegate.settings import Epsilon, Flag, Number, OptionalWhole, Setting, Spec, Whole, positive
 
 
@@ -106,7 +106,8 @@ class Hierarchy(ForestStage, Spec):
 
     def noise_law(self, threshold: int) -> Forest:
         """The forest for values truncated at `threshold` units."""
-        return _forest(self, threshold)
+        shares, blocks = self._shares, self.blocks
+        return forest_of(self.fanout, blocks, self.epsilon, shares, self.consistent, threshold)
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
@@ -120,12 +121,6 @@ class Hierarchy(ForestStage, Spec):
             draws=2 * summed * self.tree_levels,
             values=(self.blocks + forest.grove_leaves) * self.block,
         )
-
-
-@lru_cache(maxsize=256)
-def _forest(stage: Hierarchy, threshold: int) -> Forest:
-    scales = level_scales(threshold, stage.epsilon, stage._shares)
-    return Forest(stage.fanout, stage.blocks, scales, stage.consistent)
 
 
 def paper_skipped_levels(epsilon: Fraction, horizon: int, fanout: int) -> int:

@@ -12,7 +12,7 @@ from tidegate.layout import Layout
 from tidegate.perturb.forest import Forest
 from tidegate.randomness import Keystream
 from tidegate.sealing import restore, state_of
-from tidegate.stages import Noisy, no_sums
+from tidegate.stages import NO_SUMS, Noisy
 
 
 class ForestRun:
@@ -48,7 +48,7 @@ class ForestRun:
         self._block = block
         self._threshold = threshold
         self._keystream = keystream
-        self._noise = no_sums()
+        self._noise = NO_SUMS
         self._made: tuple[int, int] | None = None  # which (chunk, grove) `_noise` belongs to
         self._next_carry = 0.0
         self.chunk = 0  # horizons completed
@@ -108,7 +108,7 @@ class ForestRun:
         if values.size < room:
             self.total += int(values.sum())
             self.filled += values.size
-            return no_sums()
+            return NO_SUMS
         if block == 1:
             return values
         more = (values.size - room) // block

@@ -21,9 +21,9 @@ from tidegate.forecast.opinions import packed
 from tidegate.lattice import IntArray
 from tidegate.layout import Layout
 from tidegate.record.segment import Method, Segment
-from tidegate.recorded import Parts
+from tidegate.recorded import NO_NUMBERS, Parts
 from tidegate.settings import whole
-from tidegate.stages import Perturber, no_numbers
+from tidegate.stages import Perturber
 
 _STARTS = 256
 
@@ -60,7 +60,7 @@ def played(stage: Perturber, threshold: int, ceiling: int, roughness: float) -> 
         edges = np.array([tree.edge(leaf) for leaf in range(tree.leaves + 1)])
         # As expected: misses beyond that would widen everything.
         sums: IntArray = np.rint(np.diff(edges) * LEVEL_MEAN * threshold).astype(np.int64)
-        record.extend(sums, no_numbers(), length)
+        record.extend(sums, NO_NUMBERS, length)
     return record
 
 

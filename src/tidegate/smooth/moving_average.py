@@ -10,7 +10,7 @@ import numpy as np
 from tidegate.estimate.spread import Smoother
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec, Whole
-from tidegate.stages import Noisy, no_sums
+from tidegate.stages import NO_SUMS, Noisy
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -35,7 +35,7 @@ class MovingAverageRun:
         self._window = window
         self.first = first
         self._block = block
-        self.recent: IntArray = no_sums()
+        self.recent: IntArray = NO_SUMS
         self.count = 1  # u_0 counts
 
     def push(self, noisy: Noisy) -> FloatArray:
