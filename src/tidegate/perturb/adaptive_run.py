@@ -67,6 +67,9 @@ class AdaptiveRun:
         self._choice: int | None = known["choice"]  # which option measures the present block
         self._open: Layout | None = None if self._choice is None else self.options[self._choice]
 
+    def __repr__(self) -> str:
+        return f"<AdaptiveRun at block {self.number} of horizon {self.chunk}>"  # public: positions
+
     def state(self) -> dict[str, Any]:
         """All that is needed to continue."""
         return {
