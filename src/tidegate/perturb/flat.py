@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from tidegate.guarantee import Guarantee
-from tidegate.perturb.budget import check_headroom
+from tidegate.perturb.budget import check_headroom, level_scales
 from tidegate.perturb.forest import Forest
 from tidegate.perturb.forest_stage import ForestStage, forest_of
 from tidegate.settings import Epsilon, Spec, Whole
@@ -41,7 +41,7 @@ class Flat(ForestStage, Spec):
     def noise_law(self, threshold: int) -> Forest:
         """A forest of leaves only."""
         blocks = -(-self.horizon // self.block)
-        return forest_of(2, blocks, self.epsilon, _ALL, True, threshold)
+        return forest_of(2, blocks, level_scales(threshold, self.epsilon, _ALL))
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""

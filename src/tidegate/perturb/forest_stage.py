@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from tidegate.layout import Layout
-from tidegate.perturb.budget import level_scales
 from tidegate.perturb.forest import Forest
 from tidegate.perturb.run import ForestRun
 from tidegate.randomness import Keystream
@@ -60,29 +59,22 @@ class ForestStage:
         state: Mapping[str, Any] | None = None,
     ) -> ForestRun:
         """Begin to release, or continue from `state`."""
-        forest = self.noise_law(threshold)
+        forest, lengths = self.noise_law(threshold), ForestStage.lengths(self, 0)
         options = {
-            length: ForestStage.layouts(self, length, threshold, ceiling)
-            for length in {*ForestStage.lengths(self, 0)}
+            length: ForestStage.layouts(self, length, threshold, ceiling) for length in {*lengths}
         }
-        lengths = ForestStage.lengths(self, 0)
         return ForestRun(forest, self.block, threshold, keystream, lengths, options, state)
 
 
 @lru_cache(maxsize=256)
 def forest_of(
-    fanout: int,
-    leaves: int,
-    epsilon: Fraction,
-    shares: tuple[Fraction, ...],
-    consistent: bool,
-    threshold: int,
+    fanout: int, leaves: int, scales: tuple[Fraction, ...], consistent: bool = True
 ) -> Forest:
     """A forest, kept by all that decides about it: most streams have one like a stream before.
 
     (By a stage's settings alone it would not do: what is decided from them is part of the noise.)
     """
-    return Forest(fanout, leaves, level_scales(threshold, epsilon, shares), consistent)
+    return Forest(fanout, leaves, scales, consistent)
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
-from tidegate.perturb.budget import check_headroom
+from tidegate.perturb.budget import check_headroom, level_scales
 from tidegate.perturb.forest import Forest, level_count
 from tidegate.perturb.forest_stage import ForestStage, forest_of
 from tidegate.settings import Epsilon, Flag, Number, OptionalWhole, Setting, Spec, Whole, positive
@@ -106,8 +106,8 @@ class Hierarchy(ForestStage, Spec):
 
     def noise_law(self, threshold: int) -> Forest:
         """The forest for values truncated at `threshold` units."""
-        shares, blocks = self._shares, self.blocks
-        return forest_of(self.fanout, blocks, self.epsilon, shares, self.consistent, threshold)
+        scales = level_scales(threshold, self.epsilon, self._shares)
+        return forest_of(self.fanout, self.blocks, scales, self.consistent)
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
