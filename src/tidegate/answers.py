@@ -17,8 +17,8 @@ class Answer:
     Attributes:
         start, end: the range, half-open, counted from the first released value.
         estimate: the sum of the published values (before debts, if they are made non-negative); of
-            a guided release, the best estimate given everything released.
-        noise_error: standard deviation of the noise of the completed blocks: exact. Of a guided
+            an adaptive release, the best estimate given everything released.
+        noise_error: standard deviation of the noise of the completed blocks: exact. Of an adaptive
             release, the posterior standard deviation that noise and forecasts leave.
         prediction_error: estimated standard error of predictions in blocks that the range cuts.
         standard_error: both together.

@@ -8,7 +8,7 @@ from tidegate import perturb, smooth, threshold
 from tidegate.perturb.forest import level_count
 from tidegate.pipeline import Pipeline
 from tidegate.settings import Number, whole
-from tidegate.stages import Smoother
+from tidegate.stages import Estimator
 
 
 def pak(
@@ -66,7 +66,7 @@ def pak_with_tops_stream(
     holdout: int = 65_536,
     fanout: int = 16,
     resolution: Number = 1,
-    smoother: Smoother | None = None,
+    smoother: Estimator | None = None,
     clip: bool = True,
     history: int | None = None,
 ) -> Pipeline:

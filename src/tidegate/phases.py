@@ -11,23 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tidegate.courses import Course, course_state
 from tidegate.errors import SnapshotError
-from tidegate.gaps import Gap
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.non_negative import Remainder
 from tidegate.pieces import Piece, Trace
-from tidegate.publish import Remainder
 from tidegate.randomness import Epoch
-from tidegate.recording import begun_segment
+from tidegate.record.codec import restored_segment, segment_state
+from tidegate.record.segment import Segment
 from tidegate.sealing import restore, state_of
-from tidegate.segments import Segment
 from tidegate.settings import digest
-from tidegate.stream import Stream, resumed_stream, start_stream
+from tidegate.stages import ENDLESS
+from tidegate.stream import Stream
 
 if TYPE_CHECKING:
     from tidegate.pipeline import Pipeline
-
-_ENDLESS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,16 @@ class Phase:
 class Phases:
     """Hands values to the stream of the present phase, and changes phase when it is time."""
 
-    def __init__(self, pipeline: Pipeline, epoch: Epoch, threshold: int, origin: int) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        epoch: Epoch,
+        origin: int,
+        *,
+        threshold: int | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        """Begin with a threshold, or continue from `state`."""
         self._pipeline = pipeline
         self._epoch = epoch
         self._origin = origin
@@ -53,10 +59,15 @@ class Phases:
         self.number = 0
         self.phases: list[Phase] = []
         self.log: list[Piece] | None = None  # a journal wants to know what is released
-        self.segments: list[Segment | Course | Gap] = []
-        self.stream = self._begin(threshold, origin)
+        self.segments: list[Segment] = []
         self._plain = 0  # values until a window opens
-        self._look_ahead()
+        if state is not None:
+            self.stream = self._resumed(state)
+        elif threshold is not None:
+            self.stream = self._begin(threshold, origin)
+            self._look_ahead()
+        else:
+            raise AssertionError("phases begin with a threshold, or with a state")
 
     @property
     def position(self) -> int:
@@ -92,21 +103,18 @@ class Phases:
 
     def _push_stream(self, units: IntArray, out: FloatArray) -> None:
         trace = self.stream.push(units, out)
-        if self.log is not None and self._pipeline.guided:
-            trace.keep(out)
-        self._note(units.size, None, trace)
+        self._note(units.size, self.stream.first, True, trace)
 
-    def _note(self, count: int, blocked: float | None, trace: Trace) -> None:
+    def _note(self, count: int, first: float, measured: bool, trace: Trace) -> None:
         if self.log is not None:
-            end = self.position
-            phase, first = self.phases[-1].start, self.stream.first
-            self.log.append(Piece(end - count, end, phase, first, blocked, trace))
+            end, phase = self.position, self.phases[-1].start
+            self.log.append(Piece(end - count, end, phase, first, measured, trace))
 
     # -- windows and switches --------------------------------------------------------------------
 
     def _look_ahead(self) -> None:
         """How far it is to the next window; it may open at once."""
-        self._plain = _ENDLESS
+        self._plain = ENDLESS
         if self._reselect is not None:
             opening = self._reselect.opening(self.number, self._pipeline.perturber.block)
             if opening is not None:
@@ -125,23 +133,22 @@ class Phases:
         stream = self.stream
         if self._reselect.blocking:
             self.segments.append(
-                Gap(
-                    origin=self.position,
-                    end=self.position,
-                    prediction=stream.level,
+                Segment(
+                    self._pipeline.method,
                     threshold=stream.threshold,
-                    step=self._pipeline.lattice.step,
+                    origin=self.position,
                     epoch=f"{stream.segment.epoch} blocked",
+                    prediction=stream.level,
                 )
             )
 
     def _push_window(self, units: IntArray, out: FloatArray) -> None:
         """Values that will choose the next threshold; also released, unless they are blocked."""
         gap = self.segments[-1]
-        if isinstance(gap, Gap):
+        if gap.prediction is not None:
             out[:] = gap.prediction * self._pipeline.lattice.step
             gap.end += units.size
-            self._note(units.size, gap.prediction, Trace())
+            self._note(units.size, gap.prediction, False, Trace())
         else:
             self._push_stream(units, out)
         self._window[self._collected : self._collected + units.size] = units
@@ -163,12 +170,16 @@ class Phases:
         self._forget()
 
     def _begin(self, threshold: int, origin: int) -> Stream:
-        epoch = self._epoch if self.number == 0 else self._epoch.child(self.number)
-        stream = start_stream(self._pipeline, threshold, epoch, origin)
-        self.segments.append(stream.segment)
+        epoch = self._stream_epoch()
+        method = self._pipeline.method
+        segment = Segment(method, threshold=threshold, origin=origin, epoch=epoch.id.hex())
+        self.segments.append(segment)
         step = self._pipeline.lattice.step
         self.phases.append(Phase(origin, threshold * step, epoch.id.hex()))
-        return stream
+        return Stream(self._pipeline, epoch, segment)
+
+    def _stream_epoch(self) -> Epoch:
+        return self._epoch if self.number == 0 else self._epoch.child(self.number)
 
     def _forget(self) -> None:
         """Drop segments and phases that are older than the history."""
@@ -194,50 +205,17 @@ class Phases:
             "segments": [segment_state(segment, brief) for segment in segments],
         }
 
-    @classmethod
-    def resumed(
-        cls, pipeline: Pipeline, epoch: Epoch, origin: int, state: dict[str, Any]
-    ) -> Phases:
-        """Go on from a saved state."""
-        run = cls(pipeline, epoch, state["stream"]["threshold"], origin)
-        run.number = state["number"]
-        run.phases = [Phase(*phase) for phase in state["phases"]]
-        run._window, run._collected = state["window"], state["collected"]
-        run._plain = state["plain"]
-        if run._remainder is not None:
-            restore(run._remainder, state["remainder"])
-        segments = [restored_segment(pipeline, item) for item in state["segments"]]
-        present = next(item for item in reversed(segments) if not isinstance(item, Gap))
-        stream_epoch = epoch if run.number == 0 else epoch.child(run.number)
-        if present.epoch != stream_epoch.id.hex():
+    def _resumed(self, state: dict[str, Any]) -> Stream:
+        self.number = state["number"]
+        self.phases = [Phase(*phase) for phase in state["phases"]]
+        self._window, self._collected = state["window"], state["collected"]
+        self._plain = state["plain"]
+        if self._remainder is not None:
+            restore(self._remainder, state["remainder"])
+        method = self._pipeline.method
+        self.segments = [restored_segment(method, item) for item in state["segments"]]
+        present = next(item for item in reversed(self.segments) if item.measured)
+        epoch = self._stream_epoch()
+        if present.epoch != epoch.id.hex():
             raise SnapshotError("its parts do not belong together")
-        run.stream = resumed_stream(pipeline, stream_epoch, present)
-        run.stream.restore(state["stream"])
-        run.segments = segments
-        return run
-
-
-def segment_state(segment: Segment | Course | Gap, brief: bool = False) -> dict[str, Any]:
-    """A segment as plain data; `brief` keeps the last blocks only."""
-    shared = {"origin": segment.origin, "threshold": segment.threshold, "epoch": segment.epoch}
-    if isinstance(segment, Course):
-        return {**shared, "state": course_state(segment, brief)}
-    if isinstance(segment, Gap):
-        return {**shared, "end": segment.end, "prediction": segment.prediction}
-    if brief:  # not by `state_of`, which would copy the whole history at every commit
-        table = segment.last_blocks(segment.RESIDUALS + 1)
-        state = {"closed": segment.closed, "filled": segment.filled, "table": table}
-    else:
-        state = state_of(segment)
-    return {**shared, "state": state}
-
-
-def restored_segment(pipeline: Pipeline, state: dict[str, Any]) -> Segment | Course | Gap:
-    """The segment that `segment_state` was taken of."""
-    shared = {name: state[name] for name in ("origin", "threshold", "epoch")}
-    if "end" in state:
-        end, prediction = state["end"], state["prediction"]
-        return Gap(**shared, end=end, prediction=prediction, step=pipeline.lattice.step)
-    segment = begun_segment(pipeline, **shared)
-    restore(segment, state["state"])
-    return segment
+        return Stream(self._pipeline, epoch, present, state["stream"])

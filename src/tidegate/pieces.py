@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import no_sums
-
-
-def _no_numbers() -> FloatArray:
-    return np.empty(0)
+from tidegate.recorded import NO_NUMBERS
+from tidegate.stages import NO_SUMS
 
 
 @dataclass
@@ -20,42 +17,20 @@ class Trace:
 
     Attributes:
         sums: the noisy sums that were completed.
-        following: of blocks of one size, the prediction after each.
-        begun: of guided blocks, where each of those that began starts, how long it is, by which
-            option it is measured, and which model was the best then; one after another.
-        runs: of guided releases, how many equal values in a row were published, each time.
-        levels: and what they were, in the unit of the data.
+        begun: start, length, choice and opinion of the blocks that were begun, one after another.
+        predictions, totals, widths: the cells that were completed (`tidegate.recorded.Cells`).
     """
 
-    sums: IntArray = field(default_factory=no_sums)
-    following: FloatArray = field(default_factory=_no_numbers)
-    begun: IntArray = field(default_factory=no_sums)
-    runs: IntArray = field(default_factory=no_sums)
-    levels: FloatArray = field(default_factory=_no_numbers)
+    sums: IntArray = field(default_factory=lambda: NO_SUMS)
+    begun: IntArray = field(default_factory=lambda: NO_SUMS)
+    predictions: FloatArray = field(default_factory=lambda: NO_NUMBERS)
+    totals: IntArray = field(default_factory=lambda: NO_SUMS)
+    widths: IntArray = field(default_factory=lambda: NO_SUMS)
 
     def joined(self, later: Trace) -> Trace:
         """This trace and the one that follows it."""
         pairs = zip(vars(self).values(), vars(later).values(), strict=True)
         return Trace(*(np.concatenate(pair) for pair in pairs))
-
-    def keep(self, published: FloatArray) -> None:
-        """Keep published values as runs: inside a cell all but the last are alike."""
-        exact = published.view(np.int64)  # bit for bit: −0.0 is not 0.0
-        starts = np.concatenate(([0], 1 + np.flatnonzero(exact[1:] != exact[:-1])))
-        self.runs = np.diff(starts, append=published.size)
-        self.levels = published[starts]
-
-    def published(self) -> FloatArray:
-        """The values that `keep` was given.
-
-        >>> trace = Trace()
-        >>> trace.keep(np.array([1.5, 1.5, 1.5, -4.0, 2.0, 2.0]))
-        >>> trace.runs, trace.levels
-        (array([3, 1, 2]), array([ 1.5, -4. ,  2. ]))
-        >>> trace.published()
-        array([ 1.5,  1.5,  1.5, -4. ,  2. ,  2. ])
-        """
-        return np.repeat(self.levels, self.runs)
 
 
 @dataclass
@@ -65,6 +40,6 @@ class Piece:
     start: int
     end: int
     phase_start: int  # where the phase began: tells a new phase from a continued one
-    first: float  # the phase's first prediction
-    blocked: float | None  # what was published instead of values that were withheld
+    first: float  # the phase's first prediction; what was published of values that were withheld
+    measured: bool  # False: they were withheld
     trace: Trace

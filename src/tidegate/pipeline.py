@@ -5,35 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
-from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 from tidegate import forecast, perturb, reselection, smooth, threshold, units
 from tidegate.custody import Custody
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.guarantee import Guarantee, parallel
-from tidegate.guided import Forecaster, GuidedPerturber
 from tidegate.lattice import Lattice
-from tidegate.phases import restored_segment
 from tidegate.queries import Record
 from tidegate.randomness import Randomness, secure
+from tidegate.record.codec import restored_segment
+from tidegate.record.segment import Method
 from tidegate.release import Release
 from tidegate.reselection import Reselection
 from tidegate.sealing import understood, unseal
-from tidegate.settings import Exact, Flag, OptionalWhole, Spec, said
-from tidegate.stages import Perturber, Smoother, Threshold, fulfils
+from tidegate.settings import Exact, Flag, OptionalWhole, Spec, digest, said
+from tidegate.stages import Estimator, Perturber, Threshold, fulfils
 from tidegate.units import Unit
 
-_FAMILIES: dict[str, ModuleType] = {
-    "threshold": threshold,
-    "perturb": perturb,
-    "smooth": smooth,
-    "forecast": forecast,
-    "units": units,
-    "reselection": reselection,
+# What stored settings can name: never code from elsewhere, whatever a file says.
+_STAGES: dict[str, type[Spec]] = {
+    stage.KIND: stage
+    for family in (threshold, perturb, smooth, forecast, units, reselection)
+    for stage in (getattr(family, name) for name in family.__all__)
 }
 _HORIZONS_KEPT = 16
 _DEEPEST = 6  # stages inside stages: a threshold in a reselection is the second
+_IDENTITIES_KEPT = 256  # thresholds for which a pipeline remembers what keys the noise
 _Spec = TypeVar("_Spec", bound=Spec)
 
 
@@ -44,10 +42,10 @@ class Pipeline(Spec):
     Args:
         threshold: how the truncation level is chosen (`tidegate.threshold`).
         perturber: how noise is added (`tidegate.perturb`).
-        smoother: how values inside a block are predicted (`tidegate.smooth`), or running sums are
-            and, for a guided perturber, how blocks are to be measured (`tidegate.forecast`).
+        smoother: the estimator. How values inside a block are predicted (`tidegate.smooth`); or how
+            running sums are, and which blocks are to be measured finely (`tidegate.forecast`).
         resolution: values are rounded to multiples of this. Public, never read off the data.
-        non_negative: publish no negative values (see `tidegate.publish.Remainder`).
+        non_negative: publish no negative values (see `tidegate.non_negative.Remainder`).
         unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
         reselect: when to choose the threshold again (`Reselection`); None: never.
         history: how many released values `query` can look back on; None: 16 horizons.
@@ -62,9 +60,11 @@ class Pipeline(Spec):
     ε = 0.1 per event (exact arithmetic, central model)
     """
 
+    KIND: ClassVar[str] = "pipeline.Pipeline"
+
     threshold: Threshold
-    perturber: Perturber | GuidedPerturber
-    smoother: Smoother | Forecaster = smooth.Recent()
+    perturber: Perturber
+    smoother: Estimator = smooth.Recent()
     resolution: Exact = Exact(default=1)
     non_negative: Flag = Flag(default=False)
     unit: Unit = units.Event()
@@ -72,19 +72,11 @@ class Pipeline(Spec):
     history: OptionalWhole = OptionalWhole(minimum=1)
 
     def __post_init__(self) -> None:
-        contracts: list[tuple[str, type, str]] = [("threshold", Threshold, "threshold.Fixed(21)")]
-        if self.guided:
-            contracts += [
-                ("perturber", GuidedPerturber, "perturb.AdaptiveTrees(epsilon=0.1, horizon=1000)"),
-                ("smoother", Forecaster, "forecast.Mixture()"),
-            ]
-        elif hasattr(self.perturber, "start_guided") and not hasattr(self.perturber, "start"):
-            contracts += [("smoother", Forecaster, "forecast.Mixture(), for a guided perturber")]
-        else:
-            contracts += [
-                ("perturber", Perturber, "perturb.Hierarchy(epsilon=0.1, horizon=1000)"),
-                ("smoother", Smoother, "smooth.Recent()"),
-            ]
+        contracts: list[tuple[str, type, str]] = [
+            ("threshold", Threshold, "threshold.Fixed(21)"),
+            ("perturber", Perturber, "perturb.Hierarchy(epsilon=0.1, horizon=1000)"),
+            ("smoother", Estimator, "smooth.Recent()"),
+        ]
         for name, contract, example in contracts:
             stage = getattr(self, name)
             if isinstance(stage, type) or not fulfils(stage, contract):
@@ -96,34 +88,21 @@ class Pipeline(Spec):
         if self.reselect is not None and self.reselect.threshold.bound != self.threshold.bound:
             raise SettingError("reselect", "must have the same bound as the threshold")
         self.perturber.check(self.ceiling)
-        if self.guided:
-            perturber, forecaster = self.guided_stages
-            forecaster.check(perturber)
+        self.smoother.check(self.perturber)
 
-    @property
-    def guided(self) -> bool:
-        """Whether a forecaster publishes, and chooses how blocks are measured."""
-        return hasattr(self.smoother, "start_forecast")
-
-    @property
-    def guided_stages(self) -> tuple[GuidedPerturber, Forecaster]:
-        """The stages 2 and 3 of a guided pipeline."""
-        return cast(GuidedPerturber, self.perturber), cast(Forecaster, self.smoother)
-
-    @property
-    def fixed_stages(self) -> tuple[Perturber, Smoother]:
-        """The stages 2 and 3 of a pipeline without a forecaster; others are refused."""
-        if self.guided:
-            raise SettingError("smoother", "is a forecaster; this needs blocks of one size only")
-        return cast(Perturber, self.perturber), cast(Smoother, self.smoother)
-
-    @property
+    @cached_property
     def ceiling(self) -> int:
         """The largest θ that can come out, and the largest cap, in lattice units: public."""
         ceiling = self.threshold.ceiling(self.lattice)
         if self.reselect is not None:
             ceiling = max(ceiling, self.reselect.threshold.ceiling(self.lattice))
         return ceiling
+
+    @cached_property
+    def method(self) -> Method:
+        """How values are measured and estimated: what records must know."""
+        step, history = self.lattice.step, self.kept_history
+        return Method(self.perturber, self.smoother, self.ceiling, step, history)
 
     @cached_property
     def lattice(self) -> Lattice:
@@ -154,6 +133,25 @@ class Pipeline(Spec):
         """The settings and what was decided from them: the identity of the noise."""
         return {**self.settings(), "block": self.perturber.block}
 
+    def noise_identity(self, threshold: int) -> bytes:
+        """What keys the noise of a stream, with θ in units: its settings and what they lead to.
+
+        Every scale that any choice can lead to is part of it, and which words go where: other
+        settings must never meet the same noise.
+        """
+        if threshold not in self._identities:
+            if len(self._identities) >= _IDENTITIES_KEPT:
+                self._identities.clear()
+            law = self.perturber.noise_identity(threshold, self.ceiling)
+            facts = {**self.resolved(), "threshold in units": threshold, "law": law}
+            self._identities[threshold] = digest(facts)
+        return self._identities[threshold]
+
+    @cached_property
+    def _identities(self) -> dict[int, bytes]:
+        # Of this very pipeline, not of equal ones: what is decided from settings may differ.
+        return {}
+
     def start(self, randomness: Randomness | None = None) -> Release:
         """Begin a release with new noise; `seeded(n)` only to simulate."""
         source = secure() if randomness is None else randomness
@@ -180,7 +178,7 @@ def load_record(data: bytes) -> Record:
         raise SnapshotError("this is not a stored record")
     with understood():
         pipeline = Pipeline.from_settings(body["settings"])
-        segments = [restored_segment(pipeline, state) for state in body["segments"]]
+        segments = [restored_segment(pipeline.method, state) for state in body["segments"]]
         return Record(segments, body["guarantee"])
 
 
@@ -197,12 +195,11 @@ def _parts(settings: object, depth: int) -> dict[str, Any]:
 def _stage(settings: Mapping[str, Any], depth: int) -> Any:
     values = _parts(settings, depth)
     kind = settings.get("kind")
-    family, _, name = kind.partition(".") if isinstance(kind, str) else ("", "", "")
-    if family not in _FAMILIES or name not in _FAMILIES[family].__all__:
+    if not isinstance(kind, str) or kind not in _STAGES:
         raise SettingError(
             "kind", f"Tidegate has no stage {said(kind)}; build the pipeline in code"
         )
-    return _built(getattr(_FAMILIES[family], name), values)
+    return _built(_STAGES[kind], values)
 
 
 def _built(specification: type[_Spec], values: Mapping[str, Any]) -> _Spec:

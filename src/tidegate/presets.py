@@ -24,7 +24,7 @@ from tidegate.forecast.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.pipeline import Pipeline
 from tidegate.reselection import chosen_again, share_of
 from tidegate.settings import Number, positive
-from tidegate.stages import Smoother
+from tidegate.stages import Estimator
 from tidegate.units import Unit
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def tops(
     holdout: int = 65_536,
     fanout: int = 16,
     resolution: Number = 1,
-    smoother: Smoother | None = None,
+    smoother: Estimator | None = None,
     skipped: int | None = None,
     non_negative: bool = False,
     history: int | None = None,

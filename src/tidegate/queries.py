@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tidegate.answers import Answer, Answers
-from tidegate.courses import Course
 from tidegate.errors import QueryError, SettingError
-from tidegate.gaps import Gap
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.segments import Segment
+from tidegate.record.segment import Segment
 from tidegate.settings import exact, whole
 
 _FARTHEST = (1 << 63) - 1
@@ -26,7 +24,7 @@ class Record:
     Position p counts released values from 0.
     """
 
-    def __init__(self, segments: Sequence[Segment | Course | Gap], guarantee: str = "") -> None:
+    def __init__(self, segments: Sequence[Segment], guarantee: str = "") -> None:
         self.segments = tuple(segments)
         self.guarantee = guarantee
 
@@ -49,7 +47,7 @@ class Record:
         by_epoch = {segment.epoch: segment for segment in self.segments}
         for segment in later.segments:
             known = by_epoch.get(segment.epoch)
-            by_epoch[segment.epoch] = segment if known is None else known.joined(segment)  # type: ignore[arg-type]
+            by_epoch[segment.epoch] = segment if known is None else known.joined(segment)
         segments = list(by_epoch.values())
         if any(after.start != before.end for before, after in pairwise(segments)):
             raise QueryError("these are not two records of one release, without a gap between them")
@@ -73,10 +71,10 @@ class Record:
 
         What is released later says more about the past, and costs no privacy: answers use
         everything released so far, and `as_of=t` gives the answer from what was released up to
-        position t. Guided releases (`tidegate.adaptive`) answer with posterior means. Where blocks
+        position t. Adaptive releases answer with posterior means. Where blocks
         have one size, sums of whole blocks do not change any more; inside a block that a range
         cuts, the released values were predictions, and are replaced by a line through the block
-        sums once these are known (`tidegate.inside`).
+        sums once these are known (`tidegate.estimate.block_shape`).
 
         The noise part is exact: the covariance of the published noise, for each range. Inside the
         block that is still open, the error after k of B values is put at (k/B)²·D² + k(1 −

@@ -60,8 +60,8 @@ class Release:
         custody: Custody,
         threshold: int | None = None,
         origin: int = 0,
-        horizons_from: int = 0,
         charges: list[Guarantee] | None = None,
+        state: dict[str, Any] | None = None,
     ) -> None:
         self.pipeline = pipeline
         self._epoch = epoch
@@ -71,13 +71,16 @@ class Release:
             charges = [cost(pipeline.guarantee, simulation=epoch.simulation)]
         self._charges = charges
         self._origin = origin
-        self._horizons_from = horizons_from  # where horizons of users begin, in all branches
         self._seen = origin  # inputs taken, the hold-out included
         self._holdout = HoldOut(pipeline.threshold.holdout)
         self._custody = custody
         self._journalled = False  # someone keeps a journal
         self._cap = cap_of(pipeline.unit)
-        self._run = None if threshold is None else Phases(pipeline, epoch, threshold, origin)
+        self._run: Phases | None = None
+        if threshold is not None:
+            self._run = Phases(pipeline, epoch, origin, threshold=threshold)
+        elif state is not None:
+            self._run = Phases(pipeline, epoch, origin, state=state)
         if self._run is None and pipeline.threshold.holdout == 0:
             self._choose_threshold()
 
@@ -189,9 +192,7 @@ class Release:
             self._hold(self._units(numbers, users, 0, start, window=0))
         at = start
         while self._run is not None and at < numbers.size:
-            window, room = divmod(
-                self.position - self._horizons_from, self.pipeline.perturber.horizon
-            )
+            window, room = divmod(self.position, self.pipeline.perturber.horizon)
             most = self.pipeline.perturber.horizon - room if self._cap else _PIECE
             end = at + self._run.reach(min(_PIECE, most, numbers.size - at))
             units = self._units(numbers, users, at, end, window=1 + window)
@@ -221,7 +222,7 @@ class Release:
     def _choose_threshold(self) -> None:
         keystream = self._epoch.keystream("threshold", digest(self.pipeline.resolved()))
         threshold = self.pipeline.threshold.choose(self._holdout.units, self._lattice, keystream)
-        self._run = Phases(self.pipeline, self._epoch, threshold, self._origin)
+        self._run = Phases(self.pipeline, self._epoch, self._origin, threshold=threshold)
         self._run.log = [] if self._journalled else None
         self._holdout.wipe()
 
@@ -280,7 +281,6 @@ class Release:
             state = {
                 "seen": self._seen,
                 "origin": self._origin,
-                "horizons from": self._horizons_from,
                 "held": self._holdout.units,
                 "charges": [charge.plain() for charge in self._charges],
                 "cap": self._cap and users and state_of(self._cap),
@@ -293,13 +293,12 @@ class Release:
         custody = Custody()  # before the secret is read: see there
         epoch, state = opened_snapshot(pipeline, data, key)
         charges = [Guarantee.from_plain(charge) for charge in state["charges"]]
-        release = cls(pipeline, epoch, custody=custody, origin=state["origin"], charges=charges)
+        origin, run = state["origin"], state["run"]
+        release = cls(pipeline, epoch, custody=custody, origin=origin, charges=charges, state=run)
         release._seen = state["seen"]
         if release._cap is not None and state["cap"]:
             restore(release._cap, state["cap"])
-        if state["run"]:
-            release._run = Phases.resumed(pipeline, epoch, state["origin"], state["run"])
-        elif state["held"].size:
+        if state["held"].size:
             release._hold(state["held"])
         return release
 
@@ -326,7 +325,6 @@ class Release:
                 custody=custody,
                 threshold=run.stream.threshold if run else None,
                 origin=self.position,
-                horizons_from=self._horizons_from,
                 charges=self._charges,
             )
             branch._seen = self._seen

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, parallel, sequential
@@ -35,6 +36,8 @@ class Reselection(Spec):
         every: released values between switches; None: there is only the first.
         blocking: withhold the values of the window from the stream.
     """
+
+    KIND: ClassVar[str] = "reselection.Reselection"
 
     threshold: Threshold
     first: OptionalWhole = OptionalWhole(minimum=1)

@@ -25,7 +25,7 @@ from tidegate.errors import SettingError, SnapshotError, TidegateError
 from tidegate.randomness import random_bytes
 
 _MAGIC = b"TIDEGATE"
-_VERSION = 1
+_VERSION = 2
 _KEY_BYTES = 32
 _INT64 = 1 << 63
 _NONCE_BYTES = 12

@@ -6,6 +6,7 @@ a user may write (0.1, "1/10", Decimal, …) into one exact value, or refuse it 
 >>> from dataclasses import dataclass
 >>> @dataclass(frozen=True, kw_only=True, repr=False)
 ... class Example(Spec):
+...     KIND = "example.Example"
 ...     epsilon: Exact = Exact()
 ...     fanout: Whole = Whole(minimum=2, default=16)
 >>> Example(epsilon=0.1)
@@ -260,13 +261,29 @@ class OptionalChoice(Setting[str | None, str | None]):
 
 
 class Spec:
-    """Base of every frozen specification: compared by value, printed short, plain data."""
+    """Base of every frozen specification: compared by value, printed short, plain data.
+
+    Privacy: noise keys are derived from a digest of `settings()`. `KIND` identifies the
+    specification there and in stored settings, so it is written by hand: renaming a class or moving
+    a file changes no noise and refuses no state. Two specifications that behave differently need
+    different KINDs, so a subclass does not inherit one.
+    """
+
+    KIND: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        kind = vars(cls).get("KIND")
+        if not isinstance(kind, str) or not kind:
+            raise TypeError(
+                f"{cls.__name__} has no KIND: write one in the class, for example "
+                f'KIND: ClassVar[str] = "family.{cls.__name__}". It identifies the noise, so it '
+                "must stay the same when the class is renamed"
+            )
 
     def settings(self) -> dict[str, Any]:
         """The specification as plain data (numbers that must stay exact become strings)."""
-        package, _, rest = type(self).__module__.partition(".")
-        family = rest.partition(".")[0] if package == "tidegate" else type(self).__module__
-        values: dict[str, Any] = {"kind": f"{family}.{type(self).__qualname__}"}
+        values: dict[str, Any] = {"kind": self.KIND}
         for item in fields(self):  # type: ignore[arg-type]  # every Spec is a dataclass
             values[item.name] = _plain(getattr(self, item.name))
         return values

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tidegate.errors import SnapshotError
-from tidegate.phases import restored_segment, segment_state
 from tidegate.queries import Record
 from tidegate.randomness import Epoch
+from tidegate.record.codec import as_text, from_text, restored_segment, segment_state
 from tidegate.sealing import seal, unseal
 from tidegate.settings import digest
 
@@ -55,27 +53,10 @@ def stored_record(pipeline: Pipeline, epoch: str, position: int, record: Record)
 
 def plain_record(record: Record) -> list[dict[str, Any]]:
     """The segments of a record as plain data, for files that hold text."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, np.ndarray):  # as text: indented JSON has a line for each number
-            return " ".join(map(str, value.tolist()))
-        if isinstance(value, Mapping):
-            return {name: plain(item) for name, item in value.items()}
-        return value
-
-    return [plain(segment_state(segment)) for segment in record.segments]
+    return [as_text(segment_state(segment)) for segment in record.segments]
 
 
 def record_of(pipeline: Pipeline, segments: Sequence[Any], guarantee: str) -> Record:
-    """The record of a guided release that `plain_record` was given."""
-    found = []
-    for state in segments:
-        item = dict(state)
-        if "state" in item:
-            arrays = {
-                name: np.array([int(number) for number in item["state"][name].split()], np.int64)
-                for name in ("blocks", "sums")
-            }
-            item["state"] = {**item["state"], **arrays}
-        found.append(restored_segment(pipeline, item))
+    """The record that `plain_record` was given."""
+    found = [restored_segment(pipeline.method, from_text(state)) for state in segments]
     return Record(found, guarantee)

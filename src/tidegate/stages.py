@@ -1,36 +1,43 @@
 """The contracts of the three stages, and `Noisy`, the privacy barrier between them.
 
     raw units → Threshold.choose (hold-out only) ┐
-    raw units → PerturberRun.push ────────────── Noisy ║ SmootherRun.push → record, queries, output
+    raw units → PerturberRun.push ────────────── Noisy ║ EstimatorRun.push → output
+                      ↑                                ║        │      └──→ record → Posterior
+                      └─── which public option measures the next block
 
 Raw values are visible in exactly two places: `Threshold.choose` and `PerturberRun.push`. All that
-comes after takes `Noisy` or numbers computed from it, so that it is post-processing by type.
+comes after takes `Noisy` or numbers computed from it, so that it is post-processing by type. What
+goes back over the barrier is a function of released data and public settings: a choice between
+public options, so blocks compose in parallel, adaptively (`tidegate.perturb.adaptive_run` has the
+argument). A fixed hierarchy is a perturber with one option; a smoother is an estimator that always
+chooses it.
 
-Stages 2 and 3 come in a second form, in which blocks are not all measured alike: see
-`tidegate.guided`.
-
-A stage is a frozen specification (`tidegate.settings.Spec`). `start` gives a run; a run names the
-attributes that make up its state in `STATE` (plain numbers, lists or arrays), which is all that a
-snapshot needs to know about it.
+A stage is a frozen specification (`tidegate.settings.Spec`). `start` gives a run. `state` of a run
+is a plain mapping (numbers, lists, arrays) that `start` takes back whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray, Lattice
+from tidegate.layout import Layout
 from tidegate.randomness import Keystream
+from tidegate.recorded import Cells, Posterior, Recorded
+
+ENDLESS = 1 << 62  # more values than any stream has
 
 
 @dataclass(frozen=True)
 class Noisy:
-    """Block sums with their noise, in lattice units. Only perturbers make these.
+    """Leaf sums with their noise, in lattice units. Only perturbers make these.
 
     Everything derived from a `Noisy` is post-processing and costs no privacy.
     """
@@ -39,7 +46,12 @@ class Noisy:
 
 
 class NoiseLaw(Protocol):
-    """What is publicly known about a perturber's noise: its second moments."""
+    """What is publicly known about a perturber's noise: its identity and its second moments."""
+
+    @property
+    def identity(self) -> str:
+        """All that decides about the noise, in a text that no renaming changes."""
+        ...
 
     @property
     def largest_variance(self) -> float:
@@ -47,14 +59,8 @@ class NoiseLaw(Protocol):
         ...
 
     def range_variance(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """Exact variance of the noise in the sum of blocks [start, end), in units²."""
+        """Exact variance of the noise in the sum of leaves [start, end), in units²."""
         ...
-
-
-class Run(Protocol):
-    """Something with state."""
-
-    STATE: ClassVar[tuple[str, ...]]
 
 
 class Threshold(Protocol):
@@ -88,20 +94,48 @@ class Threshold(Protocol):
         ...
 
 
-class PerturberRun(Run, Protocol):
+class PerturberRun(Protocol):
     """A perturber at work. Its state holds raw partial sums: as secret as the data."""
 
+    @property
+    def number(self) -> int:
+        """Blocks completed in this horizon."""
+        ...
+
+    @property
+    def options(self) -> tuple[Layout, ...]:
+        """The layouts to choose from for the block that comes next; public. Fixed methods: one."""
+        ...
+
+    def begin(self, choice: int) -> None:
+        """Measure the next block by this option. The choice may depend on released data only."""
+        ...
+
     def push(self, values: IntArray) -> Noisy:
-        """Take raw units; give the noisy sums of the blocks that they completed."""
+        """Take raw units; give the noisy sums of the leaves that they completed.
+
+        They must not reach beyond the end of the block, unless there is one option only.
+        """
         ...
 
     def push_one(self, value: int) -> int | None:
-        """The same for a single value: a noisy sum if it completed a block, else None."""
+        """The same for a single value: a noisy sum if it completed a leaf, else None."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """All that `Perturber.start` needs to continue."""
         ...
 
 
 class Perturber(Protocol):
-    """Stage 2: noisy sums of consecutive blocks of values."""
+    """Stage 2: noisy sums of consecutive leaves, block by block."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The budget of every value."""
+        ...
 
     @property
     def horizon(self) -> int:
@@ -110,7 +144,7 @@ class Perturber(Protocol):
 
     @property
     def block(self) -> int:
-        """How many values make up one measured sum."""
+        """Phases and blocked windows are multiples of this. Fixed methods: values in a leaf."""
         ...
 
     @property
@@ -118,16 +152,37 @@ class Perturber(Protocol):
         """What the noisy sums cost the values after the hold-out."""
         ...
 
-    def noise_law(self, threshold: int) -> NoiseLaw:
-        """The law of the noise for values truncated at `threshold` units."""
+    def lengths(self, chunk: int) -> tuple[int, ...]:
+        """The lengths of the blocks of a horizon: public, by position alone."""
+        ...
+
+    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
+        """The options for a block of this length, if θ is `threshold` and the bound `ceiling`."""
+        ...
+
+    def noise_law(self, threshold: int) -> NoiseLaw | None:
+        """The law of the noise of all leaves, for values truncated at `threshold` units.
+
+        None: it depends on which options are chosen.
+        """
+        ...
+
+    def noise_identity(self, threshold: int, ceiling: int) -> str:
+        """All that decides about noise, for every choice that can come: other noise, other text."""
         ...
 
     def check(self, ceiling: int) -> None:
         """Refuse settings for which a threshold up to `ceiling` could overflow 64-bit integers."""
         ...
 
-    def start(self, threshold: int, keystream: Keystream) -> PerturberRun:
-        """Begin to release values truncated at `threshold` units."""
+    def start(
+        self,
+        threshold: int,
+        ceiling: int,
+        keystream: Keystream,
+        state: Mapping[str, Any] | None = None,
+    ) -> PerturberRun:
+        """Begin, or continue from `state`. A first block waits for `begin`."""
         ...
 
     def settings(self) -> dict[str, Any]:
@@ -135,41 +190,108 @@ class Perturber(Protocol):
         ...
 
 
-class SmootherRun(Run, Protocol):
-    """A smoother at work: sees released sums only."""
+def fixed_law(perturber: Perturber, threshold: int) -> NoiseLaw:
+    """The noise law of a perturber with one option; others are refused."""
+    law = perturber.noise_law(threshold)
+    if law is None:
+        raise SettingError("perturber", "must have blocks of one size, such as perturb.Hierarchy")
+    return law
+
+
+class EstimatorRun(Protocol):
+    """An estimator at work: sees layouts and released sums, nothing else."""
+
+    prediction: float  # of one value of the open cell, in lattice units
 
     @property
-    def first(self) -> float:
-        """The prediction for the first block, before anything was released."""
+    def opinion(self) -> int:
+        """What it thinks of its models: a function of released data, kept with the record."""
         ...
 
-    def push(self, noisy: Noisy) -> FloatArray:
-        """For each new block sum, the prediction of one value of the block that follows."""
+    def choose(self, options: tuple[Layout, ...], first: bool) -> int:
+        """Which layout the next block should have; `first`: a horizon begins."""
+        ...
+
+    def begin(self, layout: Layout) -> int:
+        """A block begins; gives how many values may come before the next choice."""
+        ...
+
+    def push(self, noisy: Noisy, out: FloatArray) -> Cells:
+        """Fill `out` with what is published for as many values, in lattice units.
+
+        `noisy` are the leaves that these values completed. If they end a block, its last cell has
+        no prediction after it yet: `begin` makes it.
+        """
+        ...
+
+    def push_one(self, noisy: int | None) -> float:
+        """The same for a single value."""
+        ...
+
+    def level(self, recorded: Recorded) -> float:
+        """What one more value is expected to be, in lattice units."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """All that `Estimator.start` needs to continue."""
         ...
 
 
-class Smoother(Protocol):
-    """Stage 3: predict the values inside a block from the blocks before it."""
+class Estimator(Protocol):
+    """Stage 3: from noisy leaf sums to one number per value, and to answers about ranges."""
 
-    def start(self, *, threshold: int, block: int, blocks: int) -> SmootherRun:
-        """Begin; values lie in [0, threshold], `blocks` blocks of `block` values make a horizon."""
+    adds_up: ClassVar[bool]
+    """Whether the published values of every leaf add up to its noisy sum. If so, published values
+    are a record by themselves; if not, the record is kept with them."""
+
+    @property
+    def allowance(self) -> float:
+        """What is added to every value for what truncation takes away, as a share of θ."""
+        ...
+
+    def check(self, perturber: Perturber) -> None:
+        """Refuse a perturber whose layouts cannot be followed."""
+        ...
+
+    def start(
+        self,
+        *,
+        threshold: int,
+        perturber: Perturber,
+        state: Mapping[str, Any] | None = None,
+        layout: Layout | None = None,
+    ) -> EstimatorRun:
+        """Begin, knowing public facts only, or continue from `state` in a block of this layout."""
+        ...
+
+    def posterior(self, recorded: Recorded, until: int) -> Posterior:
+        """What was released up to position `until` says about the past."""
+        ...
+
+    def leaves_needed(self, recorded: Recorded) -> int:
+        """How many of the last leaves must be kept to go on."""
+        ...
+
+    def check_opinion(self, opinion: int) -> None:
+        """Refuse, with a `ValueError`, an opinion that no run can have: a damaged record."""
         ...
 
     def settings(self) -> dict[str, Any]:
         """The stage as plain data."""
         ...
+
+
+# What only a threshold, only a perturber, only an estimator has.
+_MARKS = {"choose", "noise_law", "posterior"}
 
 
 def fulfils(stage: object, contract: type) -> bool:
     """Whether a stage has everything that its contract names (and is of no other kind)."""
-    names = {name for name in vars(contract) if not name.startswith("_")}
-    # What only a threshold, only a forecaster, only a perturber has.
-    marks = {"choose", "start_forecast"} | ({"noise_law"} if "guarantee" not in names else set())
+    given = {**vars(contract), **contract.__annotations__}
+    names = {name for name in given if not name.startswith("_")}
     return all(hasattr(stage, name) for name in names) and not any(
-        hasattr(stage, mark) for mark in marks - names
+        hasattr(stage, mark) for mark in _MARKS - names
     )
 
 
-def no_sums() -> NDArray[np.int64]:
-    """No block was completed."""
-    return np.empty(0, dtype=np.int64)
+NO_SUMS: IntArray = np.empty(0, dtype=np.int64)  # no leaf was completed

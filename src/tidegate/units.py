@@ -27,6 +27,8 @@ from tidegate.user_ids import canonical_users
 class Event(Spec):
     """One value at one position."""
 
+    KIND: ClassVar[str] = "units.Event"
+
     @property
     def size(self) -> int:
         """How many events the unit can hold."""
@@ -40,6 +42,8 @@ class Event(Spec):
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Window(Spec):
     """Any `length` consecutive values, all replaced at once."""
+
+    KIND: ClassVar[str] = "units.Window"
 
     length: Whole = Whole(minimum=1)
 
@@ -60,6 +64,8 @@ class UserHorizon(Spec):
     Further values of the user count as 0 in their place. The hold-out is a horizon of its own. A
     user who stays for n horizons is covered n times: the budget grows with each.
     """
+
+    KIND: ClassVar[str] = "units.UserHorizon"
 
     most: Whole = Whole(minimum=1)
 

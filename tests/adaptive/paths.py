@@ -38,7 +38,7 @@ def blocks_of(epsilon: str, cut: int) -> list[Measured]:
     random = np.random.default_rng(len(epsilon) + cut)
     found, at = [], 100
     for length in (*stage.lengths(0), *stage.lengths(1)):
-        options = [tree for tree in stage.trees(length, THETA, 400) if tree.rung < 3]
+        options = [tree for tree in stage.layouts(length, THETA, 400) if tree.rung < 3]
         tree = options[int(random.integers(len(options)))]
         sums = random.integers(0, THETA * length // tree.leaves, size=tree.leaves)
         found.append(Measured(at, cells_of(tree, THETA), sums, at + length))

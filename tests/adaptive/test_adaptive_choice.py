@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.guided import Tree
+from tidegate.layout import Layout
 from tidegate.perturb.adaptive import AdaptiveTrees
 from tidegate.perturb.adaptive_run import consistent_noise
 from tidegate.perturb.trees import RANGE_ERROR, SHARES, cap_factor, shares
@@ -59,7 +59,7 @@ def test_the_blocks_of_the_note() -> None:
 @pytest.mark.parametrize("theta", [1, 7, 1000, 10**9])
 def test_every_tree_spends_at_most_epsilon_and_hardly_less(theta: int, epsilon: str) -> None:
     one = stage(epsilon=epsilon)
-    for tree in one.trees(4000, theta, 10**10):
+    for tree in one.layouts(4000, theta, 10**10):
         spent = sum(Fraction(tree.cap) / scale for scale in tree.scales)
         assert (1 - Fraction(1, 10**5)) * one.epsilon < spent <= one.epsilon
         assert len(tree.scales) == len(tree.nodes)
@@ -69,8 +69,8 @@ def test_every_tree_spends_at_most_epsilon_and_hardly_less(theta: int, epsilon: 
 def test_caps_never_exceed_the_bound_and_fall_with_the_noise() -> None:
     factors = [cap_factor(shape) for shape in RANGE_ERROR]
     assert factors == sorted(factors, reverse=True)
-    assert all(tree.cap <= CEILING for tree in stage().trees(4000, THETA, CEILING))
-    assert stage().trees(4000, THETA, CEILING)[0].cap == CEILING
+    assert all(tree.cap <= CEILING for tree in stage().layouts(4000, THETA, CEILING))
+    assert stage().layouts(4000, THETA, CEILING)[0].cap == CEILING
 
 
 def test_range_errors_are_those_of_the_trees() -> None:
@@ -94,7 +94,7 @@ def test_range_errors_are_those_of_the_trees() -> None:
 
 def test_short_blocks_have_no_more_leaves_than_values() -> None:
     for length in (1, 2, 3, 9, 63, 64, 127, 128):
-        assert all(tree.leaves <= length for tree in stage().trees(length, THETA, CEILING))
+        assert all(tree.leaves <= length for tree in stage().layouts(length, THETA, CEILING))
 
 
 @pytest.mark.parametrize("shape", RANGE_ERROR)
@@ -102,7 +102,7 @@ def test_online_is_offline_and_the_measured_sums_are_equivariant(shape: tuple[in
     """Truth added to every node first, then combined: the same bits; the noise feels no data."""
     one = stage(nodes=shape, horizon=1500)
     values = np.random.default_rng(3).integers(0, 80, size=1500)
-    run, silent = (one.start_guided(THETA, CEILING, keystream()) for _ in range(2))
+    run, silent = (one.start(THETA, CEILING, keystream()) for _ in range(2))
     at = 0
     for length in one.lengths(0):
         tree = run.options[0]
@@ -126,8 +126,8 @@ def test_online_is_offline_and_the_measured_sums_are_equivariant(shape: tuple[in
 
 @pytest.mark.parametrize("shape", RANGE_ERROR)
 def test_ranges_are_within_one_unit_of_exact_least_squares(shape: tuple[int, ...]) -> None:
-    tree = stage(nodes=shape).trees(4000, THETA, CEILING)[0]
-    run = stage(nodes=shape).start_guided(THETA, CEILING, keystream(4))
+    tree = stage(nodes=shape).layouts(4000, THETA, CEILING)[0]
+    run = stage(nodes=shape).start(THETA, CEILING, keystream(4))
     nodes = run.nodes(tree)
     leaves = shape[-1]
     design = np.concatenate([np.kron(np.eye(n), np.ones(leaves // n)) for n in shape])
@@ -149,7 +149,7 @@ def test_streams_with_the_same_released_sums_choose_the_same_trees() -> None:
     course = first.record.segments[0]
     turned = values.copy()
     at = 0
-    for tree in course.trees:
+    for tree in course.layouts:
         for leaf in range(tree.leaves):
             inside = slice(at + tree.edge(leaf), at + tree.edge(leaf + 1))
             if inside.stop <= values.size:
@@ -159,8 +159,8 @@ def test_streams_with_the_same_released_sums_choose_the_same_trees() -> None:
     second = one.start(tg.seeded(5))
     again = second.push(turned)
     other = second.record.segments[0]
-    assert [tree.nodes for tree in other.trees] == [tree.nodes for tree in course.trees]
-    assert len({tree.nodes for tree in course.trees}) > 1  # there was something to choose
+    assert [tree.nodes for tree in other.layouts] == [tree.nodes for tree in course.layouts]
+    assert len({tree.nodes for tree in course.layouts}) > 1  # there was something to choose
     np.testing.assert_array_equal(out, again)
     np.testing.assert_array_equal(other.released, course.released)
 
@@ -172,14 +172,14 @@ def test_trees_and_output_can_be_computed_from_what_was_released() -> None:
     out = release.push(drifting(8192))
     course = release.record.segments[0]
     released = iter(course.released.tolist())
-    run = one.smoother.start_forecast(threshold=THETA, perturber=one.perturber)
+    run = one.smoother.start(threshold=THETA, perturber=one.perturber)
     rebuilt: list[float] = []
     position = 0
     for chunk in range(2):
         for number, length in enumerate(one.perturber.lengths(chunk)):
-            options = one.perturber.trees(length, THETA, one.ceiling)
+            options = one.perturber.layouts(length, THETA, one.ceiling)
             choice = run.choose(options, first=number == 0)
-            tree: Tree = options[choice]
+            tree: Layout = options[choice]
             run.begin(tree)
             part = np.zeros(length)
             sums = [next(released) for _ in range(tree.leaves)]
@@ -190,17 +190,17 @@ def test_trees_and_output_can_be_computed_from_what_was_released() -> None:
 
 
 def test_a_tree_cannot_be_changed_once_its_block_has_begun() -> None:
-    run = stage().start_guided(THETA, CEILING, keystream())
+    run = stage().start(THETA, CEILING, keystream())
     run.begin(0)
     with pytest.raises(AssertionError, match="open"):
         run.begin(1)
-    fresh = stage().start_guided(THETA, CEILING, keystream())
+    fresh = stage().start(THETA, CEILING, keystream())
     with pytest.raises(AssertionError, match="no tree"):
         fresh.push(np.ones(3, dtype=np.int64))
 
 
 def test_no_two_trees_share_noise() -> None:
-    run = stage().start_guided(THETA, CEILING, keystream())
+    run = stage().start(THETA, CEILING, keystream())
     trees = run.options
     draws = {run.nodes(tree)[-1][:1].tobytes() + run.nodes(tree)[0].tobytes() for tree in trees}
     assert len(draws) == len(trees)

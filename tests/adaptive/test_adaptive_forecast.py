@@ -64,7 +64,7 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
     random = np.random.default_rng(model)
     one = models(HORIZON).only(model)
     trees = [
-        next(tree for tree in stage.trees(length, theta, theta) if tree.nodes == shape)
+        next(tree for tree in stage.layouts(length, theta, theta) if tree.nodes == shape)
         for length, shape in ((60, (2,)), (33, (1, 8)), (130, (1, 8, 64)))
     ]
     cells = [Cells(tree, theta) for tree in trees]

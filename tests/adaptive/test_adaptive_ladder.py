@@ -95,7 +95,7 @@ def test_a_stream_that_outgrows_its_threshold_is_followed() -> None:
     release = pipeline().start(tg.seeded(1))
     out = release.push(values)
     course = release.record.segments[0]
-    rungs = [tree.rung for tree in course.trees]
+    rungs = [tree.rung for tree in course.layouts]
     assert rungs[0] == 0
     assert max(rungs) >= 3
     # Without the ladder half of it would be cut off.
@@ -111,18 +111,18 @@ def test_rungs_and_output_can_be_computed_from_what_was_released() -> None:
     course = release.record.segments[0]
     released = iter(course.released.tolist())
     theta = course.threshold
-    run = one.smoother.start_forecast(threshold=theta, perturber=one.perturber)
+    run = one.smoother.start(threshold=theta, perturber=one.perturber)
     rebuilt: list[float] = []
     for chunk in range(2):
         for number, length in enumerate(one.perturber.lengths(chunk)):
-            options = one.perturber.trees(length, theta, one.ceiling)
+            options = one.perturber.layouts(length, theta, one.ceiling)
             tree = options[run.choose(options, first=number == 0)]
             run.begin(tree)
             part = np.zeros(length)
             sums = [next(released) for _ in range(tree.leaves)]
             run.push(Noisy(np.array(sums, dtype=np.int64)), part)
             rebuilt.extend(part.tolist())
-    assert len({tree.rung for tree in course.trees}) > 3  # the ladder was used
+    assert len({tree.rung for tree in course.layouts}) > 3  # the ladder was used
     np.testing.assert_array_equal(out, rebuilt)
 
 
@@ -136,21 +136,21 @@ def test_a_snapshot_in_the_middle_of_a_climb_goes_on_alike() -> None:
     for cut in range(HOLDOUT + 100, values.size, 611):
         parts = one.resume(parts.snapshot())
         found.append(parts.push(values[cut : cut + 611]))
-    assert max(tree.rung for tree in whole.record.segments[0].trees) > 2
+    assert max(tree.rung for tree in whole.record.segments[0].layouts) > 2
     np.testing.assert_array_equal(np.concatenate(found), expected)
 
 
 def test_audit_of_a_block_whose_cap_was_raised() -> None:
     """Two neighbours, the same earlier releases: the raised block gives away ε and no more."""
     stage = AdaptiveTrees(epsilon=1, horizon=64, nodes=(1,))
-    assert stage.trees(64, 4, 1000)[-1].cap == 1000
+    assert stage.layouts(64, 4, 1000)[-1].cap == 1000
     sums: list[list[int]] = [[], []]
     for world, telling in enumerate((0, 10**6)):
         values = np.full(64, 3)
         values[5] = telling
         for seed in range(4000):
             keystream = tg.seeded(2 * seed + world).new_epoch().keystream("perturb", b"")
-            run = stage.start_guided(4, 1000, keystream)
+            run = stage.start(4, 1000, keystream)
             run.begin(len(run.options) - 1)
             sums[world].append(int(run.push(values[: run.options[0].length]).sums[0]))
     losses = []

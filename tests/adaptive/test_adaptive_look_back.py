@@ -155,5 +155,5 @@ def test_blocks_of_one_kind_are_taken_together() -> None:
 
 
 def test_cells_are_compared_by_what_they_are() -> None:
-    tree = tg.perturb.AdaptiveTrees(epsilon=1, horizon=64).trees(64, 9, 9)[0]
+    tree = tg.perturb.AdaptiveTrees(epsilon=1, horizon=64).layouts(64, 9, 9)[0]
     assert Cells(tree, 9) == Cells(tree, 9) != Cells(tree, 8)

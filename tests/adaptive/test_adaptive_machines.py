@@ -70,7 +70,7 @@ def test_our_own_functions_are_right() -> None:
 
 @pytest.mark.parametrize("theta", [1, 37, 10**9])
 def test_variances_are_those_of_the_noise(theta: int) -> None:
-    for tree in AdaptiveTrees(epsilon="1/7", horizon=4000).trees(4000, theta, 10**10):
+    for tree in AdaptiveTrees(epsilon="1/7", horizon=4000).layouts(4000, theta, 10**10):
         for scale, variance in zip(tree.scales, tree.variances, strict=True):
             assert variance == pytest.approx(discrete_laplace_variance(scale), rel=1e-12)
 

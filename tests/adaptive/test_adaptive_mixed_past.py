@@ -8,10 +8,10 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
 from tidegate.forecast.cells import cells_of
-from tidegate.forecast.look_back import LookBack, doubted
 from tidegate.forecast.models import COUNT, models
 from tidegate.forecast.noise_path import noise_path
 from tidegate.forecast.opinions import MOST_MODELS, UNDECIDED, packed, unpacked
+from tidegate.forecast.posterior import LookBack, doubted
 from tidegate.forecast.retrospect import Retrospect
 from tidegate.forecast.stretches import Measured
 from tidegate.perturb.trees import RANGE_ERROR
@@ -40,7 +40,7 @@ def test_models_share_the_past_as_they_are_trusted() -> None:
 
 def calm_blocks(noise: list[float]) -> list[Measured]:
     """Blocks over a level of 0.1 that never moves, with this noise, in its deviations."""
-    tree = tg.perturb.AdaptiveTrees(epsilon="1/2", horizon=HORIZON).trees(128, THETA, THETA)[0]
+    tree = tg.perturb.AdaptiveTrees(epsilon="1/2", horizon=HORIZON).layouts(128, THETA, THETA)[0]
     cells = cells_of(tree, THETA)
     error = np.sqrt(tree.variances[0]) * np.array(noise)
     share = THETA * 128 * 0.1 / tree.leaves

@@ -27,8 +27,8 @@ def test_node_noise_has_the_claimed_scale(shape: tuple[int, ...]) -> None:
     """Passes at the scale of the argument, and would fail at 30 % more or less."""
     stage = AdaptiveTrees(epsilon="1/4", horizon=2000, nodes=shape)
     draws: list[list[int]] = [[] for _ in shape]
-    tree = stage.trees(2000, THETA, THETA)[0]
-    run = stage.start_guided(THETA, THETA, keystream(1))
+    tree = stage.layouts(2000, THETA, THETA)[0]
+    run = stage.start(THETA, THETA, keystream(1))
     for chunk in range(400):
         run.chunk = chunk
         for number in range(3):
@@ -46,10 +46,10 @@ def test_node_noise_has_the_claimed_scale(shape: tuple[int, ...]) -> None:
 
 def test_the_published_sum_of_a_block_has_the_noise_of_its_tree() -> None:
     stage = AdaptiveTrees(epsilon="1/4", horizon=100, nodes=(1,))
-    tree = stage.trees(100, THETA, THETA)[0]
+    tree = stage.layouts(100, THETA, THETA)[0]
     sums = []
     for seed in range(1500):
-        run = stage.start_guided(THETA, THETA, keystream(seed))
+        run = stage.start(THETA, THETA, keystream(seed))
         run.begin(0)
         length = run.options[0].length
         sums.append(run.push(np.ones(length, dtype=np.int64)).sums[0] - length)
@@ -77,7 +77,7 @@ def test_audit_on_a_short_stream(nodes: tuple[int, ...] | None) -> None:
             release = pipeline.start(tg.seeded(2 * seed + world))
             release.push(values[:length])  # the first tree: what comes later is drawn apart
             course = release.record.segments[0]
-            first = course.trees[0]
+            first = course.layouts[0]
             leaf = next(k for k in range(first.leaves) if first.edge(k + 1) > 3)
             sums[world].append(float(course.released[: first.leaves].sum() + course.released[leaf]))
     assert length >= 8

@@ -50,7 +50,7 @@ def test_what_was_learnt_is_carried_into_the_next_horizon() -> None:
     out = release.push(np.full(6500, 20))
     # A horizon's first values are predicted well as soon as there was one before it.
     assert np.abs(out[2000:2010] - 20).max() < 2
-    lengths = [tree.length for tree in release.record.segments[0].trees]
+    lengths = [tree.length for tree in release.record.segments[0].layouts]
     assert sum(lengths[:-1]) == 6000
     assert 3 * len(lengths) > len({*lengths})
 
@@ -84,7 +84,7 @@ def coverage(kind: str, epsilon: str) -> np.ndarray:
         values = course_of(kind, HORIZON // 2 * 13 // 10, random)
         release = pipeline.start(tg.seeded(seed))
         release.push(values)
-        trees = release.record.segments[0].trees
+        trees = release.record.segments[0].layouts
         caps = np.concatenate([np.full(tree.length, tree.cap) for tree in trees])[: values.size]
         truth = np.concatenate(([0], np.cumsum(np.minimum(values, caps))))
         ends = random.integers(0, values.size + 1, size=(2, 80))
@@ -157,7 +157,7 @@ def test_calm_streams_are_measured_coarsely_and_rough_ones_finely() -> None:
             size=2**16 + 2000,
         )
         release.push(values)
-        leaves.append(np.mean([tree.leaves for tree in release.record.segments[0].trees[-8:]]))
+        leaves.append(np.mean([tree.leaves for tree in release.record.segments[0].layouts[-8:]]))
     assert leaves[0] <= 2
     assert leaves[1] >= 4 * leaves[0]
 

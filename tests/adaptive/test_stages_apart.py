@@ -46,18 +46,18 @@ def test_the_noise_is_that_of_the_forest(name: str) -> None:
     stage = stages("perturb")[name]
     if not stage.noise_law(9).consistent:
         with pytest.raises(tg.SettingError, match="consistent"):
-            stage.trees(stage.lengths(0)[0], 9, 9)
+            tg.forecast.Mixture().check(stage)
         return
     keystream = tg.seeded(1).new_epoch().keystream("perturb", b"followed")
     values = np.random.default_rng(2).integers(0, 20, size=min(3 * stage.horizon, 3000))
-    plain, guided = stage.start(9, keystream), stage.start_guided(9, 9, keystream)
+    plain, followed = stage.start(9, 9, keystream), stage.start(9, 9, keystream)
     expected = plain.push(values).sums
     found, at, chunk = [], 0, 0
     while at < values.size:
         for length in stage.lengths(chunk):
-            assert guided.options == stage.trees(length, 9, 9)
-            guided.begin(0)
-            found.append(guided.push(values[at : at + length]).sums)
+            assert followed.options == stage.layouts(length, 9, 9)
+            followed.begin(0)
+            found.append(followed.push(values[at : at + length]).sums)
             at += length
             if at >= values.size:
                 break
@@ -79,7 +79,7 @@ def test_the_law_of_the_followed_leaves_is_that_of_the_forest(
     law = stage.noise_law(50)
     rows: list[np.ndarray] = []
     for length in stage.lengths(0):
-        (tree,) = stage.trees(length, 50, 50)
+        (tree,) = stage.layouts(length, 50, 50)
         rows.append(covariance_of(noise_path(tree.nodes, tree.variances)[: tree.leaves]))
     size = sum(len(part) for part in rows)
     assert size == leaves

@@ -95,8 +95,9 @@ def test_a_file_that_was_not_completed_says_what_to_do(source: Path) -> None:
         [],
         [{}],
         "x",
-        [{**record[0], "state": {**record[0]["state"], "sums": "1 x"}}],
-        [{**record[0], "state": {**record[0]["state"], "blocks": "0 2000 99 0 1"}}],
+        [{**record[0], "sums": "1 x"}],
+        [{**record[0], "blocks": "0 2000 99 0"}],
+        [{**record[0], "closed": record[0]["closed"] + 1}],
     ]
     for wrong in damaged:
         write_sidecar(output, {**facts, "record": wrong})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.segments import Segment
+from tidegate.record.segment import Segment
 
 THETA, HORIZON, COUNT = 20, 1024, 2600
 # Per stream: ranges of one release are not independent. Error bars of 70 % hold 83 % instead of

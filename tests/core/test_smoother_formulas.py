@@ -58,7 +58,7 @@ NAIVE = {
 
 
 def start(stage: Any, blocks: int = 1000) -> Any:
-    return stage.start(threshold=THETA, block=BLOCK, blocks=blocks)
+    return stage.predictor(threshold=THETA, block=BLOCK, blocks=blocks)
 
 
 # u_1, u_2, u_3 = 8, 40, −4 after u_0 = 20; a prediction for one value each time, u_0 first.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import tidegate as tg
-from tidegate.courses import Course
+from tidegate.record.segment import Segment
 
 # Small numbers, so that a short stream crosses blocks, trees and horizons.
 SETTINGS: dict[str, Any] = {
@@ -117,7 +117,7 @@ def stages(family: str) -> dict[str, Any]:
 
 def _form(perturber: Any) -> str:
     """Fixed hierarchies can be followed by a forecaster, but are no family of their own."""
-    return "perturb" if hasattr(perturber, "noise_law") else "guided"
+    return "perturb" if perturber.noise_law(1) is not None else "guided"
 
 
 @cache
@@ -217,9 +217,9 @@ def plain_pipelines() -> dict[str, tg.Pipeline]:
     return {name: one for name, one in pipelines().items() if one.reselect is None}
 
 
-def courses(release: tg.Release) -> list[Course]:
+def courses(release: tg.Release) -> list[Segment]:
     """The records of a guided release, phase by phase, without blocked stretches."""
-    return [segment for segment in release.record.segments if isinstance(segment, Course)]
+    return [segment for segment in release.record.segments if segment.measured]
 
 
 def length(pipeline: tg.Pipeline) -> int:

@@ -33,7 +33,7 @@ def test_every_horizon_has_a_forest_of_its_own(name: str) -> None:
     law = stage.noise_law(9)
     horizons = 40
     keystream = tg.seeded(1).new_epoch().keystream("perturb", b"")
-    run = stage.start(9, keystream)
+    run = stage.start(9, 9, keystream)
     noise = run.push(np.zeros(horizons * law.leaves * stage.block, dtype=np.int64)).sums
     table = noise.reshape(horizons, law.leaves)
     assert run.chunk == horizons

@@ -13,8 +13,8 @@ import tidegate as tg
 from tests.laws.catalogue import courses, length, plain_pipelines
 from tidegate.perturb.consistency import consistent_leaves, own_weights, prefix_leaves
 
-FIXED = {name: one for name, one in plain_pipelines().items() if not one.guided}
-GUIDED = {name: one for name, one in plain_pipelines().items() if one.guided}
+FIXED = {name: one for name, one in plain_pipelines().items() if one.smoother.adds_up}
+GUIDED = {name: one for name, one in plain_pipelines().items() if not one.smoother.adds_up}
 
 
 @pytest.mark.parametrize("name", GUIDED)
@@ -39,8 +39,9 @@ def test_leaf_sums_under_the_same_noise_differ_by_their_difference(name: str) ->
         release.push(units * step)
     one, two = (courses(release)[0] for release in releases)
     start, leaf, agreeing = one.start, 0, 0
-    for tree, other in zip(one.trees, two.trees, strict=True):
-        if tree != other:
+    for block, other in zip(one.blocks, two.blocks, strict=True):
+        tree = block.layout
+        if tree != other.layout:
             break
         for number in range(tree.leaves):
             inside = slice(start + tree.edge(number), start + tree.edge(number + 1))
@@ -51,8 +52,8 @@ def test_leaf_sums_under_the_same_noise_differ_by_their_difference(name: str) ->
         start += tree.length
         agreeing += 1
     assert leaf
-    if len(pipeline.perturber.trees(one.trees[0].length, 12, 12)) == 1:
-        assert agreeing == len(one.trees)  # without a choice, all of them
+    if len(pipeline.perturber.layouts(one.blocks[0].layout.length, 12, 12)) == 1:
+        assert agreeing == len(one.blocks)  # without a choice, all of them
 
 
 @pytest.mark.parametrize("name", FIXED)

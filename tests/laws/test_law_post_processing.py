@@ -11,12 +11,15 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import bits, courses, exported, length, pipelines, stages, stream
+from tidegate.estimate.spread import Smoother
 from tidegate.settings import Spec
 from tidegate.stages import Noisy
 
 
-class Spy(Spec):
+class Spy(Smoother, Spec):
     """A smoother that writes down all it is shown."""
+
+    KIND = "tests.Spy"
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -26,9 +29,9 @@ class Spy(Spec):
     def settings(self) -> dict[str, Any]:
         return self.inner.settings()
 
-    def start(self, **facts: Any) -> SpyRun:
+    def predictor(self, **facts: Any) -> SpyRun:
         self.started = facts
-        return SpyRun(self, self.inner.start(**facts))
+        return SpyRun(self, self.inner.predictor(**facts))
 
 
 class SpyRun:
@@ -60,7 +63,7 @@ def test_the_output_can_be_computed_from_what_the_smoother_saw(name: str) -> Non
     assert spy.started == {"threshold": 12, "block": 4, "blocks": 15}
 
     noisy = np.concatenate(spy.seen)
-    run = pipeline.smoother.start(threshold=12, block=4, blocks=15)
+    run = pipeline.smoother.predictor(threshold=12, block=4, blocks=15)
     predictions = [run.first, *run.push(Noisy(noisy))]
     rebuilt = []
     for index in range(out.size):
@@ -70,7 +73,7 @@ def test_the_output_can_be_computed_from_what_the_smoother_saw(name: str) -> Non
     np.testing.assert_allclose(out, rebuilt, rtol=1e-12, atol=1e-9)
 
 
-GUIDED = [name for name, one in pipelines().items() if one.guided]
+GUIDED = [name for name, one in pipelines().items() if not one.smoother.adds_up]
 
 
 @pytest.mark.parametrize("name", GUIDED)
@@ -79,12 +82,14 @@ def test_what_a_forecaster_did_can_be_computed_from_what_was_released(name: str)
     pipeline = replace(pipelines()[name], history=10**6)
     release = pipeline.start(tg.seeded(3))
     out = release.push(stream(length(pipeline)))
-    stage, forecaster = pipeline.guided_stages
+    stage, forecaster = pipeline.perturber, pipeline.smoother
     for course in courses(release):
-        run = forecaster.start_forecast(threshold=course.threshold, perturber=stage)
+        run = forecaster.start(threshold=course.threshold, perturber=stage)
         sums, rebuilt, chunk, number = iter(course.released.tolist()), [], 0, 0
-        for tree in course.trees:
-            options = stage.trees(stage.lengths(chunk)[number], course.threshold, pipeline.ceiling)
+        for tree in course.layouts:
+            options = stage.layouts(
+                stage.lengths(chunk)[number], course.threshold, pipeline.ceiling
+            )
             choice = run.choose(options, first=number == 0)
             assert options[choice] == tree
             run.begin(tree)
@@ -107,7 +112,7 @@ def test_what_was_answered_then_is_the_answer_as_of_then(name: str) -> None:
     """Later releases say more about the past, but do not change what could be said before."""
     pipeline = pipelines()[name]
     moments = 7
-    if pipeline.guided:  # there, what was forgotten since would have said something too
+    if not pipeline.smoother.adds_up:  # there, what was forgotten would have said something too
         pipeline = replace(pipeline, history=10**6)
         moments = 4  # and answers take their time
     values = stream(length(pipeline))
@@ -131,8 +136,8 @@ def test_what_was_answered_then_is_the_answer_as_of_then(name: str) -> None:
 def test_equal_noisy_sums_give_equal_predictions(name: str) -> None:
     stage = stages("smooth")[name]
     sums = np.random.default_rng(1).integers(-500, 500, size=200)
-    whole = stage.start(threshold=9, block=6, blocks=30).push(Noisy(sums))
-    run = stage.start(threshold=9, block=6, blocks=30)
+    whole = stage.predictor(threshold=9, block=6, blocks=30).push(Noisy(sums))
+    run = stage.predictor(threshold=9, block=6, blocks=30)
     parts = [run.push(Noisy(part.copy())) for part in np.split(sums, [0, 1, 17, 17, 90])]
     assert whole.dtype == np.float64
     assert whole.shape == (200,)
@@ -146,8 +151,8 @@ def test_predictions_are_causal(name: str) -> None:
     sums = np.random.default_rng(1).integers(-500, 500, size=80)
     other = sums.copy()
     other[40:] += 1000
-    one = stage.start(threshold=9, block=6, blocks=30).push(Noisy(sums))
-    two = stage.start(threshold=9, block=6, blocks=30).push(Noisy(other))
+    one = stage.predictor(threshold=9, block=6, blocks=30).push(Noisy(sums))
+    two = stage.predictor(threshold=9, block=6, blocks=30).push(Noisy(other))
     assert bits(one[:40]) == bits(two[:40])
 
 
@@ -156,16 +161,16 @@ def test_smoothers_do_not_change_what_they_are_shown(name: str) -> None:
     stage = stages("smooth")[name]
     sums = np.arange(50)
     sums.flags.writeable = False
-    stage.start(threshold=9, block=6, blocks=7).push(Noisy(sums))
+    stage.predictor(threshold=9, block=6, blocks=7).push(Noisy(sums))
 
 
 @pytest.mark.parametrize("name", [name for name in exported() if name.startswith("smooth.")])
 def test_types_say_that_smoothers_take_noisy_sums_only(name: str) -> None:
     stage = exported()[name]
-    assert set(inspect.signature(stage.start).parameters) == {
+    assert set(inspect.signature(stage.predictor).parameters) == {
         "self", "threshold", "block", "blocks"
     }  # fmt: skip
-    run = type(stages("smooth")[f"{name}()"].start(threshold=9, block=6, blocks=7))
+    run = type(stages("smooth")[f"{name}()"].predictor(threshold=9, block=6, blocks=7))
     hints = get_type_hints(run.push)
     assert hints.pop("return") is not None
     assert list(hints.values()) == [Noisy]
@@ -174,7 +179,7 @@ def test_types_say_that_smoothers_take_noisy_sums_only(name: str) -> None:
 @pytest.mark.parametrize("name", sorted({name.partition("(")[0] for name in stages("perturb")}))
 def test_types_say_that_perturbers_make_noisy_sums(name: str) -> None:
     keystream = tg.seeded(1).new_epoch().keystream("perturb", b"")
-    run = stages("perturb")[f"{name}()"].start(9, keystream)
+    run = stages("perturb")[f"{name}()"].start(9, 9, keystream)
     assert get_type_hints(type(run).push)["return"] is Noisy
 
 

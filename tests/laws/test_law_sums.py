@@ -57,7 +57,7 @@ def test_online_is_offline(name: str, grove: int | None, monkeypatch: pytest.Mon
     stage = stages("perturb")[name]
     span = stage.horizon * 5 // 2 if small(stage) else stage.horizon + 100
     values = stream(span + 3 * stage.block, top=30)
-    run = stage.start(THETA, keystream())
+    run = stage.start(THETA, THETA, keystream())
     online = np.concatenate([run.push(part).sums for part in np.array_split(values, 5)])
     sums = block_sums(values, stage.block)
     assert online.dtype == np.int64
@@ -67,10 +67,10 @@ def test_online_is_offline(name: str, grove: int | None, monkeypatch: pytest.Mon
 
 # Non-negative output pays negative values out of later ones: see tests/core/test_non_negative.py.
 SIGNED = {name: one for name, one in pipelines().items() if not one.non_negative}
-FIXED = [name for name, one in SIGNED.items() if not one.guided]
+FIXED = [name for name, one in SIGNED.items() if one.smoother.adds_up]
 # A forecaster publishes posterior means, not noisy sums: there the law is the next one. (Leaves add
 # up to their parents' noise, online and offline: tests/adaptive/test_adaptive_choice.py.)
-GUIDED = [name for name, one in SIGNED.items() if one.guided]
+GUIDED = [name for name, one in SIGNED.items() if not one.smoother.adds_up]
 
 
 @pytest.mark.parametrize("name", GUIDED)
@@ -81,7 +81,7 @@ def test_published_values_of_a_block_add_up_to_whole_steps(name: str) -> None:
     blocks = 0
     for course in courses(release):
         start = course.start
-        for tree in course.trees:
+        for tree in course.layouts:
             if start + tree.length <= course.end:
                 total = out[start : start + tree.length].sum()
                 assert total == pytest.approx(round(total), abs=1e-6)
@@ -134,7 +134,7 @@ def test_ranges_are_within_one_unit_of_exact_least_squares(
     )  # fmt: skip
     law = stage.noise_law(THETA)
     values = np.minimum(stream(2 * (leaves - 1), seed=4), THETA)
-    run = stage.start(THETA, keystream(5))
+    run = stage.start(THETA, THETA, keystream(5))
     released = run.push(values).sums
     matrix = design(fanout, levels, trees)
     precision = np.concatenate(
@@ -168,7 +168,7 @@ def test_without_consistency_a_prefix_is_the_sum_of_the_fewest_nodes() -> None:
     )
     law = stage.noise_law(THETA)
     nodes = law.nodes(keystream(), 0, 0)
-    run = stage.start(THETA, keystream())
+    run = stage.start(THETA, THETA, keystream())
     released = np.cumsum(run.push(np.zeros(70, dtype=np.int64)).sums)
     for end in range(1, 71):
         expected, at = 0, 0

@@ -25,6 +25,8 @@ TREES = 30_000
 class Lax(tg.threshold.Fixed):
     """A fixed threshold below a larger bound, so that only the perturber truncates."""
 
+    KIND = "tests.privacy.test_audit.Lax"
+
     @property
     def bound(self):
         return 10 * self.value

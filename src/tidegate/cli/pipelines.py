@@ -12,7 +12,7 @@ from typing import Any
 import tidegate as tg
 from tidegate.errors import SettingError
 from tidegate.settings import said
-from tidegate.stages import Smoother
+from tidegate.stages import Estimator
 from tidegate.units import Event, Unit, UserHorizon, Window
 
 PRESETS: dict[str, Callable[..., tg.Pipeline]] = {
@@ -22,7 +22,7 @@ PRESETS: dict[str, Callable[..., tg.Pipeline]] = {
     "pak-with-tops-threshold": tg.pak_with_tops_threshold,
     "pak-with-tops-stream": tg.pak_with_tops_stream,
 }
-SMOOTHERS: dict[str, Callable[[], Smoother]] = {
+SMOOTHERS: dict[str, Callable[[], Estimator]] = {
     "recent": tg.smooth.Recent,
     "mean": tg.smooth.Mean,
     "median": tg.smooth.Median,

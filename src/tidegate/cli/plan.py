@@ -132,8 +132,8 @@ def plan(
         report = Report(
             chosen,
             rows(roughness),
-            None if chosen.guided else _best(chosen, asked, roughness),
-            {assumed: rows(assumed) for assumed in _OTHERS} if chosen.guided else {},
+            _best(chosen, asked, roughness) if chosen.smoother.adds_up else None,
+            {} if chosen.smoother.adds_up else {assumed: rows(assumed) for assumed in _OTHERS},
             roughness,
             wanted,
             confidence,
@@ -155,7 +155,7 @@ def _lengths(text: str) -> list[int]:
 
 def _best(pipeline: Pipeline, lengths: list[int], roughness: str) -> Choice:
     return best_hierarchy(
-        epsilon=pipeline.perturber.epsilon,  # type: ignore[union-attr]  # tops has a hierarchy
+        epsilon=pipeline.perturber.epsilon,
         horizon=pipeline.perturber.horizon,
         lengths=lengths,
         fanouts=_FANOUTS,

@@ -31,8 +31,8 @@ class Report:
 
     pipeline: Pipeline
     rows: list[Row]
-    best: Choice | None  # guided releases choose their trees themselves
-    others: dict[str, list[Row]]  # of guided releases: what other assumptions lead to
+    best: Choice | None  # adaptive releases choose their trees themselves
+    others: dict[str, list[Row]]  # of adaptive releases: what other assumptions lead to
     roughness: str
     target: Target | None
     confidence: float

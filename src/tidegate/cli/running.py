@@ -36,7 +36,7 @@ def release_once(
     """
     release = pipeline.start()
     phases: dict[int, Phase] = {}  # all of them: the release forgets old ones
-    recorder = Recorder(pipeline)  # the same for the record of a guided release
+    recorder = Recorder(pipeline)  # the same for the record, where it is kept with the file
     released = 0
 
     def facts() -> dict[str, Any]:
@@ -44,13 +44,13 @@ def release_once(
         known = [*phases.values()]
         return public_facts(pipeline, release.guarantee, known, released=released, record=record)
 
-    if pipeline.guided:
+    if not pipeline.smoother.adds_up:
         release.journalled()
     with Writer(output, facts, lambda: len(phases)) as writer:
         for batch in source.batches():
             values = release.push(batch.values, batch.users)
             phases.update({phase.start: phase for phase in release.phases})
-            if pipeline.guided:
+            if not pipeline.smoother.adds_up:
                 known = {at: (phase.threshold, phase.epoch) for at, phase in phases.items()}
                 for piece in release.journalled():
                     recorder.push(piece, known)

@@ -112,7 +112,7 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
     mean = f"{total.estimate / size:.6g} ± {half:.3g}"
     thresholds = [f"{phase.threshold:g} from {phase.start:,} on" for phase in file.thresholds]
     blocks = f"blocks of {pipeline.perturber.block:,}"
-    if pipeline.guided:
+    if not pipeline.smoother.adds_up:
         lowest, *_, highest = [*file.truncation, file.truncation[-1]]
         blocks = f"blocks measured as needed, truncated at {lowest:g} to {highest:g}"
     if len(thresholds) == 1:

@@ -17,8 +17,8 @@ from tidegate.errors import TidegateError
 from tidegate.io import Sink, SinkError, open_sink
 from tidegate.lattice import FloatArray
 
-# The record of a guided release is part of the facts, and grows with it: it is written when the
-# file has grown by this factor since the last time, which costs little however long it gets.
+# A record that published values do not tell is part of the facts, and grows: it is written when
+# the file has grown by this factor since the last time, which costs little however long it gets.
 _GROWTH = 1.1
 
 

@@ -32,7 +32,7 @@ def public_facts(
         promise: the guarantee.
         phases: every threshold so far, and from which position on it holds.
         released: how many values.
-        record: of a guided release, since published values alone do not tell it.
+        record: where published values alone do not tell it (`Estimator.adds_up`).
     """
     facts = {
         "tidegate": __version__,
@@ -47,7 +47,7 @@ def public_facts(
         "released": released,
         "phases": [vars(phase) for phase in phases],
     }
-    if pipeline.guided and record is not None:
+    if not pipeline.smoother.adds_up and record is not None:
         facts["record"] = plain_record(record)
     return facts
 
@@ -59,7 +59,7 @@ def describe(
 
     `record` is needed if the release has forgotten, or does not know, some of its past.
     """
-    if pipeline.guided and phases and record is None:
+    if not pipeline.smoother.adds_up and phases and record is None:
         record = release.record
     return public_facts(
         pipeline, release.guarantee, phases, released=release.position, record=record

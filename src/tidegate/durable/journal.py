@@ -10,18 +10,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
-from typing import Any, ClassVar
 
 import numpy as np
 
 from tidegate.durable.folder import StateError
 from tidegate.errors import SnapshotError
+from tidegate.estimate.spread import spread, spread_widths
 from tidegate.lattice import FloatArray
+from tidegate.non_negative import Remainder
 from tidegate.pieces import Piece, Trace
 from tidegate.pipeline import Pipeline
-from tidegate.publish import Publisher, Remainder
 from tidegate.sealing import seal, understood, unseal
-from tidegate.stages import Noisy
 
 HEAD_BYTES = 32
 
@@ -63,52 +62,40 @@ def pieces(bodies: Iterable[bytes]) -> Iterator[Piece]:
         yield piece
 
 
-def merged(released: list[Piece], block: int) -> list[Piece]:
-    """Neighbouring pieces of one phase as one; blocks of one have no predictions."""
+def merged(released: list[Piece]) -> list[Piece]:
+    """Neighbouring pieces of one phase as one."""
     result: list[Piece] = []
     for piece in released:
-        if block == 1:
-            piece.trace.following = np.empty(0)
         last = result[-1] if result else None
-        if last and (last.phase_start, last.blocked) == (piece.phase_start, piece.blocked):
+        if last and (last.phase_start, last.measured) == (piece.phase_start, piece.measured):
             last.end, last.trace = piece.end, last.trace.joined(piece.trace)
         else:
             result.append(piece)
     return result
 
 
-class _Given:
-    """A smoother that says again what was predicted then."""
-
-    STATE: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self, first: float) -> None:
-        self.first = first
-        self.following: FloatArray = np.empty(0)
-
-    def push(self, noisy: Noisy) -> FloatArray:
-        """The predictions of the row."""
-        return self.following
-
-
 def published(pipeline: Pipeline, journal: Iterable[Piece]) -> Iterator[tuple[int, FloatArray]]:
     """The values as they were published, with the position of the first of each piece."""
     block, step = pipeline.perturber.block, pipeline.lattice.step
     remainder = Remainder() if pipeline.non_negative else None
-    phase: Any = None
-    smoother, publisher = _Given(0.0), Publisher(_Given(0.0), block, step)
+    phase: int | None = None
+    prediction, filled = 0.0, 0  # of the open cell
     for row in journal:
         if row.phase_start != phase:
-            phase, smoother = row.phase_start, _Given(row.first)
-            publisher = Publisher(smoother, block, step)
+            phase, prediction, filled = row.phase_start, row.first, 0
         out = np.zeros(row.end - row.start)
-        if row.blocked is not None:
-            out[:] = row.blocked * step
-        elif pipeline.guided:
-            out[:] = row.trace.published()
+        cells = row.trace
+        if not row.measured:
+            out[:] = row.first
+        elif cells.widths.size:
+            prediction, filled = spread_widths(
+                out, prediction, filled, cells.widths, cells.totals, cells.predictions
+            )
         else:
-            smoother.following = row.trace.following
-            publisher.push(Noisy(row.trace.sums), out)
+            prediction, filled = spread(
+                out, prediction, filled, block, cells.sums, cells.predictions
+            )
+        out *= step
         if remainder is not None:
             remainder.settle(out)
         yield row.start, out

@@ -84,7 +84,7 @@ class Saving:
         """What was taken and released since the last commit."""
         key, before = self._release.derived_key("journal"), self.committed
         head, journal = before.head, []
-        for piece in merged(released, self._release.pipeline.perturber.block):
+        for piece in merged(released):
             body, head = encoded(piece, head, key)
             journal.append(body)
         known = before.phases[-1].start if before.phases else -1

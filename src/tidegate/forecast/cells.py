@@ -8,14 +8,14 @@ from itertools import pairwise
 
 from tidegate.forecast.models import CELLS
 from tidegate.forecast.noise_path import Leaf, noise_path
-from tidegate.guided import Tree
+from tidegate.layout import Layout
 
 
 @dataclass(frozen=True)
 class Cells:
     """The cells of a block that is measured by `tree`; `unit` (θ) is what variances count in."""
 
-    tree: Tree
+    tree: Layout
     unit: int
 
     @cached_property
@@ -64,6 +64,6 @@ class Cells:
 
 
 @lru_cache(maxsize=64)
-def cells_of(tree: Tree, unit: int) -> Cells:
+def cells_of(tree: Layout, unit: int) -> Cells:
     """The cells of a tree; kept, since most blocks are measured as one before."""
     return Cells(tree, unit)

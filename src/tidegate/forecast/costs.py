@@ -11,8 +11,9 @@ from tidegate.forecast.beliefs import SUM, Beliefs, Cell
 from tidegate.forecast.elementary import log
 from tidegate.forecast.models import CELLS, ROUGHER, Models, models
 from tidegate.forecast.noise_path import noise_path
-from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import FloatArray
+from tidegate.layout import Layout
+from tidegate.stages import Perturber
 
 Shape = tuple[tuple[int, ...], tuple[float, ...]]  # nodes per level, and the levels' shares of ε
 # Beliefs settle after a few blocks; the third is typical.
@@ -83,15 +84,13 @@ def range_errors(
 
 
 def tree_costs(
-    stage: GuidedPerturber, threshold: int, length: int, *, age: int
+    stage: Perturber, threshold: int, length: int, *, age: int
 ) -> dict[tuple[int, ...], FloatArray]:
     """Log of every tree's error over the best one's, one for each model.
 
     For a block of `length` values after `age` others; a horizon of them: any later block.
     """
-    lengths = tuple(sorted({*stage.lengths(0), *stage.lengths(1)}))
-    longest = stage.trees(stage.horizon, threshold, threshold)
-    shapes = tuple({tree.nodes: _shares(tree, stage.epsilon) for tree in longest}.items())
+    lengths, shapes = _choices(stage, threshold)
     contained = _contained(age + length / 2, stage.horizon)
     return _log_costs(
         float(stage.epsilon), stage.horizon, lengths, shapes, length, age == 0, contained
@@ -114,6 +113,14 @@ def _log_costs(
     return dict(zip(nodes, log(errors / errors.min(axis=0)), strict=True))
 
 
+@lru_cache(maxsize=256)
+def _choices(stage: Perturber, threshold: int) -> tuple[tuple[int, ...], tuple[Shape, ...]]:
+    """All lengths that blocks can have, and all trees with their levels' shares of ε."""
+    longest = stage.layouts(stage.horizon, threshold, threshold)
+    shapes = {tree.nodes: _shares(tree, stage.epsilon) for tree in longest}
+    return tuple(sorted({*stage.lengths(0), *stage.lengths(1)})), tuple(shapes.items())
+
+
 def _contained(position: float, horizon: int) -> float:
     """How often a range contains this position: 2p(1 − p) of those in the first horizon.
 
@@ -123,6 +130,6 @@ def _contained(position: float, horizon: int) -> float:
     return min(max(2 * part * (1 - part), _AT_LEAST), _ON_AVERAGE)
 
 
-def _shares(tree: Tree, epsilon: Fraction) -> tuple[float, ...]:
+def _shares(tree: Layout, epsilon: Fraction) -> tuple[float, ...]:
     """The parts of ε that the levels got; to 1/1024, since scales are rounded."""
     return tuple(round(tree.cap / scale / epsilon * 1024) / 1024 for scale in tree.scales)

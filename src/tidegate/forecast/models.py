@@ -9,6 +9,7 @@ in three of the models, returns to zero by itself (a daily cycle does; extrapola
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -68,6 +69,7 @@ class Models:
         return self.walk, self.variance, self.relaxation, self.scatter
 
 
+@lru_cache(maxsize=64)
 def models(horizon: int, rougher: float = 1.0) -> Models:
     """The models for a horizon: those that only walk first, then those that swing too."""
     rows = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, cost, parallel
@@ -88,6 +88,8 @@ class Topl(Spec):
     >>> print(topl.guarantee)
     ε = 1 per event (exact arithmetic, local model)
     """
+
+    KIND: ClassVar[str] = "local.Topl"
 
     epsilon: ReportEpsilon = ReportEpsilon()
     bound: Exact = Exact()

@@ -7,15 +7,16 @@ horizon  |·|·|·-|·--|·----|·--------|·----------------|·----------------
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
-from tidegate.guided import Tree
+from tidegate.layout import Layout
 from tidegate.perturb.adaptive_run import AdaptiveRun
 from tidegate.perturb.budget import check_headroom
 from tidegate.perturb.trees import BLIND, RANGE_ERROR, all_trees, shares
@@ -61,6 +62,8 @@ class AdaptiveTrees(Spec):
     (20,)
     """
 
+    KIND: ClassVar[str] = "perturb.AdaptiveTrees"
+
     epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1)
     nodes: _Nodes = _Nodes(default=None)
@@ -79,13 +82,17 @@ class AdaptiveTrees(Spec):
         """Block lengths of a horizon, at least 16 values each where the horizon has as many."""
         return _lengths(self.horizon, _FIRST_ENDS if chunk == 0 else _LATER_ENDS)
 
-    def trees(self, length: int, threshold: int, ceiling: int) -> tuple[Tree, ...]:
+    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
         """The shapes that fit into `length` values, coarsest first; for every rung of caps."""
         shapes = tuple(shape for shape in RANGE_ERROR if shape != BLIND)
         if self.nodes is not None:
             shapes = (self.nodes,)
         fitting = tuple(shape for shape in shapes if shape[-1] <= length) or (BLIND,)
         return all_trees(fitting, self.epsilon, length, threshold, ceiling)
+
+    def noise_law(self, threshold: int) -> None:
+        """None: the noise depends on the trees that are chosen."""
+        return
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All caps and scales that any choice can lead to."""
@@ -102,15 +109,25 @@ class AdaptiveTrees(Spec):
                 values=2 * self.horizon,
             )
 
-    def start_guided(self, threshold: int, ceiling: int, keystream: Keystream) -> AdaptiveRun:
-        """Begin; the first block waits for `begin`."""
-        return AdaptiveRun(self, threshold, ceiling, keystream)
+    def start(
+        self,
+        threshold: int,
+        ceiling: int,
+        keystream: Keystream,
+        state: Mapping[str, Any] | None = None,
+    ) -> AdaptiveRun:
+        """Begin, or continue from `state`. A first block waits for `begin`."""
+        return AdaptiveRun(self, threshold, ceiling, keystream, state)
 
 
 @lru_cache(maxsize=16)
 def _noise_identity(stage: AdaptiveTrees, threshold: int, ceiling: int) -> str:
     lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
-    return repr([(length, stage.trees(length, threshold, ceiling)) for length in lengths])
+    options = []
+    for length in lengths:
+        trees = [tree.identity for tree in stage.layouts(length, threshold, ceiling)]
+        options.append(f"({length}, ({', '.join(trees)}{',' * (len(trees) == 1)}))")
+    return f"[{', '.join(options)}]"
 
 
 @lru_cache(maxsize=64)

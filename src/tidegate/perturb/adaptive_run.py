@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tidegate.guided import Tree
 from tidegate.lattice import IntArray
+from tidegate.layout import Layout
 from tidegate.noise import discrete_laplace
 from tidegate.perturb.consistency import consistent_leaves, own_weights
 from tidegate.perturb.trees import RANGE_ERROR
 from tidegate.randomness import Keystream
-from tidegate.stages import Noisy, no_sums
+from tidegate.stages import NO_SUMS, Noisy
 
 if TYPE_CHECKING:
     from tidegate.perturb.adaptive import AdaptiveTrees
@@ -39,80 +40,90 @@ class AdaptiveRun:
     The state is secret: the open leaf's raw sum, and the position that addresses its noise.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("chunk", "number", "choice", "leaf", "total", "filled")
     # Room in the address of noise, for the levels of a tree and the blocks of a horizon.
     _MOST_LEVELS, _MOST_BLOCKS = 8, 64
+    _COUNTS = ("chunk", "number", "leaf", "total", "filled")
 
     def __init__(
-        self, stage: AdaptiveTrees, threshold: int, ceiling: int, keystream: Keystream
+        self,
+        stage: AdaptiveTrees,
+        threshold: int,
+        ceiling: int,
+        keystream: Keystream,
+        state: Mapping[str, Any] | None = None,
     ) -> None:
+        known = state or {**dict.fromkeys(self._COUNTS, 0), "choice": None}
         self._stage = stage
         self._threshold = threshold
         self._ceiling = ceiling
         self._keystream = keystream
-        self._open: Tree | None = None
         self._noise: IntArray | None = None
         self._width = 0  # of the open leaf
-        self.chunk = 0  # horizons completed
-        self.number = 0  # blocks completed in this horizon
-        self.leaf = 0  # leaves completed in this block
-        self.total = 0  # raw sum of the open leaf
-        self.filled = 0  # values in the open leaf
+        self.chunk: int = known["chunk"]  # horizons completed
+        self.number: int = known["number"]  # blocks completed in this horizon
+        self._leaf: int = known["leaf"]  # leaves completed in this block
+        self._total: int = known["total"]  # raw sum of the open leaf
+        self._filled: int = known["filled"]  # values in the open leaf
+        self._choice: int | None = known["choice"]  # which option measures the present block
+        self._open: Layout | None = None if self._choice is None else self.options[self._choice]
+
+    def __repr__(self) -> str:
+        return f"<AdaptiveRun at block {self.number} of horizon {self.chunk}>"  # public: positions
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to continue."""
+        return {
+            "chunk": self.chunk,
+            "number": self.number,
+            "choice": self._choice,
+            "leaf": self._leaf,
+            "total": self._total,
+            "filled": self._filled,
+        }
 
     @property
-    def options(self) -> tuple[Tree, ...]:
+    def options(self) -> tuple[Layout, ...]:
         """The trees to choose from for the present block."""
         length = self._stage.lengths(self.chunk)[self.number]
-        return self._stage.trees(length, self._threshold, self._ceiling)
-
-    @property
-    def choice(self) -> int:
-        """Which option measures the present block; −1: none was chosen yet."""
-        return -1 if self._open is None else self.options.index(self._open)
-
-    @choice.setter
-    def choice(self, choice: int) -> None:
-        self._open = None if choice < 0 else self.options[choice]
-        self._noise = None
+        return self._stage.layouts(length, self._threshold, self._ceiling)
 
     def begin(self, choice: int) -> None:
         """Measure the block that comes next by this option."""
         if self._open is not None:
             raise AssertionError("a block is open: its tree must not change any more")
-        self.choice = choice
-        self.leaf = self.total = self.filled = 0
-        self._width = 0
+        self._open, self._choice, self._noise = self.options[choice], choice, None
+        self._leaf = self._total = self._filled = self._width = 0
 
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give the noisy sums of completed leaves."""
         tree = self._tree()
         capped = np.minimum(values, tree.cap)
-        first = tree.edge(self.leaf) + self.filled  # where these values begin in the block
-        ends = [tree.edge(leaf) - first for leaf in range(self.leaf + 1, tree.leaves + 1)]
+        first = tree.edge(self._leaf) + self._filled  # where these values begin in the block
+        ends = [tree.edge(leaf) - first for leaf in range(self._leaf + 1, tree.leaves + 1)]
         completed = bisect_right(ends, capped.size)
         if not completed:
-            self.total += int(capped.sum())
-            self.filled += capped.size
-            return Noisy(no_sums())
+            self._total += int(capped.sum())
+            self._filled += capped.size
+            return Noisy(NO_SUMS)
         body = ends[completed - 1]
         sums: IntArray = np.add.reduceat(capped[:body], [0, *ends[: completed - 1]])
-        sums[0] += self.total
-        sums += self._leaf_noise(tree)[self.leaf : self.leaf + completed]
+        sums[0] += self._total
+        sums += self._leaf_noise(tree)[self._leaf : self._leaf + completed]
         self._advance(tree, completed)
-        self.total = int(capped[body:].sum())
-        self.filled = capped.size - body
+        self._total = int(capped[body:].sum())
+        self._filled = capped.size - body
         return Noisy(sums)
 
     def push_one(self, value: int) -> int | None:
         """The same for one value, without the cost of arrays."""
         cap = self._tree().cap
-        self.total += value if value < cap else cap
-        self.filled += 1
+        self._total += value if value < cap else cap
+        self._filled += 1
         if self._room():
             return None
         return self._close()
 
-    def _tree(self) -> Tree:
+    def _tree(self) -> Layout:
         if self._open is None:
             raise AssertionError("no tree was chosen for this block")
         return self._open
@@ -121,34 +132,34 @@ class AdaptiveRun:
         """Values until the open leaf is complete."""
         if not self._width:
             tree = self._tree()
-            self._width = tree.edge(self.leaf + 1) - tree.edge(self.leaf)
-        return self._width - self.filled
+            self._width = tree.edge(self._leaf + 1) - tree.edge(self._leaf)
+        return self._width - self._filled
 
     def _close(self) -> int:
         tree = self._tree()
-        noisy: int = self.total + self._leaf_noise(tree).item(self.leaf)
+        noisy: int = self._total + self._leaf_noise(tree).item(self._leaf)
         self._advance(tree, 1)
         return noisy
 
-    def _advance(self, tree: Tree, completed: int) -> None:
+    def _advance(self, tree: Layout, completed: int) -> None:
         """So many leaves were released."""
-        self.total = self.filled = self._width = 0
-        self.leaf += completed
-        if self.leaf == tree.leaves:
-            self._open = self._noise = None
-            self.leaf = 0
+        self._total = self._filled = self._width = 0
+        self._leaf += completed
+        if self._leaf == tree.leaves:
+            self._open = self._choice = self._noise = None
+            self._leaf = 0
             self.number += 1
             if self.number == len(self._stage.lengths(self.chunk)):
                 self.chunk += 1
                 self.number = 0
 
-    def _leaf_noise(self, tree: Tree) -> IntArray:
+    def _leaf_noise(self, tree: Layout) -> IntArray:
         """The consistent noise of the present block's leaves, made when first needed."""
         if self._noise is None:
             self._noise = consistent_noise(self.nodes(tree), tree)
         return self._noise
 
-    def nodes(self, tree: Tree) -> list[IntArray]:
+    def nodes(self, tree: Layout) -> list[IntArray]:
         """Independent noise of every node of the present block, coarsest level first."""
         first = list(RANGE_ERROR).index(tree.nodes) * self._MOST_LEVELS
         place = tree.rung * self._MOST_BLOCKS + self.number
@@ -162,7 +173,7 @@ class AdaptiveRun:
         ]
 
 
-def consistent_noise(nodes: list[IntArray], tree: Tree) -> IntArray:
+def consistent_noise(nodes: list[IntArray], tree: Layout) -> IntArray:
     """Leaves that agree best with all the nodes (noise, or noisy sums), coarsest level first."""
     fanouts = [after // before for before, after in pairwise(tree.nodes)][::-1]
     weights = own_weights(fanouts, tree.variances[::-1])

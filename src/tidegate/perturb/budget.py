@@ -48,7 +48,7 @@ def check_headroom(
 
 
 def _rounded_up(scale: Fraction) -> Fraction:
-    denominator = 1
-    while scale * denominator < _GRAIN and denominator < _GRAIN:
+    above, below, denominator = scale.numerator, scale.denominator, 1
+    while above * denominator < _GRAIN * below and denominator < _GRAIN:
         denominator *= 2
-    return Fraction(-(-scale * denominator // 1), denominator)
+    return Fraction(-(-above * denominator // below), denominator)

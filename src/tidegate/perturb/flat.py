@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from tidegate.guarantee import Guarantee
 from tidegate.perturb.budget import check_headroom, level_scales
-from tidegate.perturb.followed import Followed
 from tidegate.perturb.forest import Forest
-from tidegate.perturb.run import ForestRun
-from tidegate.randomness import Keystream
+from tidegate.perturb.forest_stage import ForestStage, forest_of
 from tidegate.settings import Epsilon, Spec, Whole
 
 _ALL = (Fraction(1),)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Flat(Followed, Spec):
+class Flat(ForestStage, Spec):
     """Discrete Laplace noise of scale θ/ε on each block's sum; range errors grow as √length.
 
     Guarantee: pure ε-DP for one replaced value, which moves the sum of one block by at most θ.
@@ -27,6 +26,8 @@ class Flat(Followed, Spec):
         horizon: how many values share one stretch of the keystream; no effect on accuracy.
         block: values per measured sum.
     """
+
+    KIND: ClassVar[str] = "perturb.Flat"
 
     epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1, default=2**20)
@@ -40,12 +41,8 @@ class Flat(Followed, Spec):
     def noise_law(self, threshold: int) -> Forest:
         """A forest of leaves only."""
         blocks = -(-self.horizon // self.block)
-        return Forest(2, blocks, level_scales(threshold, self.epsilon, _ALL))
+        return forest_of(2, blocks, level_scales(threshold, self.epsilon, _ALL))
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
         check_headroom(ceiling, self.epsilon, _ALL, draws=1, values=self.horizon + self.block)
-
-    def start(self, threshold: int, keystream: Keystream) -> ForestRun:
-        """Begin to release."""
-        return ForestRun(self.noise_law(threshold), self.block, threshold, keystream)

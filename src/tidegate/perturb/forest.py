@@ -50,6 +50,17 @@ class Forest:
     grove: int = _GROVE_LEAVES
 
     @property
+    def identity(self) -> str:
+        """Every scale, and which words go where. Part of the key of the noise: never change it.
+
+        Names are written out, so that renaming a class or a field changes no noise.
+        """
+        return (
+            f"Forest(fanout={self.fanout}, leaves={self.leaves}, scales={self.scales}, "
+            f"consistent={self.consistent}, grove={self.grove})"
+        )
+
+    @property
     def levels(self) -> int:
         """Number of levels; level 0 are the leaves."""
         return len(self.scales)

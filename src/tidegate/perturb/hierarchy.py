@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.perturb.budget import check_headroom, level_scales
-from tidegate.perturb.followed import Followed
 from tidegate.perturb.forest import Forest, level_count
-from tidegate.perturb.run import ForestRun
-from tidegate.randomness import Keystream
+from tidegate.perturb.forest_stage import ForestStage, forest_of
 from tidegate.settings import (
     Epsilon,
     Flag,
@@ -48,7 +47,7 @@ class _Shares(Setting[tuple[Fraction, ...] | None, Sequence[Number] | None]):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Hierarchy(Followed, Spec):
+class Hierarchy(ForestStage, Spec):
     """Discrete Laplace noise on every node of a `fanout`-ary forest, made consistent.
 
     Guarantee: pure ε-DP for one replaced value. Each value lies in one node per level; levels share
@@ -69,6 +68,8 @@ class Hierarchy(Followed, Spec):
     >>> Hierarchy(epsilon=0.1, horizon=2**20).block
     256
     """
+
+    KIND: ClassVar[str] = "perturb.Hierarchy"
 
     epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1)
@@ -120,7 +121,7 @@ class Hierarchy(Followed, Spec):
     def noise_law(self, threshold: int) -> Forest:
         """The forest for values truncated at `threshold` units."""
         scales = level_scales(threshold, self.epsilon, self._shares)
-        return Forest(self.fanout, self.blocks, scales, self.consistent)
+        return forest_of(self.fanout, self.blocks, scales, self.consistent)
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
@@ -140,10 +141,6 @@ class Hierarchy(Followed, Spec):
             draws=2 * summed * self.tree_levels,
             values=(self.blocks + forest.grove_leaves) * self.block,
         )
-
-    def start(self, threshold: int, keystream: Keystream) -> ForestRun:
-        """Begin to release."""
-        return ForestRun(self.noise_law(threshold), self.block, threshold, keystream)
 
 
 def paper_skipped_levels(epsilon: Fraction, horizon: int, fanout: int) -> int:

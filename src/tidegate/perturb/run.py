@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tidegate.lattice import IntArray
+from tidegate.layout import Layout
 from tidegate.perturb.forest import Forest
 from tidegate.randomness import Keystream
-from tidegate.stages import Noisy, no_sums
+from tidegate.sealing import restore, state_of
+from tidegate.stages import NO_SUMS, Noisy
 
 
 class ForestRun:
@@ -29,12 +32,23 @@ class ForestRun:
 
     STATE: ClassVar[tuple[str, ...]] = ("chunk", "leaf", "carry", "total", "filled")
 
-    def __init__(self, forest: Forest, block: int, threshold: int, keystream: Keystream) -> None:
+    def __init__(
+        self,
+        forest: Forest,
+        block: int,
+        threshold: int,
+        keystream: Keystream,
+        lengths: tuple[int, ...],
+        options: Mapping[int, tuple[Layout, ...]],
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
         self._forest = forest
+        self._lengths = lengths
+        self._options = options
         self._block = block
         self._threshold = threshold
         self._keystream = keystream
-        self._noise = no_sums()
+        self._noise = NO_SUMS
         self._made: tuple[int, int] | None = None  # which (chunk, grove) `_noise` belongs to
         self._next_carry = 0.0
         self.chunk = 0  # horizons completed
@@ -42,6 +56,27 @@ class ForestRun:
         self.carry = 0.0  # rounding carried into the present grove
         self.total = 0  # raw sum of the open block
         self.filled = 0  # values in the open block
+        if state is not None:
+            restore(self, state)
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to continue."""
+        return state_of(self)
+
+    @property
+    def number(self) -> int:
+        """Groups of top trees completed in this horizon."""
+        return self.leaf * self._block // self._lengths[0]
+
+    @property
+    def options(self) -> tuple[Layout, ...]:
+        """The one layout of the present group."""
+        return self._options[self._lengths[self.number]]
+
+    def begin(self, choice: int) -> None:
+        """Nothing to be decided."""
+        if choice != 0:
+            raise AssertionError("there is one layout only")
 
     def push(self, values: IntArray) -> Noisy:
         """Take raw units; give the noisy sums of the blocks that they completed."""
@@ -73,7 +108,7 @@ class ForestRun:
         if values.size < room:
             self.total += int(values.sum())
             self.filled += values.size
-            return no_sums()
+            return NO_SUMS
         if block == 1:
             return values
         more = (values.size - room) // block

@@ -7,7 +7,7 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from tidegate.guided import Tree
+from tidegate.layout import Layout
 from tidegate.perturb.budget import level_scales
 
 # Nodes per level, and the error that the tree leaves in ranges over a horizon whose sixteenths are
@@ -49,20 +49,31 @@ def all_trees(
     length: int,
     threshold: int,
     ceiling: int,
-) -> tuple[Tree, ...]:
+) -> tuple[Layout, ...]:
     """These shapes for a block of `length` values, on every rung of caps up to `ceiling`."""
+    return tuple(
+        Layout(length, shape, cap, scales, variances, rung=rung)
+        for shape, cap, scales, variances, rung in _all_laws(shapes, epsilon, threshold, ceiling)
+    )
+
+
+@lru_cache(maxsize=64)
+def _all_laws(
+    shapes: tuple[tuple[int, ...], ...], epsilon: Fraction, threshold: int, ceiling: int
+) -> list[tuple[tuple[int, ...], int, tuple[Fraction, ...], tuple[float, ...], int]]:
+    """Shape, cap, scales, variances and rung of every tree: the same for blocks of any length."""
     found = []
     for rung in range(_RUNGS):
         caps = [
             min(ceiling, max(1, round(threshold * cap_factor(shape, rung)))) for shape in shapes
         ]
         found += [
-            Tree(length, shape, cap, *_law(cap, epsilon, shares(shape)), rung=rung)
+            (shape, cap, *_law(cap, epsilon, shares(shape)), rung)
             for shape, cap in zip(shapes, caps, strict=True)
         ]
         if min(caps) == ceiling:  # no higher rung would differ
             break
-    return tuple(found)
+    return found
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""The errors to expect of a guided release, whose trees are chosen as it goes.
+"""The errors to expect of an adaptive release, whose trees are chosen as it goes.
 
 They depend on how the stream behaves, which nobody knows before. So one thing is assumed and said:
 the level of the stream wanders by `roughness`·θ (one standard deviation) over a horizon, and the
@@ -14,14 +14,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tidegate.courses import Course
 from tidegate.forecast.costs import tree_costs
+from tidegate.forecast.mixture import Mixture
 from tidegate.forecast.models import COUNT, LEVEL_MEAN, WALKS
 from tidegate.forecast.opinions import packed
-from tidegate.guided import GuidedPerturber, Tree
 from tidegate.lattice import IntArray
-from tidegate.segments import Parts
+from tidegate.layout import Layout
+from tidegate.record.segment import Method, Segment
+from tidegate.recorded import NO_NUMBERS, Parts
 from tidegate.settings import whole
+from tidegate.stages import Perturber
 
 _STARTS = 256
 
@@ -40,38 +42,30 @@ def kind_of(roughness: float) -> int:
     return 1 + distances.index(min(distances))
 
 
-def played(stage: GuidedPerturber, threshold: int, ceiling: int, roughness: float) -> Course:
+def played(stage: Perturber, threshold: int, ceiling: int, roughness: float) -> Segment:
     """The record of one horizon of a stream that behaves as assumed, in lattice units."""
     model = kind_of(roughness)
-    course = Course(
-        stage=stage,
-        ceiling=ceiling,
-        threshold=threshold,
-        step=1.0,
-        history=stage.horizon + 1,
-        origin=0,
-        epoch="",
-        allowance=0.0,
-    )
+    method = Method(stage, Mixture(), ceiling, step=1.0, history=stage.horizon + 1)
+    record = Segment(method, threshold=threshold, origin=0, epoch="")
     # Where the level hardly moves, nobody can tell that values do not scatter widely around it.
     calm = model <= _CALM
     opinion = packed([(model, 2 / 3), (COUNT - 1, 1 / 3)] if calm else [(model, 1.0)])
     age = 0
     for length in stage.lengths(0):
-        options = stage.trees(length, threshold, ceiling)
+        options = stage.layouts(length, threshold, ceiling)
         choice = _preferred(stage, options, threshold, model, age=age)
         age += length
         tree = options[choice]
-        course.begin(tree, choice, opinion)
+        record.begin(tree, choice, opinion)
         edges = np.array([tree.edge(leaf) for leaf in range(tree.leaves + 1)])
         # As expected: misses beyond that would widen everything.
         sums: IntArray = np.rint(np.diff(edges) * LEVEL_MEAN * threshold).astype(np.int64)
-        course.extend(sums, length)
-    return course
+        record.extend(sums, NO_NUMBERS, length)
+    return record
 
 
 def _preferred(
-    stage: GuidedPerturber, options: tuple[Tree, ...], threshold: int, model: int, *, age: int
+    stage: Perturber, options: tuple[Layout, ...], threshold: int, model: int, *, age: int
 ) -> int:
     """The tree that costs least, with the lowest caps: nobody knows of a stream that outgrows θ."""
     lowest = [index for index, tree in enumerate(options) if tree.rung == options[0].rung]
@@ -81,7 +75,7 @@ def _preferred(
     return min(lowest, key=lambda index: costs[options[index].nodes][model])
 
 
-def guided_parts(course: Course, horizon: int, lengths: Iterable[int]) -> Iterable[Parts]:
+def mean_parts(record: Segment, horizon: int, lengths: Iterable[int]) -> Iterable[Parts]:
     """Mean variances per length, over evenly spaced starts, in units².
 
     Horizons follow each other nearly without correlation: what a longer range has beyond whole
@@ -96,7 +90,7 @@ def guided_parts(course: Course, horizon: int, lengths: Iterable[int]) -> Iterab
                 starts: IntArray = np.unique(
                     np.linspace(0, horizon - part, _STARTS).astype(np.int64)
                 )
-                found = course.parts(starts, starts + part)
+                found = record.parts(starts, starts + part)
                 noise += weight * float(found.noise_variance.mean())
                 prediction += weight * float(found.prediction_variance.mean())
                 largest = found.largest_variance

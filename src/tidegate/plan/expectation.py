@@ -12,10 +12,10 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.pipeline import Pipeline
-from tidegate.plan.adaptive import guided_parts, played
+from tidegate.plan.adaptive import mean_parts, played
 from tidegate.queries import checked_confidence, quantile
 from tidegate.settings import Number, exact, positive, whole
-from tidegate.stages import Perturber
+from tidegate.stages import Perturber, fixed_law
 
 PAPER_ROUGHNESS = Fraction(1, 3)
 _STARTS = 4096
@@ -28,7 +28,7 @@ class Expectation:
     Attributes:
         length: number of values in the range.
         threshold: the θ that was assumed.
-        noise_error: root mean square of the noise part: exact (of a guided release: of what the
+        noise_error: root mean square of the noise part: exact (of an adaptive release: of what the
             forecaster does not know, under the stated assumption).
         prediction_error: root mean square of the in-block part under the stated assumption.
         largest_variance: of the noisiest single draw; says how heavy the tails are.
@@ -59,15 +59,16 @@ def expect(
         pipeline: for example `tops(epsilon=0.1, bound=1657)`.
         lengths: range lengths, in values.
         threshold: the θ to assume; None: the bound, the worst case. Take it from public knowledge.
-        roughness: how far a block's mean lies from its prediction, as a share of θ. Of a guided
-            pipeline: how far the stream's level wanders over a horizon (`tidegate.plan.adaptive`).
+        roughness: how far a block's mean lies from its prediction, as a share of θ. Of an
+            adaptive pipeline: how far the stream's level wanders over a horizon
+            (`tidegate.plan.adaptive`).
 
     >>> from tidegate import adaptive, tops
     >>> (day,) = expect(tops(epsilon=0.1, bound=1657), [86_400], threshold=50)
     >>> 3_000 < day.noise_error < 9_000
     True
-    >>> guided = adaptive(epsilon=0.1, bound=1657)
-    >>> (calm,) = expect(guided, [86_400], threshold=50, roughness=0.01)
+    >>> pipeline = adaptive(epsilon=0.1, bound=1657)
+    >>> (calm,) = expect(pipeline, [86_400], threshold=50, roughness=0.01)
     >>> calm.standard_error < day.standard_error / 2
     True
     """
@@ -75,10 +76,9 @@ def expect(
     lengths = [whole("length", length, minimum=1) for length in lengths]
     assumed = lattice.bound if threshold is None else positive("threshold", threshold)
     units = min(max(round(assumed / lattice.resolution), 1), lattice.top)
-    if pipeline.guided:
-        return _expect_guided(pipeline, lengths, units, _checked(roughness))
-    stage, _ = pipeline.fixed_stages
-    largest = stage.noise_law(units).largest_variance
+    if not pipeline.smoother.adds_up:
+        return _expect_adaptive(pipeline, lengths, units, _checked(roughness))
+    largest = fixed_law(pipeline.perturber, units).largest_variance
     return [
         Expectation(
             length,
@@ -87,16 +87,16 @@ def expect(
             prediction_error=float(np.sqrt(prediction)) * lattice.step,
             largest_variance=largest * lattice.step**2,
         )
-        for length, noise, prediction in variances(stage, lengths, units, roughness)
+        for length, noise, prediction in variances(pipeline.perturber, lengths, units, roughness)
     ]
 
 
-def _expect_guided(
+def _expect_adaptive(
     pipeline: Pipeline, lengths: list[int], units: int, roughness: float
 ) -> list[Expectation]:
-    stage, _ = pipeline.guided_stages
+    stage = pipeline.perturber
     step = pipeline.lattice.step
-    course = played(stage, units, pipeline.ceiling, roughness)
+    record = played(stage, units, pipeline.ceiling, roughness)
     return [
         Expectation(
             length,
@@ -105,7 +105,7 @@ def _expect_guided(
             prediction_error=math.sqrt(parts.prediction_variance.item()) * step,
             largest_variance=parts.largest_variance * step**2,
         )
-        for length, parts in zip(lengths, guided_parts(course, stage.horizon, lengths), strict=True)
+        for length, parts in zip(lengths, mean_parts(record, stage.horizon, lengths), strict=True)
     ]
 
 
@@ -118,10 +118,8 @@ def half_width(pipeline: Pipeline, expectation: Expectation, confidence: float =
     >>> 1.9 < half_width(pipeline, day) / day.standard_error < 2.2
     True
     """
-    allowance = 0.0  # for truncation: intervals of guided releases reach down by it
-    if pipeline.guided:
-        share = pipeline.guided_stages[1].allowance
-        allowance = share * expectation.threshold * expectation.length
+    # For truncation: where the estimate allows for it, the interval reaches down by as much.
+    allowance = pipeline.smoother.allowance * expectation.threshold * expectation.length
     times = quantile(
         np.array([expectation.noise_error**2]),
         np.array([expectation.largest_variance]),
@@ -134,7 +132,7 @@ def variances(
     perturber: Perturber, lengths: Iterable[int], threshold: int, roughness: Number
 ) -> Iterable[tuple[int, float, float]]:
     """Mean variances of noise and prediction per length, in units², over evenly spaced starts."""
-    law = perturber.noise_law(threshold)
+    law = fixed_law(perturber, threshold)
     block, horizon = perturber.block, perturber.horizon
     off = _checked(roughness) * threshold
     for given in lengths:

@@ -103,8 +103,8 @@ def compare_trees(
             confidence=confidence,
             threshold=threshold,
             roughness=roughness,
-            # The usual rule chooses one tree by ε; guided trees follow ε step by step.
-            falling=skipped is not None or usual.guided,
+            # The usual rule chooses one tree by ε; adaptive trees follow ε step by step.
+            falling=skipped is not None or not usual.smoother.adds_up,
         )
 
     # Settings that are wrong with any ε are refused here.

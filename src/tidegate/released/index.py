@@ -22,27 +22,16 @@ from numpy.typing import NDArray
 
 from tidegate import _files
 from tidegate.errors import TidegateError
-from tidegate.gaps import Gap
 from tidegate.io.errors import sink_error
 from tidegate.pipeline import Pipeline
 from tidegate.queries import Record
+from tidegate.record.segment import Segment
 from tidegate.released.scan import row_kind
 from tidegate.rings import Rings
-from tidegate.segments import Segment
 
 _MARK = b"TIDEGATE INDEX 1"
 _PIECE = 1 << 24
 _END = struct.Struct(f"<Q{len(_MARK)}s")
-
-
-class _StoredSegment(Segment):
-    """A segment whose rows stay in the index file, and are read where they are asked for."""
-
-    def __init__(self, rows: NDArray[Any], filled: int, **facts: Any) -> None:
-        super().__init__(history=1, first=0.0, **facts)
-        self.filled = filled
-        columns = [rows[name] for name in rows.dtype.names or ()]
-        self._rings = Rings.stored(block=facts["block"], columns=columns)
 
 
 class Index:
@@ -96,25 +85,27 @@ class Index:
 
     def record(self, pipeline: Pipeline, guarantee: str) -> Record:
         """The block sums of all segments."""
-        kind = row_kind(pipeline.perturber.block)
-        laws: dict[int, Any] = {}
-        segments: list[Segment | Gap] = []
+        block = pipeline.perturber.block
+        kind = row_kind(block)
+        segments: list[Segment] = []
         at = 0
         for facts in self._segments:
-            threshold, step = facts["threshold"], pipeline.lattice.step
-            shared = {"origin": facts["start"], "threshold": threshold, "epoch": facts["epoch"]}
-            if facts["blocked"]:
-                end, prediction = facts["end"], facts["prediction"]
-                segments.append(Gap(**shared, end=end, prediction=prediction, step=step))
-                continue
-            if threshold not in laws:
-                laws[threshold] = pipeline.fixed_stages[0].noise_law(threshold)
-            rows: NDArray[Any] = np.frombuffer(self._data, kind, facts["rows"], at)
-            at += rows.nbytes
-            block, law = pipeline.perturber.block, laws[threshold]
-            segments.append(
-                _StoredSegment(rows, facts["filled"], **shared, law=law, block=block, step=step)
+            segment = Segment(
+                pipeline.method,
+                threshold=facts["threshold"],
+                origin=facts["start"],
+                epoch=facts["epoch"],
+                prediction=facts["prediction"] if facts["blocked"] else None,
             )
+            segments.append(segment)
+            if segment.measured:
+                segment.begin(segment.layout(pipeline.perturber.lengths(0)[0], 0), 0, 0)
+                rows: NDArray[Any] = np.frombuffer(self._data, kind, facts["rows"], at)
+                at += rows.nbytes
+                # The rows stay in the index file, and are read where they are asked for.
+                columns = [rows[name] for name in kind.names or ()]
+                segment.leaves = Rings.stored(block=block, columns=columns)
+            segment.end = facts["end"]
         return Record(segments, guarantee)
 
 

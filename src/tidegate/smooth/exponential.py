@@ -8,14 +8,17 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.errors import SettingError
+from tidegate.estimate.spread import Smoother
 from tidegate.lattice import FloatArray
 from tidegate.settings import Exact, Spec
 from tidegate.stages import Noisy
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Exponential(Spec):
+class Exponential(Smoother, Spec):
     """α·u_{t−1}/B + (1 − α)·(the previous prediction)."""
+
+    KIND: ClassVar[str] = "smooth.Exponential"
 
     alpha: Exact = Exact(default="1/2")
 
@@ -23,7 +26,7 @@ class Exponential(Spec):
         if self.alpha > 1:
             raise SettingError("alpha", f"must be at most 1, not {self.alpha}")
 
-    def start(self, *, threshold: int, block: int, blocks: int) -> ExponentialRun:
+    def predictor(self, *, threshold: int, block: int, blocks: int) -> ExponentialRun:
         """Begin with half the threshold as the previous prediction."""
         return ExponentialRun(float(self.alpha), threshold / 2, block)
 

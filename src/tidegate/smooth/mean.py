@@ -7,20 +7,23 @@ from typing import ClassVar
 
 import numpy as np
 
+from tidegate.estimate.spread import Smoother
 from tidegate.lattice import FloatArray
 from tidegate.settings import Spec
 from tidegate.stages import Noisy
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Mean(Spec):
+class Mean(Smoother, Spec):
     """The mean of u_0 … u_{t−1} over B, where u_0 = B·θ/2 stands for what was known at first.
 
     Measured against the paper's default on the paper's data: 1.08 to 1.22 times lower error; on a
     stream with a strong daily cycle `Recent` is better.
     """
 
-    def start(self, *, threshold: int, block: int, blocks: int) -> MeanRun:
+    KIND: ClassVar[str] = "smooth.Mean"
+
+    def predictor(self, *, threshold: int, block: int, blocks: int) -> MeanRun:
         """Begin with u_0 as the only block."""
         return MeanRun(threshold / 2, block)
 

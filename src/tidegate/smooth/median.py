@@ -8,20 +8,23 @@ from typing import ClassVar
 
 import numpy as np
 
+from tidegate.estimate.spread import Smoother
 from tidegate.lattice import FloatArray
 from tidegate.settings import Spec
 from tidegate.stages import Noisy
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Median(Spec):
+class Median(Smoother, Spec):
     """The median of u_0 … u_{t−1} over B. (The paper forgets to divide.)
 
     Memory is bounded by one horizon: with each new one the collection starts again, and the last
     median takes the place of u_0.
     """
 
-    def start(self, *, threshold: int, block: int, blocks: int) -> MedianRun:
+    KIND: ClassVar[str] = "smooth.Median"
+
+    def predictor(self, *, threshold: int, block: int, blocks: int) -> MedianRun:
         """Begin with u_0 as the only block."""
         return MedianRun(threshold / 2, block, blocks)
 

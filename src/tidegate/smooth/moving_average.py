@@ -7,18 +7,21 @@ from typing import ClassVar
 
 import numpy as np
 
+from tidegate.estimate.spread import Smoother
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec, Whole
-from tidegate.stages import Noisy, no_sums
+from tidegate.stages import NO_SUMS, Noisy
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class MovingAverage(Spec):
+class MovingAverage(Smoother, Spec):
     """The mean of the last `window` blocks; of all of u_0, u_1, … while there are fewer."""
+
+    KIND: ClassVar[str] = "smooth.MovingAverage"
 
     window: Whole = Whole(minimum=1, default=8)
 
-    def start(self, *, threshold: int, block: int, blocks: int) -> MovingAverageRun:
+    def predictor(self, *, threshold: int, block: int, blocks: int) -> MovingAverageRun:
         """Begin with u_0 as the only block."""
         return MovingAverageRun(self.window, threshold / 2, block)
 
@@ -32,7 +35,7 @@ class MovingAverageRun:
         self._window = window
         self.first = first
         self._block = block
-        self.recent: IntArray = no_sums()
+        self.recent: IntArray = NO_SUMS
         self.count = 1  # u_0 counts
 
     def push(self, noisy: Noisy) -> FloatArray:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tidegate.estimate.spread import Smoother
 from tidegate.lattice import FloatArray
 from tidegate.settings import Spec
 from tidegate.stages import Noisy
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Recent(Spec):
+class Recent(Smoother, Spec):
     """The mean of the previous block, u_{t−1}/B. (The paper's index t is not causal.)"""
 
-    def start(self, *, threshold: int, block: int, blocks: int) -> RecentRun:
+    KIND: ClassVar[str] = "smooth.Recent"
+
+    def predictor(self, *, threshold: int, block: int, blocks: int) -> RecentRun:
         """Begin with half the threshold."""
         return RecentRun(threshold / 2, block)
 

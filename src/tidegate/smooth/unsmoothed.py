@@ -7,16 +7,19 @@ from typing import ClassVar
 
 import numpy as np
 
+from tidegate.estimate.spread import Smoother
 from tidegate.lattice import FloatArray
 from tidegate.settings import Spec
 from tidegate.stages import Noisy
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Unsmoothed(Spec):
+class Unsmoothed(Smoother, Spec):
     """Zero inside a block, the whole noisy sum at its end; the natural choice for blocks of one."""
 
-    def start(self, *, threshold: int, block: int, blocks: int) -> UnsmoothedRun:
+    KIND: ClassVar[str] = "smooth.Unsmoothed"
+
+    def predictor(self, *, threshold: int, block: int, blocks: int) -> UnsmoothedRun:
         """Begin."""
         return UnsmoothedRun()
 

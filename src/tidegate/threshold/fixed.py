@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from tidegate.guarantee import Guarantee, free
 from tidegate.lattice import IntArray, Lattice
@@ -20,6 +21,8 @@ class Fixed(Spec):
     >>> Fixed(21).holdout
     0
     """
+
+    KIND: ClassVar[str] = "threshold.Fixed"
 
     value: Exact = Exact()
 

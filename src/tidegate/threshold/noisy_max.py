@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -44,6 +44,8 @@ class NoisyMax(Spec):
         step: distance between candidates, in lattice steps. None: 1, or more for huge bounds.
         selection: "permute-and-flip" (exact), or "laplace" as in the paper (float arithmetic).
     """
+
+    KIND: ClassVar[str] = "threshold.NoisyMax"
 
     epsilon: Epsilon = Epsilon()
     bound: Exact = Exact()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,6 +48,8 @@ class SmoothQuantile(Spec):
         failure: S-PAK's probability of falling below the quantile (the paper: 0.3·0.02); None: S-P.
         clip: keep θ within the bound. False: as published, θ may be far above it.
     """
+
+    KIND: ClassVar[str] = "threshold.SmoothQuantile"
 
     epsilon: Epsilon = Epsilon()
     delta: Delta = Delta()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -55,6 +58,8 @@ class ScaleFree(Spec):
     array([ 1,  2,  3,  4,  5,  7,  8, 10])
     """
 
+    KIND: ClassVar[str] = "threshold.ScaleFree"
+
     epsilon: Epsilon = Epsilon()
     bound: Exact = Exact()
     holdout: Whole = Whole(minimum=1, default=65_536)
@@ -74,19 +79,12 @@ class ScaleFree(Spec):
         Even steps that end exactly at the bound, so the ratio is RATIO or a little less. Decimals,
         because they give the same digits on every machine.
         """
-        with localcontext(Context(prec=_DIGITS)):
-            top = Decimal(lattice.top)
-            count = int(top.ln() / Decimal(RATIO).ln()) + 1
-            grid = {round(top ** (Decimal(step) / count)) for step in range(count + 1)}
-        return np.array(sorted(grid), dtype=np.int64)
+        return _grid(lattice.top)
 
     def scores(self, values: IntArray, lattice: Lattice) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers, and the common denominator of the scores."""
         grid = self.candidates(lattice)
-        with localcontext(Context(prec=_DIGITS)):
-            price = PRICE * _DENOMINATOR * Decimal(self.epsilon.denominator)
-            price /= self.epsilon.numerator
-            public = np.array([round(price * Decimal(step).ln()) for step in grid.tolist()])
+        public = _prices(self.epsilon, lattice.top)
         ordered = np.sort(values)
         first = np.searchsorted(ordered, grid, side="right").tolist()
         parts = [_parts(ordered[at:], step) for at, step in zip(first, grid.tolist(), strict=True)]
@@ -98,6 +96,31 @@ class ScaleFree(Spec):
         grid, scores, denominator = self.scores(values, lattice)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return int(grid[best])
+
+
+# Public numbers, which are the same for every stream of a pipeline: computed once.
+
+
+@lru_cache(maxsize=64)
+def _grid(highest: int) -> IntArray:
+    with localcontext(Context(prec=_DIGITS)):
+        top = Decimal(highest)
+        count = int(top.ln() / Decimal(RATIO).ln()) + 1
+        grid = {round(top ** (Decimal(step) / count)) for step in range(count + 1)}
+    return _constant(np.array(sorted(grid), dtype=np.int64))
+
+
+@lru_cache(maxsize=64)
+def _prices(epsilon: Fraction, highest: int) -> IntArray:
+    with localcontext(Context(prec=_DIGITS)):
+        price = PRICE * _DENOMINATOR * Decimal(epsilon.denominator) / epsilon.numerator
+        steps = _grid(highest).tolist()
+        return _constant(np.array([round(price * Decimal(step).ln()) for step in steps]))
+
+
+def _constant(numbers: IntArray) -> IntArray:
+    numbers.flags.writeable = False
+    return numbers
 
 
 def _parts(exceeding: IntArray, threshold: int) -> int:

@@ -1,5 +1,8 @@
 """The past as all trusted models together see it, given everything that was released.
 
+At cell ends a range sum is the posterior mean given all leaf sums; inside a cell its values count
+as equal, and the error of that as the largest that independent values could have.
+
 The noise of a sum is Laplace noise: some draws are much larger than Gaussian ones of the same
 variance. A Laplace draw is a Gaussian one whose variance is drawn first, and a large draw points to
 a large variance. So after a first look back, by the model that is trusted most, blocks whose noise
@@ -16,10 +19,12 @@ from operator import itemgetter
 
 import numpy as np
 
+from tidegate.forecast.cells import cells_of
 from tidegate.forecast.opinions import unpacked
 from tidegate.forecast.retrospect import Retrospect
 from tidegate.forecast.stretches import Measured
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.recorded import Parts, Recorded
 
 # Variances are doubled, once or twice, so that many blocks stay of one kind. They are never halved,
 # for intervals must not become too short.
@@ -27,6 +32,83 @@ _MOST_DOUBLINGS = 2
 # Noise counts as seen if less than this part of its variance is left. Where a level may move,
 # little is seen, and a jump must not be taken for a large draw.
 _SEEN = 0.5
+
+
+class MixturePosterior:
+    """What was released up to `until` says about ranges; `allowance` is added to every value."""
+
+    def __init__(self, recorded: Recorded, until: int, allowance: float) -> None:
+        self._threshold = recorded.threshold
+        self._step = recorded.step
+        self._allowance = allowance  # for truncation, as a share of θ
+        begun = [block for block in recorded.blocks if block.start <= until]
+        # Of the open leaf there is a forecast, by the models that were trusted at that time.
+        latest = recorded.blocks[-1] if until == recorded.end or not begun else begun[-1]
+        leaves = recorded.leaves
+        running = leaves.sums(np.arange(leaves.oldest, leaves.closed + 1))
+        sums: IntArray = np.diff(running)
+        measured = []
+        for block in begun:
+            first, done = block.first - leaves.oldest, block.layout.leaves_by(until - block.start)
+            measured.append(
+                Measured(
+                    block.start,
+                    cells_of(block.layout, recorded.threshold),
+                    sums[first : first + done],
+                    min(block.start + block.layout.length, until),
+                )
+            )
+        self._known = LookBack(measured, recorded.perturber.horizon, latest.opinion)
+        self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
+
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
+        """The sums over [start, end)."""
+        known = self._known
+        first, first_share, first_width = self._place(starts)
+        last, last_share, last_width = self._place(ends)
+        estimate = self._prefix(last, last_share) - self._prefix(first, first_share)
+        # The nearer edge of the cell stands for a position inside it; a range inside one cell has
+        # its share of the cell.
+        near_first, near_last = first + (first_share >= 0.5), last + (last_share >= 0.5)
+        same, share = first == last, last_share - first_share
+        near_first = np.where(same, first, near_first)
+        near_last = np.where(same, first + (share > 0), np.maximum(near_first, near_last))
+        between = known.variances(near_first, near_last) * np.where(same, np.square(share), 1.0)
+        spread = np.where(
+            same,
+            self._spread(first, first_width, share),
+            self._spread(first, first_width, first_share)
+            + self._spread(last, last_width, last_share),
+        )
+        allowance: FloatArray = (ends - starts).astype(np.float64) * self._allowance
+        theta = self._threshold * self._step
+        return Parts(
+            (estimate + allowance) * theta,
+            between * theta**2,
+            spread * theta**2,
+            self._largest * self._step**2,
+            allowance * theta,
+        )
+
+    def _prefix(self, cell: IntArray, share: FloatArray) -> FloatArray:
+        sums = self._known.sums
+        after = np.minimum(cell + 1, sums.size - 1)
+        return sums[cell] + share * (sums[after] - sums[cell])
+
+    def _place(self, positions: IntArray) -> tuple[IntArray, FloatArray, IntArray]:
+        """The cell of each position, how far in it lies, and how many values the cell has."""
+        edges = self._known.edges
+        cell = np.searchsorted(edges, positions, side="right") - 1
+        after = np.minimum(cell + 1, edges.size - 1)
+        width = np.maximum(edges[after] - edges[cell], 1)
+        return cell, (positions - edges[cell]) / width, width
+
+    def _spread(self, cell: IntArray, width: IntArray, share: FloatArray) -> FloatArray:
+        """Variance, in θ², of a part of a cell whose sum is known: as of independent values."""
+        levels = self._known.levels
+        level = np.clip(levels[np.minimum(cell + 1, levels.size - 1)], 0.0, 1.0)
+        found: FloatArray = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
+        return found
 
 
 class LookBack:

@@ -1,0 +1,1 @@
+"""What all smoothers share: block sums spread over values, and answers inside a block."""

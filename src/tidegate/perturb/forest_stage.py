@@ -1,0 +1,100 @@
+"""What perturbers whose noise is a forest share: one option, and how an estimator sees it.
+
+horizon  |·-------·-------·------|·-------·-------·------|    groups of top trees, side by side
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Protocol
+
+from tidegate.layout import Layout
+from tidegate.perturb.forest import Forest
+from tidegate.perturb.run import ForestRun
+from tidegate.randomness import Keystream
+
+# Groups of top trees per horizon: an estimator with models has some work to do for each.
+_GROUPS = 16
+
+
+class _Stage(Protocol):
+    """A perturber whose noise is a forest."""
+
+    @property
+    def block(self) -> int: ...
+
+    def noise_law(self, threshold: int) -> Forest: ...
+
+
+class ForestStage:
+    """A perturber with one option: a forest over leaves of `block` values.
+
+    A block of the release is a group of whole top trees, of equal length but for the last one of a
+    horizon. Which group a leaf belongs to changes neither its noise nor its sum.
+    """
+
+    def lengths(self: _Stage, chunk: int) -> tuple[int, ...]:
+        """Groups of whole top trees; the last one has what is left of the horizon's leaves."""
+        forest = self.noise_law(1)
+        group = _group(forest)
+        whole, rest = divmod(forest.leaves, group)
+        return (group * self.block,) * whole + ((rest * self.block,) if rest else ())
+
+    def layouts(self: _Stage, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
+        """One: as many top trees as it takes, of which the last may be cut off."""
+        forest = self.noise_law(min(threshold, ceiling))
+        return _layouts(forest, self.block, length, min(threshold, ceiling))
+
+    def noise_identity(self: _Stage, threshold: int, ceiling: int) -> str:
+        """Every scale, and which words go where."""
+        return self.noise_law(threshold).identity
+
+    def start(
+        self: _Stage,
+        threshold: int,
+        ceiling: int,
+        keystream: Keystream,
+        state: Mapping[str, Any] | None = None,
+    ) -> ForestRun:
+        """Begin to release, or continue from `state`."""
+        forest, lengths = self.noise_law(threshold), ForestStage.lengths(self, 0)
+        options = {
+            length: ForestStage.layouts(self, length, threshold, ceiling) for length in {*lengths}
+        }
+        return ForestRun(forest, self.block, threshold, keystream, lengths, options, state)
+
+
+@lru_cache(maxsize=256)
+def forest_of(
+    fanout: int, leaves: int, scales: tuple[Fraction, ...], consistent: bool = True
+) -> Forest:
+    """A forest, kept by all that decides about it: most streams have one like a stream before.
+
+    (By a stage's settings alone it would not do: what is decided from them is part of the noise.)
+    """
+    return Forest(fanout, leaves, scales, consistent)
+
+
+@lru_cache(maxsize=256)
+def _layouts(forest: Forest, block: int, length: int, cap: int) -> tuple[Layout, ...]:
+    used = -(-length // block)
+    tops = -(-used // forest.tree_leaves)
+    return (
+        Layout(
+            length=length,
+            nodes=tuple(tops * forest.fanout**level for level in range(forest.levels)),
+            cap=cap,
+            scales=forest.scales[::-1],
+            variances=forest.variances[::-1],
+            used=used,
+            consistent=forest.consistent,
+        ),
+    )
+
+
+def _group(forest: Forest) -> int:
+    """Leaves of a group of top trees."""
+    tops = -(-forest.leaves // forest.tree_leaves)
+    return -(-tops // _GROUPS) * forest.tree_leaves

@@ -1,0 +1,1 @@
+"""What was released: kept, encoded, and asked."""

@@ -1,0 +1,107 @@
+"""A segment as plain data: the one encoding of snapshots, stored records and metadata.
+
+origin, threshold, epoch, end, prediction     facts
+blocks    start, length, choice, opinion of every block, one after another
+first     number of the first leaf of the first block
+closed    leaves completed since the origin
+before    the sum of all leaves before those that are kept
+sums      of the leaves that are kept
+predictions, squares      of those and the open one, where leaves have one size
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.record.segment import Method, Segment
+from tidegate.recorded import Block
+
+_WHOLE = ("blocks", "sums")
+_REAL = ("predictions", "squares")
+
+
+def segment_state(segment: Segment, brief: bool = False) -> dict[str, Any]:
+    """A segment as numbers and arrays; `brief` keeps only what is needed to go on."""
+    facts = {name: getattr(segment, name) for name in ("origin", "threshold", "epoch", "end")}
+    if not segment.measured:
+        return {**facts, "prediction": segment.prediction}
+    leaves, blocks = segment.leaves, list(segment.blocks)
+    count = None
+    if brief:
+        count, blocks = segment.estimator.leaves_needed(segment) + 1, blocks[-1:]
+    running, *predicted = leaves.columns(count)
+    rows = [(block.start, block.layout.length, block.choice, block.opinion) for block in blocks]
+    return {
+        **facts,
+        "prediction": None,
+        "blocks": np.array(rows, dtype=np.int64).reshape(-1),
+        "first": blocks[0].first,
+        "closed": leaves.closed,
+        "before": int(running[0]),
+        "sums": np.diff(running),
+        **dict(zip(_REAL, predicted or (np.empty(0), np.empty(0)), strict=True)),
+    }
+
+
+def restored_segment(method: Method, state: Mapping[str, Any]) -> Segment:
+    """The segment that `segment_state` was taken of.
+
+    Raises:
+        ValueError, KeyError: it is damaged.
+    """
+    facts = {name: state[name] for name in ("threshold", "origin", "epoch", "prediction")}
+    segment = Segment(method, **facts)
+    segment.end = state["end"]
+    if not segment.measured:
+        return segment
+    first = state["first"]
+    for start, length, choice, opinion in state["blocks"].reshape(-1, 4).tolist():
+        method.estimator.check_opinion(opinion)
+        block = Block(start, segment.layout(length, choice), choice, opinion, first)
+        segment.keep(block)
+        first += block.layout.leaves
+    if not segment.blocks:
+        raise ValueError("a record begins with a block")
+    columns: list[NDArray[Any]] = [
+        state["before"] + np.concatenate(([0], np.cumsum(state["sums"], dtype=np.int64)))
+    ]
+    if state["predictions"].size:
+        columns += [state[name] for name in _REAL]
+    segment.leaves.restore(state["closed"], columns)
+    if not _complete(segment, state["first"]):
+        raise ValueError("its leaves do not belong to its blocks")
+    return segment
+
+
+def _complete(segment: Segment, first: int) -> bool:
+    """Whether there is a sum for every leaf of the blocks, and no other."""
+    leaves, last = segment.leaves, segment.blocks[-1]
+    values = segment.end - last.start
+    if segment.estimator.adds_up:  # one block without end, whose oldest leaves may be forgotten
+        return leaves.oldest >= first and leaves.closed == values // segment.perturber.block
+    return leaves.oldest == first and leaves.closed == last.first + last.layout.leaves_by(values)
+
+
+def as_text(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for files that hold text: arrays as numbers with spaces between them.
+
+    (Indented JSON would have a line for each number.)
+    """
+    return {
+        name: " ".join(map(repr, value.tolist())) if isinstance(value, np.ndarray) else value
+        for name, value in state.items()
+    }
+
+
+def from_text(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state that `as_text` was given."""
+    arrays: dict[str, Any] = {}
+    for names, number, kind in ((_WHOLE, int, np.int64), (_REAL, float, np.float64)):
+        for name in names:
+            if name in state:
+                arrays[name] = np.array([number(item) for item in state[name].split()], kind)
+    return {**state, **arrays}

@@ -1,0 +1,123 @@
+"""What was released of a stream, as estimators see it when they answer; and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.layout import Layout
+
+if TYPE_CHECKING:
+    from tidegate.stages import Perturber
+
+
+NO_NUMBERS: FloatArray = np.empty(0)  # no predictions
+
+
+class Cells(NamedTuple):
+    """How values were published, cell by cell: equal values, then one that completes a total.
+
+    Attributes:
+        predictions: for each completed cell, what a value of the next one is published as.
+        totals: what the values of each completed cell add up to; empty: the noisy sums.
+        widths: values in each completed cell; empty: the perturber's `block`.
+    """
+
+    predictions: FloatArray
+    totals: IntArray
+    widths: IntArray
+
+
+class Block(NamedTuple):
+    """A block that was begun, in a record."""
+
+    start: int  # position of its first value
+    layout: Layout
+    choice: int  # which option that was
+    opinion: int  # what the estimator thought when it began
+    first: int  # number of its first leaf
+
+
+class Leaves(Protocol):
+    """The released sums of a stretch, leaf by leaf."""
+
+    closed: int  # leaves completed
+    oldest: int  # the first leaf that is still known
+
+    def sums(self, leaves: IntArray) -> IntArray:
+        """The sum of all leaves before each of these."""
+        ...
+
+    def predictions(self, leaves: IntArray) -> FloatArray:
+        """What a value of each leaf was predicted to be."""
+        ...
+
+    def squares(self, leaves: IntArray) -> FloatArray:
+        """The sum of squared residuals of all leaves before each of these."""
+        ...
+
+
+class Recorded(Protocol):
+    """What was released of a stretch with one threshold: all that an estimator answers from."""
+
+    @property
+    def perturber(self) -> Perturber:
+        """How it was measured."""
+        ...
+
+    @property
+    def threshold(self) -> int:
+        """θ in lattice units."""
+        ...
+
+    @property
+    def step(self) -> float:
+        """One lattice unit, in the unit of the data."""
+        ...
+
+    @property
+    def origin(self) -> int:
+        """Where the stretch begins."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The position after the last released value."""
+        ...
+
+    @property
+    def leaves(self) -> Leaves:
+        """The released sums."""
+        ...
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """The blocks that are kept, oldest first."""
+        ...
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a stretch contributes to range sums, in the unit of the data.
+
+    `largest_variance` is that of the noisiest single draw; `allowance` is the part of the estimate
+    that stands for what truncation took away.
+    """
+
+    estimate: FloatArray
+    noise_variance: FloatArray
+    prediction_variance: FloatArray
+    largest_variance: float
+    allowance: FloatArray | float = 0.0
+
+
+class Posterior(Protocol):
+    """What is known about the past, given what was released up to some position."""
+
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
+        """The sums over [start, end), which must lie within what is recorded."""
+        ...

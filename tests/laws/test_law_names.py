@@ -1,0 +1,150 @@
+"""Names decide nothing about noise: renaming or moving a class changes no digest and no key."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import fields, make_dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import tidegate as tg
+from tests.laws.catalogue import bits, exported, make, stream
+from tidegate.local.topl import Topl
+from tidegate.perturb.forest import Forest
+from tidegate.settings import Spec, digest
+
+# KIND → digest of the settings of `examples()`. A digest that differs means other noise, and stored
+# state that is refused: if that is meant, it belongs under Privacy in CHANGELOG.md.
+GOLDEN = {
+    "threshold.Fixed": "70cb6c5da8770f93",
+    "threshold.NoisyMax": "6789b25a72dea916",
+    "threshold.ScaleFree": "9c73c192e8d9cbde",
+    "threshold.SmoothQuantile": "f396aff3af4266c2",
+    "perturb.AdaptiveTrees": "2e18783a885da8b8",
+    "perturb.Flat": "b6e385b15376a5e0",
+    "perturb.Hierarchy": "62cd89f0375d733e",
+    "smooth.Exponential": "b50414ff39fa2f58",
+    "smooth.Mean": "734cb890023c1bed",
+    "smooth.Median": "db5012ed254507e9",
+    "smooth.MovingAverage": "fcd30116969388e1",
+    "smooth.Recent": "1960d477e3ea6d9b",
+    "smooth.Unsmoothed": "d00d04d809d92450",
+    "forecast.Mixture": "739b991fe12c52af",
+    "units.Event": "618f60d0d52df0e1",
+    "units.Window": "98dc2209a3f11f27",
+    "units.UserHorizon": "d9056cc1501916b8",
+    "reselection.Reselection": "60e62ea702bcceaa",
+    "pipeline.Pipeline": "ef6ab8f8622ee15e",
+    "local.Topl": "58c6df53686049ec",
+}
+
+
+def examples() -> list[Any]:
+    """One of every specification, with the settings of the catalogue."""
+    return [
+        *(make(name) for name in exported()),
+        tg.units.Event(),
+        tg.units.Window(length=60),
+        tg.units.UserHorizon(most=5),
+        tg.Reselection(threshold=make("threshold.NoisyMax"), every=50),
+        tg.Pipeline(threshold=tg.threshold.Fixed(12), perturber=make("perturb.Hierarchy")),
+        Topl(epsilon=1, bound=40),
+    ]
+
+
+def test_no_rename_goes_unnoticed() -> None:
+    found = [(spec.KIND, digest(spec.settings()).hex()[:16]) for spec in examples()]
+    assert len(found) == len(dict(found)), "two specifications share a KIND"
+    assert dict(found) == GOLDEN
+
+
+def test_every_specification_is_in_the_table() -> None:
+    def below(kind: type) -> set[type]:
+        return {kind}.union(*map(below, kind.__subclasses__()))
+
+    ours = {one for one in below(Spec) - {Spec} if one.__module__.startswith("tidegate.")}
+    assert {one.KIND for one in ours} == set(GOLDEN)  # type: ignore[attr-defined]
+
+
+def renamed(value: Any) -> Any:
+    """An equal value of a class with another name, in another module."""
+    kind = type(value)
+    extra = {"KIND": kind.KIND} if isinstance(value, Spec) else {}
+    body = {**extra, "__module__": "some.other.module"}
+    frozen = {"frozen": True, "kw_only": isinstance(value, Spec), "repr": not extra}
+    other = make_dataclass("Other", [], bases=(kind,), namespace=body, **frozen)
+    other.__module__ = "some.other.module"
+    given = {item.name: getattr(value, item.name) for item in fields(value)}
+    try:
+        return other(**given)
+    except TypeError:  # `Fixed` takes its value by position
+        return other(*given.values())
+
+
+@pytest.mark.parametrize("spec", examples(), ids=lambda spec: spec.KIND)
+def test_renaming_and_moving_changes_no_digest(spec: Any) -> None:
+    other = renamed(spec)
+    assert type(other).__name__ == "Other"
+    assert digest(other.settings()) == digest(spec.settings())
+
+
+@pytest.mark.parametrize("name", ["perturb.Hierarchy", "perturb.AdaptiveTrees"])
+def test_renamed_stages_make_the_same_noise(name: str) -> None:
+    smoother = tg.smooth.Recent() if name == "perturb.Hierarchy" else tg.forecast.Mixture()
+    plain = tg.Pipeline(threshold=tg.threshold.Fixed(12), perturber=make(name), smoother=smoother)
+    other = replace(plain, perturber=renamed(plain.perturber), smoother=renamed(plain.smoother))
+    values = stream(200)
+    first, second = (one.start(tg.seeded(3)).push(values) for one in (plain, other))
+    assert bits(first) == bits(second)
+
+
+def test_renaming_changes_no_law() -> None:
+    forest = Forest(4, 15, (Fraction(5, 2), Fraction(7)), consistent=False)
+    tree = make("perturb.AdaptiveTrees").layouts(30, 12, 40)[3]
+    for law in (forest, tree):
+        assert renamed(law).identity == law.identity
+    assert forest.identity == (
+        "Forest(fanout=4, leaves=15, scales=(Fraction(5, 2), Fraction(7, 1)), consistent=False, "
+        "grove=4096)"
+    )
+    assert tree.identity == (
+        "Tree(length=30, nodes=(1, 8), cap=12, scales=(Fraction(48, 1), Fraction(48, 1)), "
+        "variances=(4607.833336950169, 4607.833336950169), rung=0)"
+    )
+
+
+def test_the_law_of_all_adaptive_trees_is_pinned() -> None:
+    text = make("perturb.AdaptiveTrees").noise_identity(12, 40)
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "dd1f2ffd485fe4da"
+
+
+def test_other_noise_has_another_identity() -> None:
+    forest = Forest(4, 15, (Fraction(5, 2), Fraction(7)))
+    others = [
+        Forest(5, 15, forest.scales),
+        Forest(4, 16, forest.scales),
+        Forest(4, 15, forest.scales[::-1]),
+        Forest(4, 15, forest.scales, consistent=False),
+        Forest(4, 15, forest.scales, grove=8),
+    ]
+    tree = make("perturb.AdaptiveTrees").layouts(30, 12, 40)[3]
+    other_trees = [
+        replace(tree, length=31),
+        replace(tree, nodes=(1, 4)),
+        replace(tree, cap=11),
+        replace(tree, scales=tree.scales[:1]),
+        replace(tree, variances=tree.variances[:1]),
+        replace(tree, rung=1),
+    ]
+    assert len({law.identity for law in (forest, *others)}) == 6
+    assert len({law.identity for law in (tree, *other_trees)}) == 7
+
+
+@pytest.mark.parametrize("body", [{}, {"KIND": ""}, {"KIND": 7}])
+@pytest.mark.parametrize("base", [Spec, tg.perturb.Flat])
+def test_a_stage_without_a_kind_is_refused(base: type, body: dict[str, Any]) -> None:
+    """Inherited from another stage is not written."""
+    with pytest.raises(TypeError, match="Nameless has no KIND: write one in the class"):
+        type("Nameless", (base,), body)
