@@ -246,7 +246,7 @@ def test_a_refused_user_leaves_a_durable_release_usable_and_is_not_shown(tmp_pat
         run.push(VALUES[:2], ["a", "b"])
         with pytest.raises(InputError, match="user at position 3 "):
             run.push(VALUES[2:4], [b"a", True])
-        assert run.release.user_cap.counts == {"a": 1, "b": 1}
+        assert run._release.user_cap.counts == {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ class Memory(Closed):
                     "reports. If the original will never be used again, open this one with "
                     "Memory.open(path, moved=True)"
                 )
-            file.replace(memory._plain(memory.pins))
+            file.rewrite(memory._plain(memory.pins))
         return memory
 
     @property
@@ -218,7 +218,7 @@ class Memory(Closed):
                 self._custody.done()
                 raise DeviceMemoryError(problem)
             if self._file is not None:
-                self._file.replace(self._plain((*self.pins, pin)))
+                self._file.rewrite(self._plain((*self.pins, pin)))
             self._take(pin)
             with _refusing():
                 self._custody.done()

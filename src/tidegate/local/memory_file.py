@@ -106,7 +106,7 @@ class MemoryFile:
                     raise self._in_use()
                 self._write(new, plain)
 
-    def replace(self, plain: Mapping[str, Any]) -> None:
+    def rewrite(self, plain: Mapping[str, Any]) -> None:
         """Write a new version. When this returns it is on the disk; if it raises, nobody knows."""
         with self._explained(f"nothing was reported: {self.path} could not be written"):
             if not self._is_in_place():

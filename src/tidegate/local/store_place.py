@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tidegate import _files
 from tidegate.errors import RefusedError, TidegateError
 
 
@@ -27,7 +28,7 @@ class Place:
 
     def __init__(self, path: Path, create: bool) -> None:
         if create:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            _files.close(_files.create(path))
         self.real = path.resolve()
         self._given = path.absolute()
         self._file = self.real.stat()

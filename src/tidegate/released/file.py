@@ -171,7 +171,10 @@ def _carried(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Reco
 
 def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[Phase]]:
     try:
-        pipeline = Pipeline.from_settings(metadata["settings"])
+        settings = metadata["settings"]
+        if not isinstance(settings, Mapping):
+            raise TypeError("settings are a mapping")
+        pipeline = Pipeline.from_settings(settings)
         phases = [Phase(**phase) for phase in metadata["phases"]]
         block = metadata["block"]
         most = pipeline.lattice.top * pipeline.lattice.step
