@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.laws.catalogue import answers, bits, length, pipelines, stream
+from tests.laws.catalogue import answers, bits, length, pipelines, stages, stream
+from tidegate.forecast.ladder import Ladder
+from tidegate.non_negative import Remainder
 from tidegate.perturb import AdaptiveTrees
+from tidegate.perturb.run import ForestRun
 from tidegate.record.codec import as_text, from_text, restored_segment, segment_state
 from tidegate.snapshots import plain_record, record_of
 from tidegate.stream import Stream
@@ -93,7 +96,7 @@ def test_the_order_of_a_state_does_not_matter(name: str) -> None:
 def test_a_record_is_the_same_in_every_encoding(name: str) -> None:
     """Snapshots, stored records and metadata: the same numbers, the same answers."""
     pipeline = pipelines()[name]
-    record = released(name).record
+    record = released(name, 130).record
     expected = answers(record)
     plain = json.loads(json.dumps(plain_record(record)))
     assert answers(record_of(pipeline, plain, record.guarantee)) == expected
@@ -128,6 +131,13 @@ def test_a_record_whose_parts_do_not_fit_is_refused(name: str, damage: dict[str,
         return  # it has no opinion: this is no damage
     with pytest.raises((ValueError, KeyError, IndexError)):
         restored_segment(segment._method, {**state, **damage})
+
+
+def test_named_state_is_plain_attributes() -> None:
+    """No setter that works only after another one."""
+    made = [stage.predictor(threshold=9, block=6, blocks=7) for stage in stages("smooth").values()]
+    for one in (*map(type, made), ForestRun, Ladder, Remainder):
+        assert not [name for name in one.STATE if isinstance(vars(one).get(name), property)]
 
 
 def test_resuming_starts_each_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
