@@ -114,8 +114,8 @@ def record(rng: random.Random) -> None:
 
 def journal_rows(rng: random.Random) -> None:
     """A row of the journal, before and after its bytes are understood."""
-    trace = journal.Trace(sums=np.arange(3), following=np.arange(3.0))
-    piece = journal.Piece(0, 12, 0, 1.0, None, trace)
+    trace = journal.Trace(sums=np.arange(3), predictions=np.arange(3.0))
+    piece = journal.Piece(0, 12, 0, 1.0, True, trace)
     body, _ = journal.encoded(piece, bytes(32), bytes(32))
     data = _sealed(rng, *unseal(body, None))
     if data is None:
