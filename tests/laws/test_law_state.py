@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import answers, bits, length, pipelines, stages, stream
+from tidegate.durable.journal import HEAD_BYTES, encoded, merged, pieces, published
 from tidegate.forecast.ladder import Ladder
 from tidegate.non_negative import Remainder
 from tidegate.perturb import AdaptiveTrees
@@ -131,6 +133,26 @@ def test_a_record_whose_parts_do_not_fit_is_refused(name: str, damage: dict[str,
         return  # it has no opinion: this is no damage
     with pytest.raises((ValueError, KeyError, IndexError)):
         restored_segment(segment._method, {**state, **damage})
+
+
+@pytest.mark.parametrize("name", [*KINDS, "perturb.AdaptiveTrees(horizon=700)"])
+def test_a_journal_of_small_rows_publishes_the_same_again(name: str) -> None:
+    """Rows that complete no cell, some, or many; each as it is written and read."""
+    pipeline = pipelines()[name]
+    release = pipeline.start(tg.seeded(4))
+    release.journalled()
+    values, bodies, outs, at = stream(length(pipeline)), [], [], 0
+    head = bytes(HEAD_BYTES)
+    for size in itertools.cycle((1, 7, 2, 0, 31, 3)):
+        outs.append(release.push(values[at : at + size]))
+        for piece in merged(release.journalled()):
+            body, head = encoded(piece, head, bytes(32))
+            bodies.append(body)
+        at += size
+        if at >= values.size:
+            break
+    again = [part for _, part in published(pipeline, pieces(bodies))]
+    assert bits(np.concatenate(again)) == bits(np.concatenate(outs))
 
 
 def test_named_state_is_plain_attributes() -> None:

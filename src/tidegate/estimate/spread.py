@@ -177,13 +177,13 @@ def spread(
     Returns:
         The same two facts about the cell that is open afterwards.
     """
+    completed, head = totals.size, width - filled
+    if not completed:  # of whatever width: the open cell goes on
+        out[:] = prediction
+        return prediction, filled + out.size
     if width == 1:  # every value is a cell, and the total of it
         out[:] = totals
         return prediction, 0
-    completed, head = totals.size, width - filled
-    if not completed:
-        out[:] = prediction
-        return prediction, filled + out.size
     predictions = np.concatenate(([prediction], following))
     corrections = totals - (width - 1) * predictions[:-1]
     out[: head - 1] = prediction
