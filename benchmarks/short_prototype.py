@@ -1,0 +1,359 @@
+"""A release that is right from the first values: the prototype behind docs/research/short-streams.md.
+
+Simulation only (numpy noise of the exact law); trees, caps and the forecaster are the real ones.
+
+    warm-up │ block │ block  │  block     │ …            one row out for each row in
+    θ, sum  │ share of ε for the next θ, rest for sums   while windows are open
+            └─ a leaf fills its cap: the block ends there, and a new warm-up begins
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.forecast import costs
+from tidegate.forecast.beliefs import LEVEL, SUM, mixed
+from tidegate.forecast.ladder import Ladder, moved
+from tidegate.forecast.mixture import MixtureRun
+from tidegate.forecast.noise_path import noise_path
+from tidegate.guided import Tree
+from tidegate.perturb.adaptive import AdaptiveTrees
+from tidegate.perturb.adaptive_run import consistent_noise
+from tidegate.perturb.trees import BLIND, RANGE_ERROR, cap_factor, shares
+from tidegate.stages import Noisy
+
+Values = NDArray[np.int64]
+Floats = NDArray[np.float64]
+_SHAPES = tuple(shape for shape in RANGE_ERROR if shape != BLIND)
+_WATCH = (1, 4)
+_GRAIN = Fraction(1, 64)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The constants that were tried."""
+
+    warm_up: float = 32.0  # values, times ε
+    longest: float = 1 / 8  # of the horizon
+    warm_share: Fraction = Fraction(1, 2)  # of ε, for the choice of θ in a warm-up
+    price: float = 112.0  # of a factor e in θ: count of the horizon's values above, in 1/ε
+    certain: float = 4.0  # the least price, in 1/(the selection's ε)
+    most: float = 0.1  # the highest price, as a share of the window
+    tail: float = 5.0  # index by which θ is extrapolated
+    growth: float = 4.0  # from one window to the next
+    early_share: Fraction = Fraction(1, 4)  # of ε for the next θ, in the first sixteenth
+    late_share: Fraction = Fraction(1, 8)  # later
+    until: float = 1 / 4  # windows are open up to here, as a part of the horizon
+    inertia: float = 0.0  # price of leaving the present θ, in 1/(the selection's ε)
+    restart: bool = True
+    full: float = 0.45  # share of its cap at which a leaf is full, at least
+    grown: float = 2.0  # times the share at home
+    again: float = 16.0  # values of a later warm-up, times ε
+    backfill: bool = True
+    watch: float = 64.0  # values of a watched leaf, times ε; 0: four leaves
+    centred: bool = False  # after the warm-up the running sum is right for ranges, not for totals
+    near: float = 1 / 16
+
+
+class _Stage(AdaptiveTrees):
+    """Lengths for the table of costs."""
+
+    def lengths(self, chunk: int) -> tuple[int, ...]:
+        longest = max(16, self.horizon // 16)
+        return tuple(sorted({max(16, longest >> k) for k in range(6)}))
+
+
+class _Follower(MixtureRun):
+    """The forecaster, with a θ that may change."""
+
+    def rescale(self, threshold: int, truncated: float) -> None:
+        ratio = self._threshold / threshold
+        table = self._beliefs.table
+        table[:, :-1] *= ratio * ratio
+        table[:, -1] *= ratio
+        self._threshold, self._truncated = threshold, truncated * threshold
+        self._ladder = Ladder()
+        self.measured = 0.0
+
+    def select(self, epsilon: Fraction, length: int, ceiling: int) -> Tree:
+        """The tree that measures a block of this length."""
+        ladder, before = self._ladder, self._ladder.rung
+        highest = max(0, math.ceil(2 * math.log2(ceiling / self._threshold)) + 1)
+        if self.measured:
+            ladder.observe(self.measured / self._threshold, self.doubt / self._threshold, highest)
+        if ladder.rung != before:
+            self._beliefs.unsettle(moved(before, ladder.rung))
+        ladder.rung = min(ladder.rung, highest)
+        options = _trees(epsilon, length, self._threshold, ceiling, ladder.rung)
+        known = self._perturber.lengths(0)
+        near = min(known, key=lambda one: abs(math.log(one / length)))
+        table = costs.tree_costs(self._perturber, 1 << 20, near, age=self.age)
+        expected = [mixed(self._weights, table[option.nodes].tolist()) for option in options]
+        return options[expected.index(min(expected))]
+
+    def abandon(self) -> None:
+        """The open block ends here."""
+        self._cells = None
+        self.total = self.filled = self._width = self.room = 0
+        self.measured = 0.0
+
+    def at_once(self, count: int, noisy: float, variance: float, centred: bool) -> float:
+        """`count` values had this sum, of which nothing was known: how the running sum moves."""
+        beliefs, threshold = self._beliefs, self._threshold
+        leaf = noise_path(BLIND, [variance / threshold**2])[0]
+        beliefs.open_leaf(leaf)
+        beliefs.fade(count / (self.age + count))
+        beliefs.advance(self._moving(count))
+        beliefs.measure(leaf, noisy / threshold)
+        self._weights = beliefs.weights()
+        if centred:
+            beliefs.table[SUM] *= 0.5
+            beliefs.table[:, SUM] *= 0.5
+        whole = math.floor(beliefs.running(self._weights) * threshold + 0.5)
+        beliefs.count_from(whole / threshold)
+        self.age = min(self.age + count, self._perturber.horizon)
+        return whole
+
+    def forget_level(self, mean: float, variance: float) -> None:
+        beliefs = self._beliefs
+        beliefs.table[LEVEL] = 0.0
+        beliefs.table[:, LEVEL] = 0.0
+        beliefs.mean[LEVEL] = mean
+        beliefs.covariance[LEVEL, LEVEL] = variance
+
+    @property
+    def level(self) -> float:
+        levels = self._beliefs.mean[LEVEL].tolist()
+        return mixed(self._weights, levels) * self._threshold
+
+
+def _counted(ordered: Values, grid: Values, near: float) -> Floats:
+    """Values above each of the grid; those hardly above it count in part."""
+    sums = np.concatenate(([0], np.cumsum(ordered)))
+    first = np.searchsorted(ordered, grid, side="right")
+    last = np.searchsorted(ordered, grid * (1 + near), side="right")
+    between = (sums[last] - sums[first] - grid * (last - first)) / (near * grid)
+    return between + ordered.size - last
+
+
+def _trees(epsilon: Fraction, length: int, threshold: int, ceiling: int, rung: int) -> list[Tree]:
+    """As `all_trees`, for one rung and with variances in floats: quick."""
+    found = []
+    for shape in [shape for shape in _SHAPES if shape[-1] <= length] or [BLIND]:
+        cap = min(ceiling, max(1, round(threshold * cap_factor(shape, rung))))
+        found.append(_tree(length, shape, cap, epsilon, shares(shape), rung))
+    return found
+
+
+def _tree(
+    length: int,
+    shape: tuple[int, ...],
+    cap: int,
+    epsilon: Fraction,
+    parts: tuple[Fraction, ...],
+    rung: int,
+) -> Tree:
+    scales = tuple(Fraction(cap) / (epsilon * part) for part in parts)
+    variances = tuple(2 * float(scale) ** 2 for scale in scales)
+    return Tree(length, shape, cap, scales, variances, rung=rung)
+
+
+class Staged:
+    """One run over one stream."""
+
+    def __init__(self, horizon: int, bound: int, epsilon: float, seed: int, rules: Rules) -> None:
+        self.horizon, self.bound, self.rules = horizon, bound, rules
+        self.epsilon = float(epsilon)
+        self.exact = Fraction(str(epsilon))
+        self.random = np.random.default_rng(seed)
+        steps = int(math.log(bound) / math.log(1.25)) + 1
+        self.grid = np.unique(np.rint(bound ** (np.arange(steps + 1) / steps))).astype(np.int64)
+        self.logs = np.log(self.grid)
+        self.stage = _Stage(epsilon=self.exact, horizon=horizon)
+        self.truncated = min(0.01, 3.2 / (self.epsilon * horizon))
+        self.follower: _Follower | None = None
+        self.events: list[tuple[str, int, int]] = []  # for looking at a run
+
+    # -- mechanisms ------------------------------------------------------------------------------
+
+    def laplace(self, scale: float, count: int = 1) -> Values:
+        chance = -math.expm1(-1 / scale)
+        draws = self.random.geometric(chance, (2, count))
+        return draws[0] - draws[1]
+
+    def choose(self, values: Values, share: Fraction, present: int | None) -> int:
+        """θ by permute-and-flip (the best after exponential noise has the same law)."""
+        rules, grid = self.rules, self.grid
+        budget = float(share) * self.epsilon
+        wanted = rules.price * values.size / self.horizon / self.epsilon
+        price = min(max(wanted, rules.certain / budget), rules.most * values.size)
+        ordered = np.sort(values)
+        scores = -_counted(ordered, grid, rules.near) - price * self.logs
+        if present is not None and rules.inertia:
+            scores -= rules.inertia / budget * np.abs(np.log(grid / present))
+        noise = self.random.exponential(1 / budget, grid.size)
+        chosen = float(grid[np.argmax(scores + noise)])
+        chosen *= max(1.0, price / wanted) ** (1 / rules.tail)
+        return max(1, min(self.bound, round(chosen)))
+
+    # -- the course of a stream ------------------------------------------------------------------
+
+    def run(self, values: Values) -> Floats:
+        self.values, self.out = values, np.zeros(values.size)
+        size = self._warm_up_size(self.rules.warm_up)
+        at = self._warm_up(0, size)
+        while at < values.size:
+            at = self._block(at)
+        return self.out
+
+    def _warm_up_size(self, constant: float) -> int:
+        longest = max(8, int(self.horizon * self.rules.longest))
+        return max(8, min(longest, math.ceil(constant / self.epsilon)))
+
+    def _warm_up(self, at: int, size: int) -> int:
+        rules = self.rules
+        end = min(at + size, self.values.size)
+        window, count = self.values[at:end], end - at
+        theta = self.choose(window, rules.warm_share, None)
+        scale = theta / (float(1 - rules.warm_share) * self.epsilon)
+        noisy = int(np.minimum(window, theta).sum() + self.laplace(scale)[0])
+        self.events.append(("warm-up", at, theta))
+        before = self.follower
+        if before is None:
+            self.follower = _Follower(theta, self.truncated, self.stage)
+            self.out[at:end] = 0.0
+            jump = self.follower.at_once(count, noisy, 2 * scale**2, rules.centred)
+            extra = 0.0
+        else:
+            prediction, old = before.prediction, before.level
+            before.rescale(theta, self.truncated)
+            before.forget_level(0.2, 0.1)
+            self.out[at:end] = prediction
+            jump = before.at_once(count, noisy, 2 * scale**2, False)
+            extra = self._missing(noisy / count)
+        self.out[end - 1] += jump + extra - self.out[at:end].sum()
+        self.theta, self.origin = theta, at
+        self.home = max(0.0, noisy / count / theta)
+        self.window_start, self.window_end = end, self._next_end(end)
+        self.window_share: Fraction | None = None
+        return end
+
+    def _missing(self, level: float) -> float:
+        """What a full leaf hid, if it was like what came after it."""
+        if not self.rules.backfill or self.full is None:
+            return 0.0
+        cap, mean, old, length = self.full
+        if level <= cap * 0.5:
+            return 0.0
+        capped = level * -math.expm1(-cap / level)
+        part = min(1.0, max(0.0, (mean - old) / max(capped - old, 0.05 * cap)))
+        return part * (level - capped) * length
+
+    def _share(self, at: int) -> Fraction:
+        """Of ε that a block from here on pays for the next θ."""
+        if at >= self.origin + self.rules.until * self.horizon:
+            return Fraction(0)
+        return self.rules.early_share if at < self.horizon / 16 else self.rules.late_share
+
+    def _block(self, at: int) -> int:
+        rules, follower = self.rules, self.follower
+        assert follower is not None
+        longest, shortest = max(16, self.horizon // 16), max(16, self.horizon // 512)
+        length = max(shortest, min(longest, at - self.origin))
+        if self.values.size - at - length < shortest:
+            length = self.values.size - at
+        share = self._share(at)
+        if share and self.window_share is None:
+            self.window_start, self.window_share = at, share
+        elif share and self.window_share is not None:
+            share = self.window_share  # one share for all of a window
+        elif self.window_share is not None:
+            share = self.window_share
+        rest = self.exact * (1 - share)
+        tree = self._watchful(follower.select(rest, length, self.bound), rest)
+        follower.begin(tree)
+        noise = consistent_noise(
+            [
+                self.laplace(float(scale), count)
+                for scale, count in zip(tree.scales, tree.nodes, strict=True)
+            ],
+            tree,
+        )
+        doubt = math.sqrt(tree.variances[-1])
+        for leaf in range(tree.leaves):
+            first, last = at + tree.edge(leaf), at + tree.edge(leaf + 1)
+            old = follower.level
+            noisy = int(np.minimum(self.values[first:last], tree.cap).sum() + noise[leaf])
+            follower.push(Noisy(np.array([noisy])), self.out[first:last])
+            count = last - first
+            if rules.restart and self._is_full(noisy / count, doubt / count, tree.cap):
+                self.full = tree.cap, noisy / count, min(old, noisy / count), count
+                if leaf + 1 < tree.leaves:
+                    follower.abandon()
+                if last < self.values.size:
+                    return self._warm_up(last, self._warm_up_size(rules.again))
+                return last
+        end = at + length
+        if self.window_share is not None and end >= self.window_end:
+            window = self.values[self.window_start : end]
+            theta = self.choose(window, self.window_share, self.theta)
+            self.events.append(("chosen again", end, theta))
+            mean = follower.measured
+            follower.rescale(theta, self.truncated)
+            self.home = max(0.0, mean / theta)
+            self.theta = theta
+            self.window_share = None
+            self.window_end = self._next_end(end)
+        return end
+
+    def _next_end(self, at: int) -> int:
+        """Where the window that opens here closes: the last one not after `until`."""
+        age, last = at - self.origin, self.rules.until * self.horizon
+        end = age * self.rules.growth
+        if end * math.sqrt(self.rules.growth) > last:
+            end = max(last, age)
+        return self.origin + math.ceil(end)
+
+    full: tuple[float, float, float, int] | None = None
+
+    def _watchful(self, tree: Tree, rest: Fraction) -> Tree:
+        if tree.nodes != _WATCH or not self.rules.watch:
+            return tree
+        leaves = 4
+        while leaves < 64 and tree.length / (2 * leaves) * self.epsilon >= self.rules.watch:
+            leaves *= 2
+        if leaves == 4:
+            return tree
+        return _tree(tree.length, (1, leaves), tree.cap, rest, shares(_WATCH), tree.rung)
+
+    def _is_full(self, mean: float, doubt: float, cap: int) -> bool:
+        if cap >= self.bound:
+            return False
+        limit = min(0.9, max(self.rules.full, self.rules.grown * self.home * self.theta / cap))
+        return mean - 2.5 * doubt > limit * cap
+
+
+def strategy(rules: Rules) -> Callable[[Values, int, float, int], Floats]:
+    """A strategy for `benchmarks.short_streams`."""
+
+    def release(values: Values, bound: int, epsilon: float, seed: int) -> Floats:
+        return Staged(values.size, bound, epsilon, seed, rules).run(values)
+
+    return release
+
+
+BASE = Rules()
+STRATEGIES = {
+    "staged": strategy(BASE),
+    "centred": strategy(replace(BASE, centred=True)),
+    "no restart": strategy(replace(BASE, restart=False)),
+    "no windows": strategy(replace(BASE, until=0.0)),
+    "no watch": strategy(replace(BASE, watch=0.0)),
+    "no backfill": strategy(replace(BASE, backfill=False)),
+}
