@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,22 +40,25 @@ _GRAIN = Fraction(1, 64)
 class Rules:
     """The constants that were tried."""
 
-    warm_up: float = 32.0  # values, times ε
-    longest: float = 1 / 8  # of the horizon
-    warm_share: Fraction = Fraction(1, 2)  # of ε, for the choice of θ in a warm-up
-    price: float = 112.0  # of a factor e in θ: count of the horizon's values above, in 1/ε
-    certain: float = 4.0  # the least price, in 1/(the selection's ε)
-    most: float = 0.1  # the highest price, as a share of the window
+    warm_up: float = 5.0  # values, in (horizon/ε²)^⅓
+    longest: float = 1 / 4  # of the horizon
+    warm_share: Fraction = Fraction(3, 4)  # of ε, for the choice of θ in a warm-up
+    wanted: float = 25.0  # values of the horizon above θ, in 1/ε
+    certain: float = 3.0  # the least count above θ to be aimed at, in 1/(the selection's ε)
+    most: float = 0.25  # the highest, as a share of the window
+    kink: bool = True  # counts below the one aimed at are all as good
+    price: float = 1.0  # of a factor e in θ, in counts aimed at
     tail: float = 5.0  # index by which θ is extrapolated
-    growth: float = 4.0  # from one window to the next
-    early_share: Fraction = Fraction(1, 4)  # of ε for the next θ, in the first sixteenth
-    late_share: Fraction = Fraction(1, 8)  # later
-    until: float = 1 / 4  # windows are open up to here, as a part of the horizon
-    inertia: float = 0.0  # price of leaving the present θ, in 1/(the selection's ε)
+    ratios: tuple[tuple[float, float], ...] = ((100.0, 1.25), (30.0, 1.5), (0.0, 2.0))
+    growth: float = 2.0  # of information from one choice to the next
+    early_share: Fraction = Fraction(1, 2)  # of ε for the next θ, in the first sixteenth
+    late_share: Fraction = Fraction(1, 4)  # later
+    until: float = 1 / 3  # windows are open up to here, as a part of the horizon
     restart: bool = True
-    full: float = 0.45  # share of its cap at which a leaf is full, at least
-    grown: float = 2.0  # times the share at home
-    again: float = 16.0  # values of a later warm-up, times ε
+    full: float = 0.45  # share of its cap at which a leaf is full
+    grown: float = 0.5  # and more by this part of the share at home
+    again: float = 5.0  # the same for a later warm-up
+    above_full: float = 1.0  # the lowest θ after a full cap, in caps
     backfill: bool = True
     watch: float = 64.0  # values of a watched leaf, times ε; 0: four leaves
     centred: bool = False  # after the warm-up the running sum is right for ranges, not for totals
@@ -133,6 +137,12 @@ class _Follower(MixtureRun):
         return mixed(self._weights, levels) * self._threshold
 
 
+@lru_cache(maxsize=64)
+def _grid(bound: int, ratio: float) -> Values:
+    steps = int(math.log(bound) / math.log(ratio)) + 1
+    return np.unique(np.rint(bound ** (np.arange(steps + 1) / steps))).astype(np.int64)
+
+
 def _counted(ordered: Values, grid: Values, near: float) -> Floats:
     """Values above each of the grid; those hardly above it count in part."""
     sums = np.concatenate(([0], np.cumsum(ordered)))
@@ -172,9 +182,7 @@ class Staged:
         self.epsilon = float(epsilon)
         self.exact = Fraction(str(epsilon))
         self.random = np.random.default_rng(seed)
-        steps = int(math.log(bound) / math.log(1.25)) + 1
-        self.grid = np.unique(np.rint(bound ** (np.arange(steps + 1) / steps))).astype(np.int64)
-        self.logs = np.log(self.grid)
+        self.floor = 1.0  # θ is never lower again: a cap that was full
         self.stage = _Stage(epsilon=self.exact, horizon=horizon)
         self.truncated = min(0.01, 3.2 / (self.epsilon * horizon))
         self.follower: _Follower | None = None
@@ -187,19 +195,22 @@ class Staged:
         draws = self.random.geometric(chance, (2, count))
         return draws[0] - draws[1]
 
-    def choose(self, values: Values, share: Fraction, present: int | None) -> int:
+    def choose(self, values: Values, share: Fraction, floor: float) -> int:
         """θ by permute-and-flip (the best after exponential noise has the same law)."""
-        rules, grid = self.rules, self.grid
+        rules = self.rules
         budget = float(share) * self.epsilon
-        wanted = rules.price * values.size / self.horizon / self.epsilon
-        price = min(max(wanted, rules.certain / budget), rules.most * values.size)
-        ordered = np.sort(values)
-        scores = -_counted(ordered, grid, rules.near) - price * self.logs
-        if present is not None and rules.inertia:
-            scores -= rules.inertia / budget * np.abs(np.log(grid / present))
+        information = budget * values.size
+        ratio = next(ratio for least, ratio in rules.ratios if information >= least)
+        grid = _grid(self.bound, ratio)
+        grid = grid[grid >= min(floor, self.bound)]
+        wanted = rules.wanted * values.size / self.horizon / self.epsilon
+        count = min(max(wanted, rules.certain / budget), rules.most * values.size)
+        price = rules.price * count
+        above = _counted(np.sort(values), grid, rules.near)
+        scores = -np.maximum(above, count if rules.kink else 0.0) - price * np.log(grid)
         noise = self.random.exponential(1 / budget, grid.size)
         chosen = float(grid[np.argmax(scores + noise)])
-        chosen *= max(1.0, price / wanted) ** (1 / rules.tail)
+        chosen *= max(1.0, count / wanted) ** (1 / rules.tail)
         return max(1, min(self.bound, round(chosen)))
 
     # -- the course of a stream ------------------------------------------------------------------
@@ -214,13 +225,14 @@ class Staged:
 
     def _warm_up_size(self, constant: float) -> int:
         longest = max(8, int(self.horizon * self.rules.longest))
-        return max(8, min(longest, math.ceil(constant / self.epsilon)))
+        size = math.ceil(constant * (self.horizon / self.epsilon**2) ** (1 / 3))
+        return max(8, min(longest, size))
 
     def _warm_up(self, at: int, size: int) -> int:
         rules = self.rules
         end = min(at + size, self.values.size)
         window, count = self.values[at:end], end - at
-        theta = self.choose(window, rules.warm_share, None)
+        theta = self.choose(window, rules.warm_share, self.floor)
         scale = theta / (float(1 - rules.warm_share) * self.epsilon)
         noisy = int(np.minimum(window, theta).sum() + self.laplace(scale)[0])
         self.events.append(("warm-up", at, theta))
@@ -236,15 +248,16 @@ class Staged:
             before.forget_level(0.2, 0.1)
             self.out[at:end] = prediction
             jump = before.at_once(count, noisy, 2 * scale**2, False)
-            extra = self._missing(noisy / count)
+            extra = self._missing(noisy / count, math.sqrt(2) * scale / count)
         self.out[end - 1] += jump + extra - self.out[at:end].sum()
         self.theta, self.origin = theta, at
-        self.home = max(0.0, noisy / count / theta)
-        self.window_start, self.window_end = end, self._next_end(end)
-        self.window_share: Fraction | None = None
+        # With what it may be wrong by: a level that only seems to have grown starts nothing.
+        self.home = max(0.0, noisy + 2 * math.sqrt(2) * scale) / count / theta
+        self.information = float(rules.warm_share) * count
+        self._open_window(end)
         return end
 
-    def _missing(self, level: float) -> float:
+    def _missing(self, level: float, doubt: float) -> float:
         """What a full leaf hid, if it was like what came after it."""
         if not self.rules.backfill or self.full is None:
             return 0.0
@@ -253,13 +266,19 @@ class Staged:
             return 0.0
         capped = level * -math.expm1(-cap / level)
         part = min(1.0, max(0.0, (mean - old) / max(capped - old, 0.05 * cap)))
-        return part * (level - capped) * length
+        trust = level**2 / (level**2 + 4 * doubt**2)
+        return trust * part * (level - capped) * length
 
-    def _share(self, at: int) -> Fraction:
-        """Of ε that a block from here on pays for the next θ."""
-        if at >= self.origin + self.rules.until * self.horizon:
-            return Fraction(0)
-        return self.rules.early_share if at < self.horizon / 16 else self.rules.late_share
+    def _open_window(self, at: int) -> None:
+        """Values from here on pay for another choice of θ, if it will know enough more."""
+        rules = self.rules
+        early = at < self.horizon / 16
+        share = rules.early_share if early else rules.late_share
+        needed = rules.growth * self.information / float(share)
+        self.window_start, self.window_end, self.window_share = at, at + math.ceil(needed), share
+        last = min(self.horizon, self.origin + rules.until * self.horizon)
+        if self.window_end > last:
+            self.window_share = Fraction(0)
 
     def _block(self, at: int) -> int:
         rules, follower = self.rules, self.follower
@@ -268,13 +287,7 @@ class Staged:
         length = max(shortest, min(longest, at - self.origin))
         if self.values.size - at - length < shortest:
             length = self.values.size - at
-        share = self._share(at)
-        if share and self.window_share is None:
-            self.window_start, self.window_share = at, share
-        elif share and self.window_share is not None:
-            share = self.window_share  # one share for all of a window
-        elif self.window_share is not None:
-            share = self.window_share
+        share = self.window_share
         rest = self.exact * (1 - share)
         tree = self._watchful(follower.select(rest, length, self.bound), rest)
         follower.begin(tree)
@@ -293,6 +306,7 @@ class Staged:
             follower.push(Noisy(np.array([noisy])), self.out[first:last])
             count = last - first
             if rules.restart and self._is_full(noisy / count, doubt / count, tree.cap):
+                self.floor = min(tree.cap * rules.above_full, self.bound)
                 self.full = tree.cap, noisy / count, min(old, noisy / count), count
                 if leaf + 1 < tree.leaves:
                     follower.abandon()
@@ -300,25 +314,17 @@ class Staged:
                     return self._warm_up(last, self._warm_up_size(rules.again))
                 return last
         end = at + length
-        if self.window_share is not None and end >= self.window_end:
+        if share and end >= self.window_end:
             window = self.values[self.window_start : end]
-            theta = self.choose(window, self.window_share, self.theta)
+            theta = self.choose(window, share, self.floor)
             self.events.append(("chosen again", end, theta))
-            mean = follower.measured
+            mean = max(0.0, follower.measured + 2 * follower.doubt)
             follower.rescale(theta, self.truncated)
             self.home = max(0.0, mean / theta)
             self.theta = theta
-            self.window_share = None
-            self.window_end = self._next_end(end)
+            self.information = float(share) * window.size
+            self._open_window(end)
         return end
-
-    def _next_end(self, at: int) -> int:
-        """Where the window that opens here closes: the last one not after `until`."""
-        age, last = at - self.origin, self.rules.until * self.horizon
-        end = age * self.rules.growth
-        if end * math.sqrt(self.rules.growth) > last:
-            end = max(last, age)
-        return self.origin + math.ceil(end)
 
     full: tuple[float, float, float, int] | None = None
 
@@ -335,8 +341,8 @@ class Staged:
     def _is_full(self, mean: float, doubt: float, cap: int) -> bool:
         if cap >= self.bound:
             return False
-        limit = min(0.9, max(self.rules.full, self.rules.grown * self.home * self.theta / cap))
-        return mean - 2.5 * doubt > limit * cap
+        home = min(1.0, self.home * self.theta / cap)
+        return mean - 2.5 * doubt > (self.rules.full + self.rules.grown * home) * cap
 
 
 def strategy(rules: Rules) -> Callable[[Values, int, float, int], Floats]:
