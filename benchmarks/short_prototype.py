@@ -48,6 +48,7 @@ class Rules:
     most: float = 0.25  # the highest, as a share of the window
     kink: bool = True  # counts below the one aimed at are all as good
     price: float = 1.0  # of a factor e in θ, in counts aimed at
+    affordable: float = 0.5  # the price of the bound, in values of the window
     tail: float = 5.0  # index by which θ is extrapolated
     ratios: tuple[tuple[float, float], ...] = ((100.0, 1.25), (30.0, 1.5), (0.0, 2.0))
     growth: float = 2.0  # of information from one choice to the next
@@ -58,9 +59,11 @@ class Rules:
     full: float = 0.45  # share of its cap at which a leaf is full
     grown: float = 0.5  # and more by this part of the share at home
     again: float = 5.0  # the same for a later warm-up
+    sure: float = 4.5  # standard errors of a leaf
     above_full: float = 1.0  # the lowest θ after a full cap, in caps
+    again_share: Fraction = Fraction(1, 2)  # of ε, for the choice of θ in a later warm-up
     backfill: bool = True
-    watch: float = 64.0  # values of a watched leaf, times ε; 0: four leaves
+    watch: float = 128.0  # values of a watched leaf, times ε; 0: four leaves
     centred: bool = False  # after the warm-up the running sum is right for ranges, not for totals
     near: float = 1 / 16
 
@@ -95,6 +98,8 @@ class _Follower(MixtureRun):
             self._beliefs.unsettle(moved(before, ladder.rung))
         ladder.rung = min(ladder.rung, highest)
         options = _trees(epsilon, length, self._threshold, ceiling, ladder.rung)
+        if len(options) == 1:
+            return options[0]
         known = self._perturber.lengths(0)
         near = min(known, key=lambda one: abs(math.log(one / length)))
         table = costs.tree_costs(self._perturber, 1 << 20, near, age=self.age)
@@ -205,7 +210,9 @@ class Staged:
         grid = grid[grid >= min(floor, self.bound)]
         wanted = rules.wanted * values.size / self.horizon / self.epsilon
         count = min(max(wanted, rules.certain / budget), rules.most * values.size)
-        price = rules.price * count
+        # The smallest candidate, which everything exceeds, must never look cheap.
+        affordable = rules.affordable * (values.size - count) / math.log(max(2, self.bound))
+        price = min(rules.price * count, max(rules.certain / budget, affordable))
         above = _counted(np.sort(values), grid, rules.near)
         scores = -np.maximum(above, count if rules.kink else 0.0) - price * np.log(grid)
         noise = self.random.exponential(1 / budget, grid.size)
@@ -232,8 +239,9 @@ class Staged:
         rules = self.rules
         end = min(at + size, self.values.size)
         window, count = self.values[at:end], end - at
-        theta = self.choose(window, rules.warm_share, self.floor)
-        scale = theta / (float(1 - rules.warm_share) * self.epsilon)
+        share = rules.warm_share if self.follower is None else rules.again_share
+        theta = self.choose(window, share, self.floor)
+        scale = theta / (float(1 - share) * self.epsilon)
         noisy = int(np.minimum(window, theta).sum() + self.laplace(scale)[0])
         self.events.append(("warm-up", at, theta))
         before = self.follower
@@ -253,7 +261,7 @@ class Staged:
         self.theta, self.origin = theta, at
         # With what it may be wrong by: a level that only seems to have grown starts nothing.
         self.home = max(0.0, noisy + 2 * math.sqrt(2) * scale) / count / theta
-        self.information = float(rules.warm_share) * count
+        self.information = float(share) * count
         self._open_window(end)
         return end
 
@@ -291,6 +299,7 @@ class Staged:
         rest = self.exact * (1 - share)
         tree = self._watchful(follower.select(rest, length, self.bound), rest)
         follower.begin(tree)
+        before = follower.level
         noise = consistent_noise(
             [
                 self.laplace(float(scale), count)
@@ -314,6 +323,12 @@ class Staged:
                     return self._warm_up(last, self._warm_up_size(rules.again))
                 return last
         end = at + length
+        measured, doubt = follower.measured, follower.doubt
+        if rules.restart and end < self.values.size and self._is_full(measured, doubt, tree.cap):
+            self.full = tree.cap, measured, min(before, measured), length
+            self.floor = min(tree.cap * rules.above_full, self.bound)
+            follower.abandon()
+            return self._warm_up(end, self._warm_up_size(rules.again))
         if share and end >= self.window_end:
             window = self.values[self.window_start : end]
             theta = self.choose(window, share, self.floor)
@@ -342,7 +357,8 @@ class Staged:
         if cap >= self.bound:
             return False
         home = min(1.0, self.home * self.theta / cap)
-        return mean - 2.5 * doubt > (self.rules.full + self.rules.grown * home) * cap
+        grown = mean - self.rules.sure * doubt > home * cap
+        return grown and mean > (self.rules.full + self.rules.grown * home) * cap
 
 
 def strategy(rules: Rules) -> Callable[[Values, int, float, int], Floats]:
