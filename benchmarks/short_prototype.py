@@ -1,4 +1,4 @@
-"""A release that is right from the first values: the prototype behind docs/research/short-streams.md.
+"""Right from the first values: the prototype behind docs/research/short-streams.md.
 
 Simulation only (numpy noise of the exact law); trees, caps and the forecaster are the real ones.
 
@@ -60,6 +60,7 @@ class Rules:
     grown: float = 0.5  # and more by this part of the share at home
     again: float = 5.0  # the same for a later warm-up
     sure: float = 4.5  # standard errors of a leaf
+    block_sure: float = 2.5  # of a whole block: there are fewer of them
     above_full: float = 1.0  # the lowest θ after a full cap, in caps
     again_share: Fraction = Fraction(1, 2)  # of ε, for the choice of θ in a later warm-up
     backfill: bool = True
@@ -207,9 +208,10 @@ class Staged:
         information = budget * values.size
         ratio = next(ratio for least, ratio in rules.ratios if information >= least)
         grid = _grid(self.bound, ratio)
-        grid = grid[grid >= min(floor, self.bound)]
         wanted = rules.wanted * values.size / self.horizon / self.epsilon
         count = min(max(wanted, rules.certain / budget), rules.most * values.size)
+        beyond = max(1.0, count / wanted) ** (1 / rules.tail)
+        grid = grid[grid >= min(floor / beyond, self.bound)]
         # The smallest candidate, which everything exceeds, must never look cheap.
         affordable = rules.affordable * (values.size - count) / math.log(max(2, self.bound))
         price = min(rules.price * count, max(rules.certain / budget, affordable))
@@ -217,8 +219,7 @@ class Staged:
         scores = -np.maximum(above, count if rules.kink else 0.0) - price * np.log(grid)
         noise = self.random.exponential(1 / budget, grid.size)
         chosen = float(grid[np.argmax(scores + noise)])
-        chosen *= max(1.0, count / wanted) ** (1 / rules.tail)
-        return max(1, min(self.bound, round(chosen)))
+        return max(1, min(self.bound, round(chosen * beyond)))
 
     # -- the course of a stream ------------------------------------------------------------------
 
@@ -251,7 +252,7 @@ class Staged:
             jump = self.follower.at_once(count, noisy, 2 * scale**2, rules.centred)
             extra = 0.0
         else:
-            prediction, old = before.prediction, before.level
+            prediction = before.prediction
             before.rescale(theta, self.truncated)
             before.forget_level(0.2, 0.1)
             self.out[at:end] = prediction
@@ -314,7 +315,9 @@ class Staged:
             noisy = int(np.minimum(self.values[first:last], tree.cap).sum() + noise[leaf])
             follower.push(Noisy(np.array([noisy])), self.out[first:last])
             count = last - first
-            if rules.restart and self._is_full(noisy / count, doubt / count, tree.cap):
+            if rules.restart and self._is_full(
+                noisy / count, doubt / count, tree.cap, rules.sure
+            ):
                 self.floor = min(tree.cap * rules.above_full, self.bound)
                 self.full = tree.cap, noisy / count, min(old, noisy / count), count
                 if leaf + 1 < tree.leaves:
@@ -324,7 +327,8 @@ class Staged:
                 return last
         end = at + length
         measured, doubt = follower.measured, follower.doubt
-        if rules.restart and end < self.values.size and self._is_full(measured, doubt, tree.cap):
+        full = rules.restart and self._is_full(measured, doubt, tree.cap, rules.block_sure)
+        if full and end < self.values.size:
             self.full = tree.cap, measured, min(before, measured), length
             self.floor = min(tree.cap * rules.above_full, self.bound)
             follower.abandon()
@@ -353,11 +357,12 @@ class Staged:
             return tree
         return _tree(tree.length, (1, leaves), tree.cap, rest, shares(_WATCH), tree.rung)
 
-    def _is_full(self, mean: float, doubt: float, cap: int) -> bool:
+    def _is_full(self, mean: float, doubt: float, cap: int, sure: float) -> bool:
         if cap >= self.bound:
             return False
-        home = min(1.0, self.home * self.theta / cap)
-        grown = mean - self.rules.sure * doubt > home * cap
+        # Values that crowd below the cap hide their growth: above 0.8 the cap is suspect itself.
+        home = min(0.8, self.home * self.theta / cap)
+        grown = mean - sure * doubt > home * cap
         return grown and mean > (self.rules.full + self.rules.grown * home) * cap
 
 

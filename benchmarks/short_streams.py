@@ -136,7 +136,7 @@ def today(values: Values, bound: int, epsilon: float, seed: int) -> Floats:
     return np.concatenate((np.zeros(held), pipeline.start(tg.seeded(seed)).push(values)))
 
 
-def nothing(values: Values, bound: int, epsilon: float, seed: int) -> Floats:
+def nothing(values: Values, *_: float) -> Floats:
     """All zeros: what no answer at all would cost."""
     return np.zeros(values.size)
 
@@ -231,8 +231,8 @@ def show(
     errors = [cell[1] for cell in cells.values()]
     over = sum(ratio > 30 for ratio in ratios.values())
     print(
-        f"geometric mean of {len(cells)} cells {_mean(list(ratios.values())):.2f}; {over} above 30; "
-        f"a cell's relative standard error is {np.median(errors):.2f} (median)"
+        f"geometric mean of {len(cells)} cells {_mean(list(ratios.values())):.2f}; {over} above "
+        f"30; a cell's relative standard error is {np.median(errors):.2f} (median)"
     )
     worst = sorted(ratios, key=ratios.__getitem__)[-6:][::-1]
     print("worst:", "; ".join(f"{key} {ratios[key]:.1f}" for key in worst), flush=True)
