@@ -24,10 +24,15 @@ from tidegate.forecast.ladder import Ladder, moved
 from tidegate.forecast.mixture import MixtureRun
 from tidegate.forecast.noise_path import noise_path
 from tidegate.guided import Tree
+from tidegate.lattice import Lattice
+from tidegate.noise import discrete_laplace
 from tidegate.perturb.adaptive import AdaptiveTrees
 from tidegate.perturb.adaptive_run import consistent_noise
+from tidegate.perturb.budget import level_scales
 from tidegate.perturb.trees import BLIND, RANGE_ERROR, cap_factor, shares
+from tidegate.randomness import KeystreamWords, seeded
 from tidegate.stages import Noisy
+from tidegate.threshold import TailQuantile
 
 Values = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -175,7 +180,7 @@ def _tree(
     parts: tuple[Fraction, ...],
     rung: int,
 ) -> Tree:
-    scales = tuple(Fraction(cap) / (epsilon * part) for part in parts)
+    scales = level_scales(cap, epsilon, parts)
     variances = tuple(2 * float(scale) ** 2 for scale in scales)
     return Tree(length, shape, cap, scales, variances, rung=rung)
 
@@ -187,6 +192,7 @@ class Staged:
         self.horizon, self.bound, self.rules = horizon, bound, rules
         self.epsilon = float(epsilon)
         self.exact = Fraction(str(epsilon))
+        self.seed = seed
         self.random = np.random.default_rng(seed)
         self.floor = 1.0  # θ is never lower again: a cap that was full
         self.stage = _Stage(epsilon=self.exact, horizon=horizon)
@@ -196,8 +202,8 @@ class Staged:
 
     # -- mechanisms ------------------------------------------------------------------------------
 
-    def laplace(self, scale: float, count: int = 1) -> Values:
-        chance = -math.expm1(-1 / scale)
+    def laplace(self, scale: float | Fraction, count: int = 1) -> Values:
+        chance = -math.expm1(-1 / float(scale))
         draws = self.random.geometric(chance, (2, count))
         return draws[0] - draws[1]
 
@@ -242,8 +248,9 @@ class Staged:
         window, count = self.values[at:end], end - at
         share = rules.warm_share if self.follower is None else rules.again_share
         theta = self.choose(window, share, self.floor)
-        scale = theta / (float(1 - share) * self.epsilon)
-        noisy = int(np.minimum(window, theta).sum() + self.laplace(scale)[0])
+        (exactly,) = level_scales(theta, (1 - share) * self.exact, (Fraction(1),))
+        noisy, scale = int(np.minimum(window, theta).sum()), float(exactly)
+        noisy += int(self.laplace(exactly)[0])
         self.events.append(("warm-up", at, theta))
         before = self.follower
         if before is None:
@@ -303,7 +310,7 @@ class Staged:
         before = follower.level
         noise = consistent_noise(
             [
-                self.laplace(float(scale), count)
+                self.laplace(scale, count)
                 for scale, count in zip(tree.scales, tree.nodes, strict=True)
             ],
             tree,
@@ -315,9 +322,7 @@ class Staged:
             noisy = int(np.minimum(self.values[first:last], tree.cap).sum() + noise[leaf])
             follower.push(Noisy(np.array([noisy])), self.out[first:last])
             count = last - first
-            if rules.restart and self._is_full(
-                noisy / count, doubt / count, tree.cap, rules.sure
-            ):
+            if rules.restart and self._is_full(noisy / count, doubt / count, tree.cap, rules.sure):
                 self.floor = min(tree.cap * rules.above_full, self.bound)
                 self.full = tree.cap, noisy / count, min(old, noisy / count), count
                 if leaf + 1 < tree.leaves:
@@ -366,11 +371,42 @@ class Staged:
         return grown and mean > (self.rules.full + self.rules.grown * home) * cap
 
 
-def strategy(rules: Rules) -> Callable[[Values, int, float, int], Floats]:
+class Exact(Staged):
+    """The same with the real mechanisms: `TailQuantile`, exact noise, exact scales."""
+
+    def __init__(self, horizon: int, bound: int, epsilon: float, seed: int, rules: Rules) -> None:
+        super().__init__(horizon, bound, epsilon, seed, rules)
+        self.keystream = seeded(seed).new_epoch().keystream("prototype", b"")
+        self.drawn = 0
+
+    def _words(self) -> KeystreamWords:
+        self.drawn += 1
+        return self.keystream.at(chunk=self.drawn)
+
+    def laplace(self, scale: float | Fraction, count: int = 1) -> Values:
+        return discrete_laplace(self._words(), count, Fraction(scale))
+
+    def choose(self, values: Values, share: Fraction, floor: float) -> int:
+        stage = TailQuantile(
+            epsilon=share * self.exact,
+            bound=self.bound,
+            holdout=values.size,
+            horizon=self.horizon,
+            stream_epsilon=self.exact,
+        )
+        self.drawn += 1
+        lattice = Lattice(Fraction(self.bound), Fraction(1))
+        child = seeded(self.drawn * 1000 + self.seed).new_epoch().keystream("threshold", b"")
+        return stage.choose(values, lattice, child, at_least=math.ceil(floor))
+
+
+def strategy(
+    rules: Rules, kind: type[Staged] = Staged
+) -> Callable[[Values, int, float, int], Floats]:
     """A strategy for `benchmarks.short_streams`."""
 
     def release(values: Values, bound: int, epsilon: float, seed: int) -> Floats:
-        return Staged(values.size, bound, epsilon, seed, rules).run(values)
+        return kind(values.size, bound, epsilon, seed, rules).run(values)
 
     return release
 
@@ -378,6 +414,7 @@ def strategy(rules: Rules) -> Callable[[Values, int, float, int], Floats]:
 BASE = Rules()
 STRATEGIES = {
     "staged": strategy(BASE),
+    "exact": strategy(BASE, Exact),
     "centred": strategy(replace(BASE, centred=True)),
     "no restart": strategy(replace(BASE, restart=False)),
     "no windows": strategy(replace(BASE, until=0.0)),

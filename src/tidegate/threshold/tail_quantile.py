@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
@@ -68,7 +69,7 @@ class TailQuantile(Spec):
     >>> stage.target, stage.extrapolation
     (Fraction(4, 1), Fraction(1293, 1024))
     >>> stage.candidates(Lattice(Fraction(20), Fraction(1)))
-    array([ 1,  2,  3,  4,  6,  9, 13, 20])
+    array([ 1,  2,  3,  4,  7,  9, 14, 20])
     """
 
     epsilon: Epsilon = Epsilon()
@@ -123,7 +124,7 @@ class TailQuantile(Spec):
     ) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers, and the common denominator of the scores."""
         grid = self.candidates(lattice)
-        grid = grid[grid >= min(at_least, lattice.top)]
+        grid = grid[grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)]
         target = round(self.target * _DENOMINATOR)
         price = self._price(lattice) * _DENOMINATOR
         with localcontext(Context(prec=_DIGITS)):
