@@ -55,6 +55,7 @@ class Rules:
     price: float = 1.0  # of a factor e in θ, in counts aimed at
     affordable: float = 0.5  # the price of the bound, in values of the window
     tail: float = 5.0  # index by which θ is extrapolated
+    inertia: float = 0.0  # price of a factor e away from the present θ, in 1/(the selection's ε)
     ratios: tuple[tuple[float, float], ...] = ((100.0, 1.25), (30.0, 1.5), (0.0, 2.0))
     growth: float = 2.0  # of information from one choice to the next
     early_share: Fraction = Fraction(1, 2)  # of ε for the next θ, in the first sixteenth
@@ -64,12 +65,13 @@ class Rules:
     full: float = 0.45  # share of its cap at which a leaf is full
     grown: float = 0.5  # and more by this part of the share at home
     again: float = 5.0  # the same for a later warm-up
-    sure: float = 4.5  # standard errors of a leaf
-    block_sure: float = 2.5  # of a whole block: there are fewer of them
+    sure: float = 6.0  # standard errors of a leaf
+    block_sure: float = 3.0  # of a whole block: there are fewer of them
     above_full: float = 1.0  # the lowest θ after a full cap, in caps
+    keep: float = 1.2  # a cap is kept if the quantile seen after it was full is below this
     again_share: Fraction = Fraction(1, 2)  # of ε, for the choice of θ in a later warm-up
     backfill: bool = True
-    watch: float = 128.0  # values of a watched leaf, times ε; 0: four leaves
+    watch: float = 256.0  # values of a watched leaf, times ε; 0: four leaves
     centred: bool = False  # after the warm-up the running sum is right for ranges, not for totals
     near: float = 1 / 16
 
@@ -207,7 +209,9 @@ class Staged:
         draws = self.random.geometric(chance, (2, count))
         return draws[0] - draws[1]
 
-    def choose(self, values: Values, share: Fraction, floor: float) -> int:
+    def choose(
+        self, values: Values, share: Fraction, floor: float, present: int | None = None
+    ) -> int:
         """θ by permute-and-flip (the best after exponential noise has the same law)."""
         rules = self.rules
         budget = float(share) * self.epsilon
@@ -223,8 +227,11 @@ class Staged:
         price = min(rules.price * count, max(rules.certain / budget, affordable))
         above = _counted(np.sort(values), grid, rules.near)
         scores = -np.maximum(above, count if rules.kink else 0.0) - price * np.log(grid)
+        if rules.inertia and present is not None:
+            scores -= rules.inertia / budget * np.abs(np.log(grid * beyond / present))
         noise = self.random.exponential(1 / budget, grid.size)
         chosen = float(grid[np.argmax(scores + noise)])
+        self.quantile = chosen  # before it was extrapolated
         return max(1, min(self.bound, round(chosen * beyond)))
 
     # -- the course of a stream ------------------------------------------------------------------
@@ -248,6 +255,13 @@ class Staged:
         window, count = self.values[at:end], end - at
         share = rules.warm_share if self.follower is None else rules.again_share
         theta = self.choose(window, share, self.floor)
+        # A level that has grown without a tail fills its cap and is not cut: the cap was right.
+        # (If the choice of it knew far more than this one does.)
+        kept = False
+        if self.full is not None and self.information > 4 * float(share) * count:
+            kept = self.quantile <= rules.keep * self.full[0]
+        if kept and self.full is not None:
+            theta = max(self.theta, int(self.full[0]))
         (exactly,) = level_scales(theta, (1 - share) * self.exact, (Fraction(1),))
         noisy, scale = int(np.minimum(window, theta).sum()), float(exactly)
         noisy += int(self.laplace(exactly)[0])
@@ -264,12 +278,13 @@ class Staged:
             before.forget_level(0.2, 0.1)
             self.out[at:end] = prediction
             jump = before.at_once(count, noisy, 2 * scale**2, False)
-            extra = self._missing(noisy / count, math.sqrt(2) * scale / count)
+            extra = 0.0 if kept else self._missing(noisy / count, math.sqrt(2) * scale / count)
         self.out[end - 1] += jump + extra - self.out[at:end].sum()
-        self.theta, self.origin = theta, at
+        self.theta = theta
         # With what it may be wrong by: a level that only seems to have grown starts nothing.
         self.home = max(0.0, noisy + 2 * math.sqrt(2) * scale) / count / theta
-        self.information = float(share) * count
+        if not kept:
+            self.origin, self.information = at, float(share) * count
         self._open_window(end)
         return end
 
@@ -284,6 +299,8 @@ class Staged:
         part = min(1.0, max(0.0, (mean - old) / max(capped - old, 0.05 * cap)))
         trust = level**2 / (level**2 + 4 * doubt**2)
         return trust * part * (level - capped) * length
+
+    quantile = information = 0.0
 
     def _open_window(self, at: int) -> None:
         """Values from here on pay for another choice of θ, if it will know enough more."""
@@ -340,7 +357,7 @@ class Staged:
             return self._warm_up(end, self._warm_up_size(rules.again))
         if share and end >= self.window_end:
             window = self.values[self.window_start : end]
-            theta = self.choose(window, share, self.floor)
+            theta = self.choose(window, share, self.floor, self.theta)
             self.events.append(("chosen again", end, theta))
             mean = max(0.0, follower.measured + 2 * follower.doubt)
             follower.rescale(theta, self.truncated)
@@ -386,7 +403,9 @@ class Exact(Staged):
     def laplace(self, scale: float | Fraction, count: int = 1) -> Values:
         return discrete_laplace(self._words(), count, Fraction(scale))
 
-    def choose(self, values: Values, share: Fraction, floor: float) -> int:
+    def choose(
+        self, values: Values, share: Fraction, floor: float, present: int | None = None
+    ) -> int:
         stage = TailQuantile(
             epsilon=share * self.exact,
             bound=self.bound,
@@ -397,7 +416,9 @@ class Exact(Staged):
         self.drawn += 1
         lattice = Lattice(Fraction(self.bound), Fraction(1))
         child = seeded(self.drawn * 1000 + self.seed).new_epoch().keystream("threshold", b"")
-        return stage.choose(values, lattice, child, at_least=math.ceil(floor))
+        theta = stage.choose(values, lattice, child, at_least=math.ceil(floor))
+        self.quantile = theta / float(stage.extrapolation)
+        return theta
 
 
 def strategy(
