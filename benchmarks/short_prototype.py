@@ -45,6 +45,7 @@ class Staged:
         self.truncated = min(0.01, 3.2 / (self.epsilon * horizon))
         self.follower: Follower | None = None
         self.information = 0.0  # values that chose θ, times their share of ε
+        self.streak = 0.0, 0.0  # of full blocks: by how much, and the variance of that
         # A leaf that filled its cap: the cap, its mean, the level before, its length.
         self.full: tuple[float, float, float, int] | None = None
         self.events: list[tuple[str, int, int]] = []  # for looking at a run
@@ -124,7 +125,7 @@ class Staged:
             jump = before.at_once(count, noisy, 2 * scale**2, False)
             extra = 0.0 if kept else self._missing(noisy / count, math.sqrt(2) * scale / count)
         self.out[end - 1] += jump + extra - self.out[at:end].sum()
-        self.theta = theta
+        self.theta, self.streak = theta, (0.0, 0.0)
         # With what it may be wrong by: a level that only seems to have grown starts nothing.
         self.home = max(0.0, noisy + 2 * math.sqrt(2) * scale) / count / theta
         if not kept:
@@ -139,7 +140,8 @@ class Staged:
         cap, mean, old, length = self.full
         if level <= cap * 0.5:
             return 0.0
-        capped = level * -math.expm1(-cap / level)
+        # An exponential tail, unless the leaf itself says that more of it lay at the cap.
+        capped = max(level * -math.expm1(-cap / level), min(mean, cap))
         part = min(1.0, max(0.0, (mean - old) / max(capped - old, 0.05 * cap)))
         trust = level**2 / (level**2 + 4 * doubt**2)
         return trust * part * (level - capped) * length
@@ -194,7 +196,17 @@ class Staged:
                 return last
         end = at + length
         measured, doubt = follower.measured, follower.doubt
-        full = rules.restart and self._is_full(measured, doubt, tree.cap, rules.block_sure)
+        # Blocks in a row that are full, but none surely, are sure together: in shares, since the
+        # ladder may have moved the cap in between.
+        full = False
+        if self._is_full(measured, 0.0, tree.cap, 0.0):
+            total, variance = self.streak
+            total += measured / tree.cap - min(0.8, self.home * self.theta / tree.cap)
+            variance += (doubt / tree.cap) ** 2
+            self.streak = total, variance
+            full = rules.restart and total > rules.block_sure * math.sqrt(variance)
+        else:
+            self.streak = 0.0, 0.0
         if full and end < self.values.size:
             self.full = tree.cap, measured, min(before, measured), length
             self.floor = min(tree.cap * rules.above_full, self.bound)
