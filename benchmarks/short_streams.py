@@ -116,6 +116,7 @@ def reference(values: Values, bound: int, epsilon: float) -> tuple[float, float,
     share = min(0.5, 30 / (epsilon * values.size))  # of values above θ that is about right
     guess = max(1.0, float(np.quantile(values, 1 - share)))
     best = min(top, round(math.log(guess, _STEP)))
+    error(best)  # the only candidate there is, if the bound is 1
     for step in (4, 2, 1):  # coarse to fine, downhill
         while True:
             near = [at for at in (best - step, best + step) if 0 <= at <= top]

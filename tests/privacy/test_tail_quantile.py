@@ -24,6 +24,12 @@ def keystream(seed: int) -> Keystream:
     return tg.seeded(seed).new_epoch().keystream("threshold", b"")
 
 
+def scored(
+    stage: TailQuantile, values: Ints, lattice: Lattice, at_least: int = 1
+) -> tuple[Ints, Ints, int]:
+    return stage.scores(stage.above(values, lattice), lattice, at_least)
+
+
 def law(scores: Ints, denominator: int, rate: float) -> list[float]:
     """Permute-and-flip: P(i) = p_i·∫₀¹ Π_{j≠i} (1 − p_j·t) dt, the integral of a polynomial."""
     accept = [math.exp(-rate * int(scores.max() - score) / denominator) for score in scores]
@@ -42,7 +48,7 @@ def worst_loss(stage: TailQuantile, rate: float, at_least: int) -> float:
     lattice = Lattice(stage.bound, UNIT)
     laws = {}
     for window in itertools.combinations_with_replacement(range(7), 3):
-        _, scores, denominator = stage.scores(np.array(window), lattice, at_least)
+        _, scores, denominator = scored(stage, np.array(window), lattice, at_least)
         laws[window] = law(scores, denominator, rate)
     worst = 0.0
     for window, before in laws.items():
@@ -82,8 +88,8 @@ def test_scores_are_monotone_with_sensitivity_one() -> None:
         values = random.integers(0, 201, size=50)
         other = values.copy()
         other[random.integers(50)] = random.integers(0, 201)
-        _, before, denominator = stage.scores(values, lattice)
-        moved = stage.scores(other, lattice)[1] - before
+        _, before, denominator = scored(stage, values, lattice)
+        moved = scored(stage, other, lattice)[1] - before
         assert (moved >= 0).all() or (moved <= 0).all()
         largest = max(largest, int(np.abs(moved).max()))
     assert largest == denominator
@@ -96,11 +102,11 @@ def test_the_choice_has_the_law_of_its_epsilon(actual: str, fits: bool) -> None:
     settings = {"bound": 4, "holdout": 4, "horizon": 4, "stream_epsilon": 2}
     claimed = TailQuantile(epsilon=2, **settings)
     values = np.array([0, 1, 2, 4])
-    grid, scores, denominator = claimed.scores(values, lattice)
+    grid, scores, denominator = scored(claimed, values, lattice)
     expected = 1500 * np.array(law(scores, denominator, 2.0))
     used = TailQuantile(epsilon=actual, **settings)
     assert used.target == claimed.target  # only the rate differs
-    _, its, _ = used.scores(values, lattice)
+    _, its, _ = scored(used, values, lattice)
     words = keystream(1).at()
     chosen = [permute_and_flip(words, its, used.epsilon / denominator) for _ in range(1500)]
     found = np.bincount(chosen, minlength=grid.size)
@@ -148,7 +154,23 @@ def test_the_choice_is_free_of_the_unit(unit: Fraction) -> None:
     plain, other = Lattice(Fraction(500), UNIT), Lattice(500 * unit, unit)
     stage = TailQuantile(epsilon="1/5", bound=500, holdout=500, horizon=5000)
     scaled = TailQuantile(epsilon="1/5", bound=500 * unit, holdout=500, horizon=5000)
-    expected = stage.scores(values, plain)
-    found = scaled.scores(other.units(other.numbers(values * float(unit))), other)
+    expected = scored(stage, values, plain)
+    found = scored(scaled, other.units(other.numbers(values * float(unit))), other)
     for one, two in zip(expected, found, strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("bound", [200, 2**52])
+def test_counts_are_exact_and_add_up(bound: int) -> None:
+    """Against fractions, value by value; and piece by piece, as a window that keeps no values."""
+    lattice = Lattice(Fraction(bound), UNIT)
+    stage = TailQuantile(epsilon="1/3", bound=bound, holdout=50, horizon=500)
+    values = np.random.default_rng(1).integers(0, bound + 1, size=50)
+    above = stage.above(values, lattice)
+    for theta, part in zip(stage.candidates(lattice).tolist(), above.tolist(), strict=True):
+        terms = [16 * max(Fraction(v - theta, theta), Fraction(0)) for v in values.tolist()]
+        assert part == sum(math.floor(256 * min(Fraction(1), term)) for term in terms)
+    pieces = stage.above(values[:17], lattice) + stage.above(values[17:], lattice)
+    np.testing.assert_array_equal(pieces, above)
+    chosen = stage.choose_from(pieces, lattice, keystream(5))
+    assert chosen == stage.choose(values, lattice, keystream(5))

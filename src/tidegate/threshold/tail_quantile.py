@@ -119,22 +119,29 @@ class TailQuantile(Spec):
             grid = {round(top ** (Decimal(step) / count)) for step in range(count + 1)}
         return np.array(sorted(grid), dtype=np.int64)
 
+    def above(self, values: IntArray, lattice: Lattice) -> IntArray:
+        """How many values exceed each candidate, in 256ths: all that a choice needs of raw values.
+
+        Counts of pieces add up to those of the whole. They are as secret as the values.
+        """
+        grid = self.candidates(lattice).tolist()
+        ordered = np.sort(values)
+        first = np.searchsorted(ordered, grid, side="right").tolist()
+        parts = [_parts(ordered[at:], step) for at, step in zip(first, grid, strict=True)]
+        return np.array(parts, dtype=np.int64)
+
     def scores(
-        self, values: IntArray, lattice: Lattice, at_least: int = 1
+        self, above: IntArray, lattice: Lattice, at_least: int = 1
     ) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers, and the common denominator of the scores."""
         grid = self.candidates(lattice)
-        grid = grid[grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)]
+        allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
         target = round(self.target * _DENOMINATOR)
-        price = self._price(lattice) * _DENOMINATOR
+        counts = np.maximum(above[allowed] * (_DENOMINATOR // _PARTS), target)
         with localcontext(Context(prec=_DIGITS)):
-            each = _decimal(price)
-            public = np.array([round(each * Decimal(step).ln()) for step in grid.tolist()])
-        ordered = np.sort(values)
-        first = np.searchsorted(ordered, grid, side="right").tolist()
-        parts = [_parts(ordered[at:], step) for at, step in zip(first, grid.tolist(), strict=True)]
-        above = np.array(parts, dtype=np.int64) * (_DENOMINATOR // _PARTS)
-        return grid, -(public + np.maximum(above, target)), _DENOMINATOR
+            each = _decimal(self._price(lattice) * _DENOMINATOR)
+            public = [round(each * Decimal(step).ln()) for step in grid[allowed].tolist()]
+        return grid[allowed], -(np.array(public, dtype=np.int64) + counts), _DENOMINATOR
 
     def _price(self, lattice: Lattice) -> Fraction:
         """What a θ that is e times larger costs, in values."""
@@ -150,7 +157,14 @@ class TailQuantile(Spec):
 
         `at_least` is a public lower limit, such as a cap that released sums have shown to be full.
         """
-        grid, scores, denominator = self.scores(values, lattice, at_least)
+        above = self.above(values, lattice)
+        return self.choose_from(above, lattice, keystream, at_least=at_least)
+
+    def choose_from(
+        self, above: IntArray, lattice: Lattice, keystream: Keystream, *, at_least: int = 1
+    ) -> int:
+        """The same from counts."""
+        grid, scores, denominator = self.scores(above, lattice, at_least)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return min(lattice.top, int(int(grid[best]) * self.extrapolation))
 
