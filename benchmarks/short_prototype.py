@@ -58,7 +58,9 @@ class Staged:
         draws = self.random.geometric(chance, (2, count))
         return draws[0] - draws[1]
 
-    def choose(self, values: Values, share: Fraction) -> tuple[int, float]:
+    def choose(
+        self, values: Values, share: Fraction, certain: float | None = None
+    ) -> tuple[int, float]:
         """θ, and the quantile that it was extrapolated from."""
         return selected(
             self.rules,
@@ -69,6 +71,7 @@ class Staged:
             budget=float(share) * self.epsilon,
             floor=self.floor,
             random=self.random,
+            certain=certain,
         )
 
     def charge(self, start: int, end: int, epsilon: float) -> None:
@@ -154,8 +157,14 @@ class Staged:
         needed = rules.growth * self.information / float(share)
         self.window_start, self.window_end, self.window_share = at, at + math.ceil(needed), share
         last = min(self.horizon, self.origin + rules.until * self.horizon)
-        if self.window_end > last:
-            self.window_share = Fraction(0)
+        self.raising = self.window_end > last
+        if self.raising:  # no better choice will come, but a stream may go on growing
+            self.window_share, longest = rules.lasting_share, self.horizon // 4
+            if share_needed := float(self.window_share) * self.epsilon:
+                length = math.ceil(rules.lasting / share_needed)
+                self.window_end = at + length
+                if length > longest:
+                    self.window_share = Fraction(0)
 
     def _block(self, at: int) -> int:
         rules, follower = self.rules, self.follower
@@ -214,14 +223,19 @@ class Staged:
             return self._warm_up(end, self._warm_up_size(rules.again))
         if share and end >= self.window_end:
             window = self.values[self.window_start : end]
-            theta, _ = self.choose(window, share)
+            if self.raising:
+                theta, _ = self.choose(window, share, rules.lasting_certain)
+                theta = max(theta, self.theta)
+            else:
+                theta, _ = self.choose(window, share)
             self.charge(self.window_start, end, float(share * self.exact))
             self.events.append(("chosen again", end, theta))
-            mean = max(0.0, follower.measured + 2 * follower.doubt)
-            follower.rescale(theta, self.truncated)
-            self.home = max(0.0, mean / theta)
-            self.theta = theta
-            self.information = float(share) * window.size
+            if theta != self.theta or not self.raising:
+                mean = max(0.0, follower.measured + 2 * follower.doubt)
+                follower.rescale(theta, self.truncated)
+                self.home, self.theta = mean / theta, theta
+            if not self.raising:
+                self.information = float(share) * window.size
             self._open_window(end)
         return end
 
@@ -260,7 +274,9 @@ class Exact(Staged):
         """Exact noise."""
         return discrete_laplace(self._words(), count, Fraction(scale))
 
-    def choose(self, values: Values, share: Fraction) -> tuple[int, float]:
+    def choose(
+        self, values: Values, share: Fraction, certain: float | None = None
+    ) -> tuple[int, float]:
         """By the real stage."""
         stage = TailQuantile(
             epsilon=share * self.exact,
@@ -268,6 +284,7 @@ class Exact(Staged):
             holdout=values.size,
             horizon=self.horizon,
             stream_epsilon=self.exact,
+            visible=round(self.rules.certain if certain is None else certain),
         )
         self.drawn += 1
         lattice = Lattice(Fraction(self.bound), Fraction(1))

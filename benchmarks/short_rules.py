@@ -33,6 +33,9 @@ class Rules:
     early_share: Fraction = Fraction(1, 2)  # of ε for the next θ, in the first sixteenth
     late_share: Fraction = Fraction(1, 4)  # later
     until: float = 1 / 3  # windows are open up to here, as a part of the horizon
+    lasting_share: Fraction = Fraction(1, 16)  # of ε, in the windows after that; 0: none
+    lasting: float = 100.0  # share × ε × values that such a window needs
+    lasting_certain: float = 6.0  # as `certain`: these windows can only raise θ
     restart: bool = True
     full: float = 0.45  # share of its cap at which a leaf is full
     grown: float = 0.5  # and more by this part of the share at home
@@ -73,21 +76,23 @@ def selected(
     budget: float,
     floor: float,
     random: np.random.Generator,
+    certain: float | None = None,
 ) -> tuple[int, float]:
     """θ, and the quantile that it was extrapolated from, as `TailQuantile` chooses them.
 
     By the best score after exponential noise, which has the law of permute-and-flip.
     """
+    least_count = (rules.certain if certain is None else certain) / budget
     information = budget * values.size
     ratio = next(ratio for least, ratio in rules.ratios if information >= least)
     grid = grid_of(bound, ratio)
     wanted = rules.wanted * values.size / horizon / epsilon
-    count = min(max(wanted, rules.certain / budget), rules.most * values.size)
+    count = min(max(wanted, least_count), rules.most * values.size)
     beyond = max(1.0, count / wanted) ** (1 / rules.tail)
     grid = grid[grid >= min(floor, bound) / beyond]
     # The smallest candidate, which everything exceeds, must never look cheap.
     affordable = rules.affordable * (values.size - count) / math.log(max(2, bound))
-    price = min(rules.price * count, max(rules.certain / budget, affordable))
+    price = min(rules.price * count, max(least_count, affordable))
     above = counted(np.sort(values), grid, rules.near)
     scores = -np.maximum(above, count if rules.kink else 0.0) - price * np.log(grid)
     chosen = float(grid[np.argmax(scores + random.exponential(1 / budget, grid.size))])

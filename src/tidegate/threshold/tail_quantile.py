@@ -19,9 +19,6 @@ from tidegate.settings import Epsilon, Exact, OptionalExact, Spec, Whole
 # number is √(6Tκ)/ε for a tree of range error T and a tail of index κ, 15 to 50 and hardly more
 # for any tail; so it is the count that is aimed at, and not what a larger θ is worth.
 WANTED = 25
-# The fewest values above θ that the choice can aim at, in units of 1/ε of the choice. The chance of
-# a θ that is f times too high falls as f^−3 with it, and the noise variance grows as f².
-VISIBLE = 3
 # Never more than this part of the window: θ must not lie in the lower half of the bulk.
 MOST = Fraction(1, 4)
 # The price of the bound, as a part of the window: with more, the smallest candidate, which nearly
@@ -63,6 +60,8 @@ class TailQuantile(Spec):
         holdout: how many values choose.
         horizon: of the stream that θ is for.
         stream_epsilon: the budget of that stream. None: the same.
+        visible: the fewest values above θ to aim at, in units of 1/ε of the choice. The chance of a
+            θ that is f times too high falls as f^−visible, and the noise variance grows as f².
 
     >>> from fractions import Fraction
     >>> stage = TailQuantile(epsilon="3/4", bound=1000, holdout=51, horizon=1024, stream_epsilon=1)
@@ -77,6 +76,7 @@ class TailQuantile(Spec):
     holdout: Whole = Whole(minimum=1, default=1024)
     horizon: Whole = Whole(minimum=1, default=2**20)
     stream_epsilon: OptionalExact = OptionalExact(default=None)
+    visible: Whole = Whole(minimum=1, default=3)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -92,7 +92,7 @@ class TailQuantile(Spec):
     @property
     def target(self) -> Fraction:
         """How many are aimed at."""
-        return min(max(self.wanted, VISIBLE / self.epsilon), MOST * self.holdout)
+        return min(max(self.wanted, self.visible / self.epsilon), MOST * self.holdout)
 
     @property
     def extrapolation(self) -> Fraction:
@@ -148,7 +148,7 @@ class TailQuantile(Spec):
         with localcontext(Context(prec=_DIGITS)):
             length = Fraction(Decimal(max(lattice.top, 2)).ln())
         affordable = AFFORDABLE * (self.holdout - self.target) / length
-        return min(self.target, max(VISIBLE / self.epsilon, affordable))
+        return min(self.target, max(self.visible / self.epsilon, affordable))
 
     def choose(
         self, values: IntArray, lattice: Lattice, keystream: Keystream, *, at_least: int = 1
