@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tidegate as tg
-from benchmarks import short_prototype
+from benchmarks import short_strategies
 from benchmarks.accuracy_adaptive import bounds
 from benchmarks.kinds import KINDS, Kind, Values, skewed
 from benchmarks.timing import progress
@@ -159,7 +159,7 @@ def nothing(values: Values, *_: float) -> Floats:
 STRATEGIES: dict[str, Strategy] = {
     "today": today,
     "nothing": nothing,
-    **short_prototype.STRATEGIES,
+    **short_strategies.STRATEGIES,
 }
 
 
