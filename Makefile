@@ -51,7 +51,7 @@ bench: $(STAMPS)/test ## throughput and accuracy, measured on this machine
 bench-accuracy: $(STAMPS)/test ## adaptive against ToPS on the streams of TIDEGATE_DATA (five minutes)
 	@$(RUN) -m benchmarks.accuracy_adaptive $(ARGS)
 
-bench-short: $(STAMPS)/test ## short streams: error over that of the best threshold in hindsight (forty minutes)
+bench-short: $(STAMPS)/test ## short streams: error over that of the best threshold in hindsight (ten minutes)
 	@$(RUN) -m benchmarks.short_streams $(ARGS)
 
 experiments: $(STAMPS)/experiments ## every figure of the paper: results, pictures, one HTML page (five minutes)

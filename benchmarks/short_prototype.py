@@ -219,7 +219,7 @@ class Staged:
             window = self.values[self.window_start : end]
             if self.raising:
                 theta, _ = self.choose(window, share, rules.lasting_certain)
-                theta = max(theta, self.theta)
+                theta = theta if theta >= rules.lasting_step * self.theta else self.theta
             else:
                 theta, _ = self.choose(window, share)
             self.charge(self.window_start, end, float(share * self.exact))

@@ -36,6 +36,7 @@ class Rules:
     lasting_share: Fraction = Fraction(1, 16)  # of ε, in the windows after that; 0: none
     lasting: float = 100.0  # share × ε × values that such a window needs
     lasting_certain: float = 6.0  # as `certain`: these windows can only raise θ
+    lasting_step: float = 1.0  # θ is raised if it grows by this factor at least
     restart: bool = True
     full: float = 0.45  # share of its cap at which a leaf is full
     grown: float = 0.5  # and more by this part of the share at home

@@ -69,6 +69,7 @@ STRATEGIES = {
     "no restart": strategy(replace(BASE, restart=False)),
     "no windows": strategy(replace(BASE, until=0.0)),
     "no lasting windows": strategy(replace(BASE, lasting_share=Fraction(0))),
+    "rare lasting windows": strategy(replace(BASE, lasting=800.0, lasting_step=1.5)),
     "no watch": strategy(replace(BASE, watch=0.0)),
     "no backfill": strategy(replace(BASE, backfill=False)),
 }
