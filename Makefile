@@ -22,7 +22,7 @@ ifneq ($(wildcard ../shared/data/.),)
 export TIDEGATE_DATA ?= $(CURDIR)/../shared/data
 endif
 
-.PHONY: help demo test matrix lint fuzz bench bench-accuracy experiments experiments-quick docs format clean
+.PHONY: help demo test matrix lint fuzz bench bench-accuracy bench-short experiments experiments-quick docs format clean
 
 help: ## show this list
 	@printf 'Tidegate. Each target sets itself up in .venv; nothing else is touched.\n\n'
@@ -58,6 +58,9 @@ bench: $(STAMPS)/test ## throughput and accuracy, measured on this machine
 
 bench-accuracy: $(STAMPS)/test ## adaptive against ToPS on the streams of TIDEGATE_DATA (five minutes)
 	@$(RUN) -m benchmarks.accuracy_adaptive $(ARGS)
+
+bench-short: $(STAMPS)/test ## short streams: error over that of the best threshold in hindsight (ten minutes)
+	@$(RUN) -m benchmarks.short_streams $(ARGS)
 
 experiments: $(STAMPS)/experiments ## every figure of the paper: results, pictures, one HTML page (five minutes)
 	@$(RUN) -m experiments run $(ARGS)

@@ -22,6 +22,7 @@ GOLDEN = {
     "threshold.NoisyMax": "6789b25a72dea916",
     "threshold.ScaleFree": "9c73c192e8d9cbde",
     "threshold.SmoothQuantile": "f396aff3af4266c2",
+    "threshold.TailQuantile": "5bc33bada2e747a7",
     "perturb.AdaptiveTrees": "2e18783a885da8b8",
     "perturb.Flat": "b6e385b15376a5e0",
     "perturb.Hierarchy": "62cd89f0375d733e",

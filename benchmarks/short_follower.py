@@ -1,0 +1,119 @@
+"""The forecaster of the prototype for short streams: the real one, with a θ that may change."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from tidegate.forecast import costs
+from tidegate.forecast.beliefs import LEVEL, SUM, mixed
+from tidegate.forecast.ladder import Ladder, moved
+from tidegate.forecast.mixture import MixtureRun
+from tidegate.forecast.noise_path import noise_path
+from tidegate.guided import Tree
+from tidegate.perturb.adaptive import AdaptiveTrees
+from tidegate.perturb.budget import level_scales
+from tidegate.perturb.trees import BLIND, RANGE_ERROR, cap_factor, shares
+
+_SHAPES = tuple(shape for shape in RANGE_ERROR if shape != BLIND)
+
+
+class Lengths(AdaptiveTrees):
+    """Lengths for the table of costs."""
+
+    def lengths(self, chunk: int) -> tuple[int, ...]:
+        """Powers of two below a sixteenth of the horizon."""
+        longest = max(16, self.horizon // 16)
+        return tuple(sorted({max(16, longest >> k) for k in range(6)}))
+
+
+class Follower(MixtureRun):
+    """The forecaster, with a θ that may change."""
+
+    def rescale(self, threshold: int, truncated: float) -> None:
+        """Go on in units of another θ."""
+        ratio = self._threshold / threshold
+        table = self._beliefs.table
+        table[:, :-1] *= ratio * ratio
+        table[:, -1] *= ratio
+        self._threshold, self._truncated = threshold, truncated * threshold
+        self._ladder = Ladder()
+        self.measured = 0.0
+
+    def select(self, epsilon: Fraction, length: int, ceiling: int) -> Tree:
+        """The tree that measures a block of this length."""
+        ladder, before = self._ladder, self._ladder.rung
+        highest = max(0, math.ceil(2 * math.log2(ceiling / self._threshold)) + 1)
+        if self.measured:
+            ladder.observe(self.measured / self._threshold, self.doubt / self._threshold, highest)
+        if ladder.rung != before:
+            self._beliefs.unsettle(moved(before, ladder.rung))
+        ladder.rung = min(ladder.rung, highest)
+        options = trees_of(epsilon, length, self._threshold, ceiling, ladder.rung)
+        if len(options) == 1:
+            return options[0]
+        known = self._perturber.lengths(0)
+        near = min(known, key=lambda one: abs(math.log(one / length)))
+        table = costs.tree_costs(self._perturber, 1 << 20, near, age=self.age)
+        expected = [mixed(self._weights, table[option.nodes].tolist()) for option in options]
+        return options[expected.index(min(expected))]
+
+    def abandon(self) -> None:
+        """The open block ends here."""
+        self._cells = None
+        self.total = self.filled = self._width = self.room = 0
+        self.measured = 0.0
+
+    def at_once(self, count: int, noisy: float, variance: float, centred: bool) -> float:
+        """`count` values had this sum, of which nothing was known: how the running sum moves."""
+        beliefs, threshold = self._beliefs, self._threshold
+        leaf = noise_path(BLIND, [variance / threshold**2])[0]
+        beliefs.open_leaf(leaf)
+        beliefs.fade(count / (self.age + count))
+        beliefs.advance(self._moving(count))
+        beliefs.measure(leaf, noisy / threshold)
+        self._weights = beliefs.weights()
+        if centred:
+            beliefs.table[SUM] *= 0.5
+            beliefs.table[:, SUM] *= 0.5
+        whole = math.floor(beliefs.running(self._weights) * threshold + 0.5)
+        beliefs.count_from(whole / threshold)
+        self.age = min(self.age + count, self._perturber.horizon)
+        return whole
+
+    def forget_level(self, mean: float, variance: float) -> None:
+        """The level is a new one, in θ."""
+        beliefs = self._beliefs
+        beliefs.table[LEVEL] = 0.0
+        beliefs.table[:, LEVEL] = 0.0
+        beliefs.mean[LEVEL] = mean
+        beliefs.covariance[LEVEL, LEVEL] = variance
+
+    @property
+    def level(self) -> float:
+        """Of one value, in units."""
+        levels = self._beliefs.mean[LEVEL].tolist()
+        return mixed(self._weights, levels) * self._threshold
+
+
+def trees_of(epsilon: Fraction, length: int, threshold: int, ceiling: int, rung: int) -> list[Tree]:
+    """As `all_trees`, for one rung and with variances in floats: quick."""
+    found = []
+    for shape in [shape for shape in _SHAPES if shape[-1] <= length] or [BLIND]:
+        cap = min(ceiling, max(1, round(threshold * cap_factor(shape, rung))))
+        found.append(tree_of(length, shape, cap, epsilon, shares(shape), rung))
+    return found
+
+
+def tree_of(
+    length: int,
+    shape: tuple[int, ...],
+    cap: int,
+    epsilon: Fraction,
+    parts: tuple[Fraction, ...],
+    rung: int,
+) -> Tree:
+    """One tree, with exact scales."""
+    scales = level_scales(cap, epsilon, parts)
+    variances = tuple(2 * float(scale) ** 2 for scale in scales)
+    return Tree(length, shape, cap, scales, variances, rung=rung)

@@ -1,0 +1,182 @@
+"""A threshold rule for when there is little to go by: few values, or little of ε."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from tidegate.guarantee import Guarantee
+from tidegate.lattice import IntArray, Lattice
+from tidegate.noise import permute_and_flip
+from tidegate.randomness import Keystream
+from tidegate.settings import Epsilon, Exact, OptionalExact, Spec, Whole
+
+# How many values of a whole horizon should lie above θ, in units of 1/ε of the stream. The best
+# number is √(6Tκ)/ε for a tree of range error T and a tail of index κ, 15 to 50 and hardly more
+# for any tail; so it is the count that is aimed at, and not what a larger θ is worth.
+WANTED = 25
+# Never more than this part of the window: θ must not lie in the lower half of the bulk.
+MOST = Fraction(1, 4)
+# The price of the bound, as a part of the window: with more, the smallest candidate, which nearly
+# all values exceed, would look cheap beside the right one.
+AFFORDABLE = Fraction(1, 2)
+# Where the count that is wanted cannot be seen, θ is extrapolated as if the tail had this index.
+TAIL_INDEX = 5
+# Candidates grow by this factor, finer where the choice knows more (ε·values at least).
+RATIOS = ((100, "1.25"), (30, "1.5"), (0, "2"))
+# A value counts in full from a sixteenth of θ above it, in proportion below (as in `ScaleFree`).
+NEAR = 16
+_DENOMINATOR = 1 << 20  # scores are integers of this fraction of a value
+_PARTS = 1 << 8  # of a value that counts in part; 53 bits of θ leave room for no more
+_DIGITS = 40  # enough for any bound to be hit exactly
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TailQuantile(Spec):
+    """The smallest θ that hardly more than a target number of values exceed.
+
+    The score of a candidate is −max(above(θ), target) − price·ln θ, where above(θ) is the number of
+    values above θ, those hardly above it counted in part. Below the target a larger θ gains
+    nothing, so θ is the (target/holdout) upper quantile for every tail of index above 1. The target
+    is 25/ε values of a horizon, of which the window holds holdout/horizon; if the choice cannot see
+    so few it aims at 3/ε of its own values and moves θ up by (visible/wanted)^(1/5), as for a tail
+    of index 5.
+
+    Guarantee: pure ε-DP. Released: θ. Candidates, target, price and the factor at the end are
+    functions of public settings. In above(θ) each value has a term between 0 and 1 (rounded down to
+    a 256th, value by value) that never falls as the value grows: replacing a value moves above(θ)
+    by at most 1 for every candidate, and for all in the same direction. x → max(x, target) neither
+    turns the direction round nor stretches a step, so scores are monotone with sensitivity 1, and
+    permute-and-flip with acceptance e^(−ε·(best − score)) costs ε instead of 2ε. Exact: integers
+    decide every coin.
+
+    Args:
+        epsilon: the budget of the choice.
+        bound: public upper bound of a value.
+        holdout: how many values choose.
+        horizon: of the stream that θ is for.
+        stream_epsilon: the budget of that stream. None: the same.
+        visible: the fewest values above θ to aim at, in units of 1/ε of the choice. The chance of a
+            θ that is f times too high falls as f^−visible, and the noise variance grows as f².
+
+    >>> from fractions import Fraction
+    >>> stage = TailQuantile(epsilon="3/4", bound=1000, holdout=51, horizon=1024, stream_epsilon=1)
+    >>> stage.target, stage.extrapolation
+    (Fraction(4, 1), Fraction(1293, 1024))
+    >>> stage.candidates(Lattice(Fraction(20), Fraction(1)))
+    array([ 1,  2,  3,  4,  7,  9, 14, 20])
+    """
+
+    KIND: ClassVar[str] = "threshold.TailQuantile"
+
+    epsilon: Epsilon = Epsilon()
+    bound: Exact = Exact()
+    holdout: Whole = Whole(minimum=1, default=1024)
+    horizon: Whole = Whole(minimum=1, default=2**20)
+    stream_epsilon: OptionalExact = OptionalExact(default=None)
+    visible: Whole = Whole(minimum=1, default=3)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ε-DP for the values that choose; the rest of the stream is not looked at."""
+        return Guarantee(epsilon=self.epsilon)
+
+    @property
+    def wanted(self) -> Fraction:
+        """How many values of the window should lie above θ, whether that can be seen or not."""
+        budget = self.stream_epsilon or self.epsilon
+        return WANTED * Fraction(self.holdout, self.horizon) / budget
+
+    @property
+    def target(self) -> Fraction:
+        """How many are aimed at."""
+        return min(max(self.wanted, self.visible / self.epsilon), MOST * self.holdout)
+
+    @property
+    def extrapolation(self) -> Fraction:
+        """The factor from the quantile that is aimed at to the one that is wanted, in 1024ths."""
+        ratio = max(Fraction(1), self.target / self.wanted)
+        with localcontext(Context(prec=_DIGITS)):
+            factor = _decimal(ratio) ** (1 / Decimal(TAIL_INDEX))
+            return Fraction(int((factor * 1024).to_integral_value(ROUND_FLOOR)), 1024)
+
+    def ceiling(self, lattice: Lattice) -> int:
+        """The bound."""
+        return lattice.top
+
+    def candidates(self, lattice: Lattice) -> IntArray:
+        """The thresholds to choose from: rounded geometric steps from 1 unit to the bound.
+
+        Decimals, because they give the same digits on every machine.
+        """
+        known = self.epsilon * self.holdout
+        ratio = next(ratio for least, ratio in RATIOS if known >= least)
+        with localcontext(Context(prec=_DIGITS)):
+            top = Decimal(lattice.top)
+            count = int(top.ln() / Decimal(ratio).ln()) + 1
+            grid = {round(top ** (Decimal(step) / count)) for step in range(count + 1)}
+        return np.array(sorted(grid), dtype=np.int64)
+
+    def above(self, values: IntArray, lattice: Lattice) -> IntArray:
+        """How many values exceed each candidate, in 256ths: all that a choice needs of raw values.
+
+        Counts of pieces add up to those of the whole. They are as secret as the values.
+        """
+        grid = self.candidates(lattice).tolist()
+        ordered = np.sort(values)
+        first = np.searchsorted(ordered, grid, side="right").tolist()
+        parts = [_parts(ordered[at:], step) for at, step in zip(first, grid, strict=True)]
+        return np.array(parts, dtype=np.int64)
+
+    def scores(
+        self, above: IntArray, lattice: Lattice, at_least: int = 1
+    ) -> tuple[IntArray, IntArray, int]:
+        """Candidates, their scores as integers, and the common denominator of the scores."""
+        grid = self.candidates(lattice)
+        allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
+        target = round(self.target * _DENOMINATOR)
+        counts = np.maximum(above[allowed] * (_DENOMINATOR // _PARTS), target)
+        with localcontext(Context(prec=_DIGITS)):
+            each = _decimal(self._price(lattice) * _DENOMINATOR)
+            public = [round(each * Decimal(step).ln()) for step in grid[allowed].tolist()]
+        return grid[allowed], -(np.array(public, dtype=np.int64) + counts), _DENOMINATOR
+
+    def _price(self, lattice: Lattice) -> Fraction:
+        """What a θ that is e times larger costs, in values."""
+        with localcontext(Context(prec=_DIGITS)):
+            length = Fraction(Decimal(max(lattice.top, 2)).ln())
+        affordable = AFFORDABLE * (self.holdout - self.target) / length
+        return min(self.target, max(self.visible / self.epsilon, affordable))
+
+    def choose(
+        self, values: IntArray, lattice: Lattice, keystream: Keystream, *, at_least: int = 1
+    ) -> int:
+        """θ in lattice units.
+
+        `at_least` is a public lower limit, such as a cap that released sums have shown to be full.
+        """
+        above = self.above(values, lattice)
+        return self.choose_from(above, lattice, keystream, at_least=at_least)
+
+    def choose_from(
+        self, above: IntArray, lattice: Lattice, keystream: Keystream, *, at_least: int = 1
+    ) -> int:
+        """The same from counts."""
+        grid, scores, denominator = self.scores(above, lattice, at_least)
+        best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
+        return min(lattice.top, int(int(grid[best]) * self.extrapolation))
+
+
+def _decimal(number: Fraction) -> Decimal:
+    return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+def _parts(exceeding: IntArray, threshold: int) -> int:
+    """What values above a threshold count together, in 256ths."""
+    excess = np.minimum(exceeding - threshold, -(-threshold // NEAR))
+    return int(np.minimum(excess * (NEAR * _PARTS) // threshold, _PARTS).sum())
