@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 from tidegate.forecast import costs
-from tidegate.forecast.beliefs import LEVEL, SUM, mixed
+from tidegate.forecast.beliefs import LEVEL, SUM, Cell, mixed
 from tidegate.forecast.ladder import Ladder, moved
-from tidegate.forecast.mixture import MixtureRun
+from tidegate.forecast.mixture_run import MixtureRun
 from tidegate.forecast.noise_path import noise_path
-from tidegate.guided import Tree
+from tidegate.layout import Layout
 from tidegate.perturb.adaptive import AdaptiveTrees
 from tidegate.perturb.budget import level_scales
 from tidegate.perturb.trees import BLIND, RANGE_ERROR, cap_factor, shares
@@ -20,6 +21,8 @@ _SHAPES = tuple(shape for shape in RANGE_ERROR if shape != BLIND)
 
 class Lengths(AdaptiveTrees):
     """Lengths for the table of costs."""
+
+    KIND: ClassVar[str] = "benchmarks.short_follower.Lengths"
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
         """Powers of two below a sixteenth of the horizon."""
@@ -38,14 +41,14 @@ class Follower(MixtureRun):
         table[:, -1] *= ratio
         self._threshold, self._truncated = threshold, truncated * threshold
         self._ladder = Ladder()
-        self.measured = 0.0
+        self._measured = 0.0
 
-    def select(self, epsilon: Fraction, length: int, ceiling: int) -> Tree:
+    def select(self, epsilon: Fraction, length: int, ceiling: int) -> Layout:
         """The tree that measures a block of this length."""
         ladder, before = self._ladder, self._ladder.rung
         highest = max(0, math.ceil(2 * math.log2(ceiling / self._threshold)) + 1)
-        if self.measured:
-            ladder.observe(self.measured / self._threshold, self.doubt / self._threshold, highest)
+        if self._measured:
+            ladder.observe(self._measured / self._threshold, self._doubt / self._threshold, highest)
         if ladder.rung != before:
             self._beliefs.unsettle(moved(before, ladder.rung))
         ladder.rung = min(ladder.rung, highest)
@@ -54,23 +57,23 @@ class Follower(MixtureRun):
             return options[0]
         known = self._perturber.lengths(0)
         near = min(known, key=lambda one: abs(math.log(one / length)))
-        table = costs.tree_costs(self._perturber, 1 << 20, near, age=self.age)
+        table = costs.tree_costs(self._perturber, 1 << 20, near, age=self._age)
         expected = [mixed(self._weights, table[option.nodes].tolist()) for option in options]
         return options[expected.index(min(expected))]
 
     def abandon(self) -> None:
         """The open block ends here."""
         self._cells = None
-        self.total = self.filled = self._width = self.room = 0
-        self.measured = 0.0
+        self._total = self._filled = self._width = 0
+        self._measured = 0.0
 
     def at_once(self, count: int, noisy: float, variance: float, centred: bool) -> float:
         """`count` values had this sum, of which nothing was known: how the running sum moves."""
         beliefs, threshold = self._beliefs, self._threshold
         leaf = noise_path(BLIND, [variance / threshold**2])[0]
         beliefs.open_leaf(leaf)
-        beliefs.fade(count / (self.age + count))
-        beliefs.advance(self._moving(count))
+        beliefs.fade(count / (self._age + count))
+        beliefs.advance(Cell(self._models, count))
         beliefs.measure(leaf, noisy / threshold)
         self._weights = beliefs.weights()
         if centred:
@@ -78,7 +81,7 @@ class Follower(MixtureRun):
             beliefs.table[:, SUM] *= 0.5
         whole = math.floor(beliefs.running(self._weights) * threshold + 0.5)
         beliefs.count_from(whole / threshold)
-        self.age = min(self.age + count, self._perturber.horizon)
+        self._age = min(self._age + count, self._perturber.horizon)
         return whole
 
     def forget_level(self, mean: float, variance: float) -> None:
@@ -90,13 +93,25 @@ class Follower(MixtureRun):
         beliefs.covariance[LEVEL, LEVEL] = variance
 
     @property
-    def level(self) -> float:
-        """Of one value, in units."""
+    def measured(self) -> float:
+        """The mean of the block before, in units; 0: none was measured."""
+        return self._measured
+
+    @property
+    def doubt(self) -> float:
+        """Its standard error."""
+        return self._doubt
+
+    @property
+    def mean(self) -> float:
+        """Of one value, as the models have it, in units."""
         levels = self._beliefs.mean[LEVEL].tolist()
         return mixed(self._weights, levels) * self._threshold
 
 
-def trees_of(epsilon: Fraction, length: int, threshold: int, ceiling: int, rung: int) -> list[Tree]:
+def trees_of(
+    epsilon: Fraction, length: int, threshold: int, ceiling: int, rung: int
+) -> list[Layout]:
     """As `all_trees`, for one rung and with variances in floats: quick."""
     found = []
     for shape in [shape for shape in _SHAPES if shape[-1] <= length] or [BLIND]:
@@ -112,8 +127,8 @@ def tree_of(
     epsilon: Fraction,
     parts: tuple[Fraction, ...],
     rung: int,
-) -> Tree:
+) -> Layout:
     """One tree, with exact scales."""
     scales = level_scales(cap, epsilon, parts)
     variances = tuple(2 * float(scale) ** 2 for scale in scales)
-    return Tree(length, shape, cap, scales, variances, rung=rung)
+    return Layout(length, shape, cap, scales, variances, rung=rung)

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.short_follower import Follower, Lengths, tree_of
 from benchmarks.short_rules import Floats, Rules, Values, selected
-from tidegate.guided import Tree
+from tidegate.layout import Layout
 from tidegate.perturb.adaptive_run import consistent_noise
 from tidegate.perturb.budget import level_scales
 from tidegate.perturb.trees import shares
@@ -172,7 +172,7 @@ class Staged:
         rest = self.exact * (1 - share)
         tree = self._watchful(follower.select(rest, length, self.bound), rest)
         follower.begin(tree)
-        before = follower.level
+        before = follower.mean
         noise = consistent_noise(
             [
                 self.laplace(scale, count)
@@ -184,7 +184,7 @@ class Staged:
         doubt = math.sqrt(tree.variances[-1])
         for leaf in range(tree.leaves):
             first, last = at + tree.edge(leaf), at + tree.edge(leaf + 1)
-            old = follower.level
+            old = follower.mean
             noisy = int(np.minimum(self.values[first:last], tree.cap).sum() + noise[leaf])
             follower.push(Noisy(np.array([noisy])), self.out[first:last])
             count = last - first
@@ -233,7 +233,7 @@ class Staged:
             self._open_window(end)
         return end
 
-    def _watchful(self, tree: Tree, rest: Fraction) -> Tree:
+    def _watchful(self, tree: Layout, rest: Fraction) -> Layout:
         if tree.nodes != _WATCH or not self.rules.watch:
             return tree
         leaves = 4
