@@ -22,7 +22,7 @@ ifneq ($(wildcard ../shared/data/.),)
 export TIDEGATE_DATA ?= $(CURDIR)/../shared/data
 endif
 
-.PHONY: help demo test matrix lint fuzz bench bench-accuracy bench-short experiments experiments-quick docs format clean
+.PHONY: help demo test matrix lint fuzz power-cuts bench bench-accuracy bench-short experiments experiments-quick docs format clean
 
 help: ## show this list
 	@printf 'Tidegate. Each target sets itself up in .venv; nothing else is touched.\n\n'
@@ -52,6 +52,9 @@ format: $(STAMPS)/demo+lint ## let ruff mend what it can
 
 fuzz: $(STAMPS)/test ## hostile input for every parser: COUNT inputs (a million) on WORKERS processes
 	@$(RUN) -m tests.fuzz.harness --count $(COUNT) --workers $(WORKERS) $(ARGS)
+
+power-cuts: $(STAMPS)/test ## a thousand times as many power cuts as the tests play (needs strace; an hour)
+	@TIDEGATE_SELECTIONS=2000 $(RUN) -m pytest -n $(WORKERS) tests/durable/test_power_cuts.py $(ARGS)
 
 bench: $(STAMPS)/test ## throughput and accuracy, measured on this machine
 	@$(RUN) -m benchmarks $(ARGS)

@@ -2,10 +2,14 @@
 
 `recorded` runs a program under strace and gives its writes, in order. `cuts` plays them: at every
 moment before a sync, what was synced is on the disk, and of all else any part may be: nothing, all,
-a beginning, all but one, the last write torn. A new name, a rename or a removal is on the disk once
+a beginning, all but one, one alone, the last write torn, and any other selection: all of them where
+there are at most `SELECTIONS`, else as many, drawn. (`make power-cuts` plays a thousand times as
+many as `make test`.) A new name, a rename or a removal is on the disk once
 its folder was synced. That is less than file systems promise, and all that POSIX does.
 """
 
+import os
+import random
 import re
 import shutil
 import subprocess
@@ -20,6 +24,7 @@ CALLS = (
     "rename,renameat,renameat2,unlink,unlinkat,mkdir,lseek,dup,dup2,fcntl"
 )
 MARK = b"left: "
+SELECTIONS = int(os.environ.get("TIDEGATE_SELECTIONS", "2"))
 
 
 @dataclass
@@ -220,6 +225,10 @@ def _variants(pending: list[Any]) -> Iterator[list[Any]]:
             for size in {len(step.data) // 2, len(step.data) // 1024 * 512} - {0}:
                 torn = Step("write", step.path, step.data[:size], step.offset)
                 yield [*pending[:index], (torn, inode)]
+    draw = random.Random(len(pending))
+    every = 1 << len(pending)
+    for chosen in range(every) if every <= SELECTIONS else draw.choices(range(every), k=SELECTIONS):
+        yield [one for index, one in enumerate(pending) if chosen >> index & 1]
 
 
 def written(disk: dict[str, bytes | None], old: Path, new: Path) -> None:
