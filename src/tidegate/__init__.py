@@ -77,3 +77,8 @@ __all__ = [
     "tops",
     "units",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public API, and not whatever modules were imported on the way."""
+    return list(__all__)

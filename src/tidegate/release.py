@@ -25,7 +25,6 @@ from tidegate.phases import Phase, Phases
 from tidegate.pieces import Piece
 from tidegate.queries import Record
 from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.sealing import restore, state_of
 from tidegate.settings import digest
 from tidegate.snapshots import opened_snapshot, sealed_snapshot, stored_record
 from tidegate.units import UserCap, cap_of, checked_users
@@ -283,7 +282,7 @@ class Release:
                 "origin": self._origin,
                 "held": self._holdout.units,
                 "charges": [charge.plain() for charge in self._charges],
-                "cap": self._cap and users and state_of(self._cap),
+                "cap": self._cap and users and self._cap.state(),
                 "run": self._run and self._run.state(brief),
             }
             return sealed_snapshot(self.pipeline, self._epoch, self.position, state, key)
@@ -297,7 +296,7 @@ class Release:
         release = cls(pipeline, epoch, custody=custody, origin=origin, charges=charges, state=run)
         release._seen = state["seen"]
         if release._cap is not None and state["cap"]:
-            restore(release._cap, state["cap"])
+            release._cap.restore(state["cap"])
         if state["held"].size:
             release._hold(state["held"])
         return release

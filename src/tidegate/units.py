@@ -10,7 +10,7 @@ privacy). What is shown to the user is derived: `Pipeline.guarantee` says it for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -98,8 +98,6 @@ class UserCap:
     a branch would lie across two of its parent's, and let `2·most` values count within one.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("window", "names", "numbers")
-
     def __init__(self, most: int) -> None:
         self._most = most
         self.window = -1
@@ -112,25 +110,18 @@ class UserCap:
         branch.window, branch.counts = self.window, dict(self.counts)
         return branch
 
-    # As a list and an array, since the state of many users is written often.
+    def state(self) -> dict[str, Any]:
+        """The counts as plain data: a list and an array, which are quick to write for many users.
 
-    @property
-    def names(self) -> list[str]:
-        """Who has sent values in this window."""
-        return list(self.counts)
+        Names of users are in it: it is as secret as the state that holds it.
+        """
+        numbers = np.fromiter(self.counts.values(), dtype=np.int64, count=len(self.counts))
+        return {"window": self.window, "names": list(self.counts), "numbers": numbers}
 
-    @names.setter
-    def names(self, names: list[str]) -> None:
-        self.counts = dict.fromkeys(names, 0)
-
-    @property
-    def numbers(self) -> IntArray:
-        """How many of each count, in the order of `names`."""
-        return np.fromiter(self.counts.values(), dtype=np.int64, count=len(self.counts))
-
-    @numbers.setter
-    def numbers(self, numbers: IntArray) -> None:
-        self.counts = dict(zip(self.counts, numbers.tolist(), strict=True))
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        self.window = state["window"]
+        self.counts = dict(zip(state["names"], state["numbers"].tolist(), strict=True))
 
     def apply(self, units: IntArray, users: Sequence[str | None], window: int) -> IntArray:
         """`units` with the values beyond the limit set to 0; all lie in the same window.

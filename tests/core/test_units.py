@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tidegate.errors import InputError, SettingError
 from tidegate.guarantee import Guarantee, grouped
-from tidegate.sealing import restore, state_of
 from tidegate.units import Event, UserCap, UserHorizon, Window
 
 budgets = st.fractions(Fraction(1, 1000), 5, max_denominator=1000)
@@ -149,7 +148,7 @@ def test_the_cap_goes_on_from_its_state():
     wanted = whole.apply(np.arange(1, 9), users, 0)
     first, second = UserCap(3), UserCap(3)
     start = first.apply(np.arange(1, 5), users[:4], 0)
-    restore(second, state_of(first))
+    second.restore(first.state())
     rest = second.apply(np.arange(5, 9), users[4:], 0)
     assert np.concatenate((start, rest)).tolist() == wanted.tolist()
 

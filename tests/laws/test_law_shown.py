@@ -110,3 +110,9 @@ def test_nothing_that_a_user_holds_shows_an_address(
     for thing in made(tmp_path):
         text = f"{thing!r} {thing}"
         assert ADDRESS.search(text.replace(str(tmp_path), "")) is None, text
+
+
+def test_the_package_shows_its_public_names_and_nothing_else() -> None:
+    """What a user sees by completion is the API, not the modules that happen to be imported."""
+    assert sorted(dir(tg)) == sorted(tg.__all__)
+    assert all(hasattr(tg, name) for name in dir(tg))

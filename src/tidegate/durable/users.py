@@ -13,7 +13,7 @@ from tidegate.durable.folder import StateError
 from tidegate.durable.journal import HEAD_BYTES, chained
 from tidegate.durable.tables import UserRows
 from tidegate.errors import SnapshotError
-from tidegate.sealing import restore, seal, state_of, understood, unseal
+from tidegate.sealing import seal, understood, unseal
 from tidegate.units import UserCap
 
 # As many rows are read again at a start; a full table is then written once in as many commits.
@@ -37,7 +37,7 @@ class UserLog:
         names, cap.fresh = cap.fresh or [], []
         if whole or cap.window != self._window or self._rows > _ROWS or self._names > _NAMES:
             self._window, self._rows, self._names = cap.window, 0, 0
-            body = seal({"content": "users"}, {"whole": state_of(cap)}, key)
+            body = seal({"content": "users"}, {"whole": cap.state()}, key)
             self.head = chained(bytes(HEAD_BYTES), body, self._digest_key)
             return UserRows([body], anew=True)
         if not names:
@@ -66,7 +66,7 @@ class UserLog:
 
     def _take(self, content: dict[str, Any]) -> None:
         if "whole" in content:
-            restore(self._cap, content["whole"])
+            self._cap.restore(content["whole"])
             return
         self._cap.count_again(content["names"])
         self._rows, self._names = self._rows + 1, self._names + len(content["names"])
