@@ -93,6 +93,8 @@ def test_messages_name_the_option_that_is_wrong(tmp_path: Path, source: Path) ->
     refused(run(*durable, "--unit", "window:0"), 2, "unit: ")
     # Another folder would not add up what the same values have cost.
     refused(run(*durable, "--epsilon", 2), 3, "--new-epoch", "charged on top")
+    users = ("--unit", "user-horizon:3", "--user-column", "who")
+    refused(run("release", source, *SETTINGS, *users), 2, "user-column: ")
     refused(run("query", tmp_path / "a.csv", 0, 10**30), 2, "beyond every stream")
 
 
