@@ -26,6 +26,9 @@ def plain_errors() -> Iterator[None]:
     """Turn errors made for people into a message and an exit code."""
     try:
         yield
+    except SettingError as error:
+        complain(f"{error.setting.replace('_', '-')}: {error.problem}")  # as options are spelt
+        raise typer.Exit(_code(error)) from None
     except TidegateError as error:
         complain(str(error))
         raise typer.Exit(_code(error)) from None

@@ -14,18 +14,18 @@ _BYTES = 32
 READABLE = "who can read the folder can read held-out values and raw sums"
 
 
-def read_key(path: Path | str | None) -> bytes | None:
+def read_key(path: Path | str | None, setting: str = "key-file") -> bytes | None:
     """32 bytes, written raw, in hex or in base64; None if there is no key."""
     if path is None:
         text = os.environ.get(VARIABLE)
-        return None if text is None else _decoded(text.encode(), VARIABLE)
+        return None if text is None else _decoded(text.encode(), VARIABLE, setting)
     try:
-        return _decoded(Path(path).read_bytes(), str(path))
+        return _decoded(Path(path).read_bytes(), str(path), setting)
     except OSError as error:
-        raise SettingError("key-file", f"cannot read {path}: {error.strerror}") from None
+        raise SettingError(setting, f"cannot read {path}: {error.strerror}") from None
 
 
-def _decoded(written: bytes, name: str) -> bytes:
+def _decoded(written: bytes, name: str, setting: str) -> bytes:
     if len(written) == _BYTES:
         return written
     text = written.strip()
@@ -36,7 +36,7 @@ def _decoded(written: bytes, name: str) -> bytes:
             continue
         if len(key) == _BYTES:
             return key
-    raise SettingError("key-file", f"{name} must hold 32 bytes: raw, as 64 hex digits or base64")
+    raise SettingError(setting, f"{name} must hold 32 bytes: raw, as 64 hex digits or base64")
 
 
 def _base64(text: str) -> bytes:

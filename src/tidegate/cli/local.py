@@ -125,6 +125,8 @@ def query(
     with plain_errors(), _opened(state) as server:
         starts, ends = asked(start, end, ranges)
         answers = server.queries(starts, ends, confidence)
+        if malicious is not None and not 0 <= malicious <= 1:
+            raise SettingError("malicious", f"must lie between 0 and 1, not {malicious}")
         bound = None if malicious is None else server.poisoning_bound(malicious)
         said = _answers_json if as_json else _answers
         typer.echo(said(server, answers, bound))

@@ -10,7 +10,15 @@ import typer
 from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.local import topl_of
 from tidegate.cli.local_options import with_topl_options
-from tidegate.cli.streams import Column, Header, InputFormat, OutputFile, OutputFormat, Source
+from tidegate.cli.streams import (
+    Column,
+    Header,
+    InputFormat,
+    OutputFile,
+    OutputFormat,
+    Source,
+    check_output,
+)
 
 _NOTE = (
     "simulation: all devices were played by one process, which saw every value; for a rehearsal, "
@@ -62,6 +70,7 @@ def _run(
     from tidegate.randomness import secure, seeded
 
     topl = topl_of(settings)
+    check_output(source, output, output_format)
     randomness = secure() if seed is None else seeded(seed)
     with open_source(source, **reading) as opened:
         values = np.concatenate([np.empty(0), *(batch.values for batch in opened.batches())])

@@ -120,10 +120,13 @@ def unit(text: str) -> Unit:
     kind, _, size = str(text).partition(":")
     if kind == "event" and not size:
         return Event()
-    if kind == "window" and size:
-        return Window(length=size)  # type: ignore[arg-type]  # checked and converted there
-    if kind == "user-horizon" and size:
-        return UserHorizon(most=size)  # type: ignore[arg-type]  # checked and converted there
+    try:
+        if kind == "window" and size:
+            return Window(length=size)  # type: ignore[arg-type]  # checked and converted there
+        if kind == "user-horizon" and size:
+            return UserHorizon(most=size)  # type: ignore[arg-type]  # checked and converted there
+    except SettingError as error:  # its name is no option
+        raise SettingError("unit", str(error)) from None
     raise SettingError("unit", f"must be event, window:60 or user-horizon:8, not {said(text)}")
 
 

@@ -89,6 +89,8 @@ def asked(start: int | None, end: int | None, ranges: str | None) -> tuple[list[
     if ranges is None:
         if start is None or end is None:
             raise SettingError("range", "give START and END, or many of them with --ranges FILE")
+        if max(abs(start), abs(end)) >> 62:
+            raise QueryError("the range reaches beyond every stream")
         return [start], [end]
     if start is not None:
         raise SettingError("range", "give either START and END or --ranges, not both")

@@ -14,7 +14,15 @@ from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.pipelines import PRESETS, SMOOTHERS, build, with_config
 from tidegate.cli.signals import stopping
-from tidegate.cli.streams import Column, Header, InputFormat, OutputFile, OutputFormat, Source
+from tidegate.cli.streams import (
+    Column,
+    Header,
+    InputFormat,
+    OutputFile,
+    OutputFormat,
+    Source,
+    check_output,
+)
 from tidegate.errors import SettingError
 from tidegate.pipeline import Pipeline
 
@@ -215,9 +223,7 @@ def _check(source: str, options: dict[str, Any]) -> None:
             if name in options:
                 raise SettingError(name, "needs --state")
     output = str(options.get("output") or "")
-    both = output and source != "-" and Path(output).exists() and Path(source).exists()
-    if both and Path(output).samefile(source):
-        raise SettingError("output", "is the input: it would be overwritten")
+    check_output(source, options.get("output"), options.get("output-format"))
     if options.get("new-epoch") and output and output != "-" and Path(output).exists():
         raise SettingError(
             "output", "exists: a new epoch needs another output (or remove this one)"

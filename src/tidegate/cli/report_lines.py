@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError
 from tidegate.io.incoming import Incoming
-from tidegate.io.kinds import kind_of
+from tidegate.io.kinds import Kind, kind_of
 from tidegate.io.lines import LineTooLongError, read_lines
+
+_WRONG_NAME = "must be JSON lines: its name must end in .jsonl, or pipe it in"
 
 
 def report_lines(path: str) -> Iterator[list[bytes]]:
     """Lines that are not blank, as soon as they are there. Compressed files are told by name."""
-    kind = kind_of(path, "jsonl" if path == "-" else None)
-    if kind.format != "jsonl":
-        raise SourceError(None, "must be JSON lines: its name must end in .jsonl", path)
+    kind = _kind(path)
+    if kind is None or kind.format != "jsonl":
+        raise SourceError(None, _WRONG_NAME, path)
     incoming = Incoming(path, kind.compression)
     try:
         for lines in read_lines(incoming):
@@ -23,3 +26,10 @@ def report_lines(path: str) -> Iterator[list[bytes]]:
         raise SourceError(None, "has a line that is longer than any report", path) from None
     finally:
         incoming.close()
+
+
+def _kind(path: str) -> Kind | None:
+    try:
+        return kind_of(path, "jsonl" if path == "-" else None)
+    except SettingError:  # it offers formats, and an option that there is not
+        return None

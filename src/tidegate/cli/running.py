@@ -118,7 +118,7 @@ def _unread(
                 f"the input differs from what was read before, within its first {run.seen} values: "
                 "the same noise must not meet other values. Give the same input from its beginning "
                 "(a pipe that goes on where it stopped: --stdin continues), or begin again with "
-                "--new-epoch"
+                "--new-epoch, which is charged on top"
             )
         progress(known)
         if known < len(batch):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "_.-=+*%#"  # for terminals that know no more
 _POINTS = 2000  # of the picture: more than its pixels
+_WIDEST = 10_000  # columns of the line: each is a query
 _LISTED = 6  # thresholds named one by one
 _BLUE, _ORANGE = "#0072B2", "#D55E00"  # told apart by all eyes (Okabe and Ito)
 
@@ -69,8 +70,10 @@ def show(
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         columns = shutil.get_terminal_size().columns if width is None else width
-        if columns < 1:
-            raise SettingError("width", f"must be at least 1, not {columns}")
+        if not 1 <= columns <= _WIDEST:
+            raise SettingError("width", f"must lie between 1 and {_WIDEST}, not {columns}")
+        if png is not None:
+            _check_picture(png, released)
         from tidegate.released import ReleasedFile  # on demand: `--help` needs no files
 
         file = ReleasedFile.open(released, format)
@@ -91,6 +94,13 @@ def show(
         if png is not None:
             _draw(png, file, length, confidence)
             typer.echo(f"picture: {png}")
+
+
+def _check_picture(picture: Path, released: Path) -> None:
+    """A picture must not replace what was paid for, nor the facts without which it is worthless."""
+    for kept in (released, released.with_name(f"{released.name}.meta.json")):
+        if picture.exists() and kept.exists() and picture.samefile(kept):
+            raise SettingError("png", f"is {kept.name}, which it would replace: give another name")
 
 
 def _window(file: ReleasedFile, wanted: int | None) -> int:

@@ -55,7 +55,7 @@ def rekey(
                 "is missing: give the file of the new key. To keep the state without any key, "
                 "use `tidegate state unseal`",
             )
-        new = read_key(new_key_file)
+        new = read_key(new_key_file, "new-key-file")
         if new is None or new == read_key(key_file):
             raise SettingError("new-key-file", "is the old key: give another one")
         with _opened(folder, key_file) as run:

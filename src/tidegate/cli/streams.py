@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tidegate.cli.choices import FORMATS, offering
+from tidegate.errors import SettingError
 
 Source = Annotated[
     str, typer.Argument(metavar="INPUT", help="File to read; - or nothing: standard input.")
@@ -43,3 +45,14 @@ OutputFormat = Annotated[
         autocompletion=offering(FORMATS),
     ),
 ]
+
+
+def check_output(source: str, output: str | None, output_format: str | None) -> None:
+    """Refuse an output that cannot be, before anything is read or spent."""
+    from tidegate.io.kinds import kind_of  # on demand: `--help` needs no files
+
+    kind_of(output, output_format, setting="output-format")
+    if output in (None, "-") or source == "-":
+        return
+    if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
+        raise SettingError("output", "is the input: it would be overwritten")

@@ -37,8 +37,9 @@ def opened(state: bytes, key: bytes | None, pipeline: Pipeline, store: Store) ->
     if stored != json.loads(json.dumps(pipeline.settings())):
         changed = ", ".join(_differences(stored, pipeline.settings())) or "settings"
         raise StateError(
-            f"the state in {store.folder} was begun with other settings ({changed}): use those, or "
-            "another folder"
+            f"the state in {store.folder} was begun with other settings ({changed}): use those. "
+            "For other values, use another folder; to release the same values again, --new-epoch, "
+            "which is charged on top"
         )
     try:
         header, body = unseal(state, key)

@@ -28,8 +28,15 @@ class Kind:
         return self.format != "parquet" and self.compression is None
 
 
-def kind_of(path: str | Path | None, format: str | None = None) -> Kind:  # noqa: A002  # the public name of the setting
+def kind_of(
+    path: str | Path | None,
+    format: str | None = None,  # noqa: A002  # the public name of the setting
+    *,
+    setting: str = "format",
+) -> Kind:
     """The kind of `path`; `format` overrides its name. Standard input and output default to CSV.
+
+    `setting` is what a message calls `format`, where its user gave it by another name.
 
     >>> kind_of("readings.csv.gz")
     Kind(format='csv', compression='gzip')
@@ -44,10 +51,10 @@ def kind_of(path: str | Path | None, format: str | None = None) -> Kind:  # noqa
     if format is None:
         found = "csv" if not name else _EXTENSIONS.get(Path(bare).suffix)
         if found is None or (found == "parquet" and compression):
-            raise SettingError("format", f"cannot be told from this name; give one of {_names()}")
+            raise SettingError(setting, f"cannot be told from this name; give one of {_names()}")
         return Kind(found, compression)
     if format not in KINDS:
-        raise SettingError("format", f"must be one of {_names()}, not {format!r}")
+        raise SettingError(setting, f"must be one of {_names()}, not {format!r}")
     plain, _, codec_name = format.partition(".")
     if codec_name:
         return Kind(plain, _COMPRESSIONS["." + codec_name])

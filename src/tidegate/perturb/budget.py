@@ -43,7 +43,8 @@ def check_headroom(
         raise SettingError(
             "resolution",
             f"too fine: thresholds up to {ceiling} steps with noise of scale {float(largest):.3g} "
-            "steps could overflow 64-bit sums; choose a coarser resolution or a smaller bound",
+            "steps could overflow 64-bit sums; choose a coarser resolution, a "
+            "smaller bound or a shorter horizon",
         )
 
 

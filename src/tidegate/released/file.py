@@ -170,6 +170,12 @@ def _carried(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Reco
 
 
 def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[Phase]]:
+    if metadata.get("simulation"):
+        problem = (
+            "is a rehearsal of the local model, whose errors are not those of a release: ask the "
+            "simulation itself (in Python, tidegate.topl(...).simulate(values).query)"
+        )
+        raise SourceError(None, problem, name)
     try:
         settings = metadata["settings"]
         if not isinstance(settings, Mapping):
@@ -181,8 +187,10 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
         well_formed = isinstance(metadata["guarantee"], str) and all(
             _is_phase(vars(phase), most) for phase in phases
         )
-    except SettingError:
-        raise
+    except SettingError as error:  # which is no mistake of who asks: it names the file
+        raise SourceError(
+            None, f"its metadata has settings that cannot be: {error}", name
+        ) from None
     except (KeyError, TypeError, AttributeError, ValueError):
         raise SourceError(None, DAMAGED, name) from None
     if not well_formed:
