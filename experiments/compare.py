@@ -104,13 +104,16 @@ def methods(question: Question, holdout: int, horizon: int) -> dict[str, Callabl
         flat = tg.perturb.Flat(epsilon=epsilon, horizon=horizon)
         return replace(tops(tg.smooth.Unsmoothed), perturber=flat)
 
-    scale_free = partial(tg.threshold.ScaleFree, epsilon=epsilon, bound=bound, holdout=holdout)
+    chosen: dict[str, Any] = {"epsilon": epsilon, "bound": bound, "holdout": holdout}
+    scale_free = partial(tg.threshold.ScaleFree, **chosen)
+    tail_quantile = partial(tg.threshold.TailQuantile, **chosen, horizon=horizon)
     return {
         "adaptive": partial(tg.adaptive, epsilon, bound, **spec),
         **{f"ToPS, {kind}": partial(tops, smoother) for kind, smoother in smoothers.items()},
         "ToPS, no level skipped": partial(tops, tg.smooth.Unsmoothed, skipped=0),
         "ToPS, no tree": no_tree,
         "ToPS, scale-free θ": lambda: other_threshold(scale_free()),
+        "ToPS, θ by tail quantile": lambda: other_threshold(tail_quantile()),
         "ToPS, θ = bound": lambda: other_threshold(tg.threshold.Fixed(bound)),
         "NM-E + H2": partial(tg.pak_with_tops_threshold, epsilon, bound, **spec),
         "S-PAK + Ĥ16c, θ ≤ bound": partial(tg.pak_with_tops_stream, epsilon, bound, **spec),

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import click
 import typer
 
 from tidegate.errors import QueryError, RefusedError, SettingError, TidegateError
@@ -19,6 +18,9 @@ REFUSED = 3  # for privacy: a cap, a state that must not be used, an input that 
 INPUT = 4  # what was read or written: not a number, unreadable, full disk, closed pipe
 INTERNAL = 70  # a fault of Tidegate, as sysexits.h has it
 INTERRUPTED = 130  # Ctrl-C, as shells have it
+# Errors about options, which typer prints by itself. Newer versions carry their own copy of
+# click, so the class is reached through one of its children.
+_OPTION_ERRORS: type[BaseException] = typer.BadParameter.__mro__[2]
 
 
 @contextmanager
@@ -32,7 +34,7 @@ def plain_errors() -> Iterator[None]:
     except TidegateError as error:
         complain(str(error))
         raise typer.Exit(_code(error)) from None
-    except (typer.Exit, typer.Abort, click.ClickException):
+    except (typer.Exit, typer.Abort, _OPTION_ERRORS):
         raise
     except MemoryError:
         complain("there is not enough memory; what was released so far is intact")

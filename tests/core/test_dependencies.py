@@ -1,0 +1,39 @@
+"""Only what `pyproject.toml` declares is imported: other packages happen to be there, or not."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import tidegate
+
+PACKAGE = Path(tidegate.__file__).parent
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+def imported(path: Path) -> set[str]:
+    """The top-level packages that a module names, also inside functions."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+    return names - set(sys.stdlib_module_names) - {"tidegate"}
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["cli"], *extras["demo"]]
+    declared = {re.split(r"[^A-Za-z0-9_-]", item)[0] for item in wanted}
+    found = {
+        name: path.relative_to(PACKAGE).as_posix()
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for name in imported(path)
+    }
+    assert found.keys() >= {"numpy", "typer"}
+    assert {name: where for name, where in found.items() if name not in declared} == {}
