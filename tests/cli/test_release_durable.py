@@ -381,6 +381,24 @@ def test_a_new_epoch_is_charged_and_needs_an_output_of_its_own(folder):
     assert len(epochs) == 2
 
 
+def test_a_new_epoch_that_is_refused_costs_nothing(folder):
+    """However often: the input or the output cannot be used."""
+    ok(folder.run())
+    bad = folder.path / "bad.csv"
+    bad.write_text("x\n")
+    second = folder.path / "second.csv"
+    for _ in range(2):
+        refused(folder.run("--new-epoch", output=folder.path / "no" / "out.csv"), "folder", code=2)
+        refused(folder.run("--new-epoch", output=folder.path / "out.strange"), "format", code=2)
+        refused(
+            folder.run("--new-epoch", "--no-header", source=bad, output=second), "row 0", code=4
+        )
+        second.unlink(missing_ok=True)
+    assert folder.spent() == 1
+    ok(folder.run("--new-epoch", output=second))
+    assert folder.spent() == 2
+
+
 def test_a_lost_state_needs_a_new_epoch(folder):
     ok(folder.run())
     for path in folder.state.glob("state.sqlite*"):

@@ -18,7 +18,7 @@ def read_key(path: Path | str | None) -> bytes | None:
     """32 bytes, written raw, in hex or in base64; None if there is no key."""
     if path is None:
         text = os.environ.get(VARIABLE)
-        return None if text is None else _decoded(text.encode(), VARIABLE)
+        return None if text is None else _decoded(os.fsencode(text), VARIABLE)
     try:
         return _decoded(Path(path).read_bytes(), str(path))
     except OSError as error:

@@ -90,7 +90,7 @@ class DurableRelease(Reading, Closed):
                 must hold all of that: it is compared with what the old state and the lock file
                 remember of it, for which the old key is not needed.
         """
-        store = Store(Path(folder))
+        store = Store(Path(folder).absolute())  # the working directory may change
         store.lock.acquire()
         try:
             if new_epoch:
@@ -134,13 +134,14 @@ class DurableRelease(Reading, Closed):
     ) -> DurableRelease:
         """Give up what is there, once it is known that the ledger is whole and the cap allows it.
 
-        The new state takes the place of the old one in one transaction, and is charged then: a
-        crash leaves the old one, or a new one that has released nothing and is charged when it
-        does. (A state that cannot be read is removed, and the new one made after that.)
+        The new state takes the place of the old one in one transaction. It has read nothing, and is
+        charged before it does, like any other: a command that fails before that (its input or its
+        output cannot be used) costs nothing, however often it is given. (A state that cannot be
+        read is removed, and the new one made after that.)
         """
         old = earlier(store, key)
         known = known_anchors(store, old.anchors)
-        ledger = trusted_ledger(store, known, cap, begun=store.exists())
+        ledger = trusted_ledger(store, known, cap, begun=old.begun)
         try:
             name = source_of(ledger, source, old.source, store)
             run = cls(store, ledger, pipeline.start(), key, name)
@@ -152,7 +153,6 @@ class DurableRelease(Reading, Closed):
                 store.open(create=True)
             run._saving.begin(name)
             store.scrub()
-            run._payments.pay(0, pipeline.threshold.holdout + 1)
         except BaseException:
             ledger.close()
             raise
