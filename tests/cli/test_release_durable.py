@@ -399,6 +399,19 @@ def test_a_new_epoch_that_is_refused_costs_nothing(folder):
     assert folder.spent() == 2
 
 
+@pytest.mark.parametrize("state", [True, False], ids=["durable", "once"])
+def test_metadata_name_every_threshold_of_an_input_read_at_once(folder, state):
+    """3,000 values are one batch here, and more than the history of this release."""
+    settings = ["--epsilon", "1", "--bound", "100", "--holdout", "20", "--horizon", "16"]
+    settings += ["--rethreshold", "every=64,share=1/4"]
+    output = folder.path / "out.csv.gz"
+    ok(folder.run(settings=settings, output=output, state=state))
+    starts = [phase["start"] for phase in read_metadata(output)["phases"]]
+    assert starts == [*range(0, 2980, starts[1])]
+    if state:
+        ok(folder.run(settings=settings, output=output))  # it knows its own output
+
+
 def test_a_lost_state_needs_a_new_epoch(folder):
     ok(folder.run())
     for path in folder.state.glob("state.sqlite*"):

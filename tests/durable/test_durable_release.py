@@ -362,3 +362,22 @@ def test_a_new_epoch_where_nothing_was_begun(tmp_path):
     with DurableRelease.open(tmp_path / "s", PIPELINE, new_epoch=True) as run:
         run.push(VALUES)
     assert total(tmp_path / "s") == 1
+
+
+def test_a_push_longer_than_the_history_forgets_no_phase(tmp_path):
+    """Else metadata lacks thresholds, the past cannot be asked, the output is not recognised."""
+    again = tg.tops(
+        epsilon=1, bound=100, holdout=20, horizon=16, rethreshold_every=64,
+        rethreshold_share="1/4",
+    )  # fmt: skip
+    with DurableRelease.open(tmp_path / "s", replace(again, history=64)) as run:
+        run.push(VALUES[:600])
+        starts = [phase.start for phase in run.phases]
+        assert len(starts) > 5
+        assert np.unique(np.diff(starts)).size == 1
+        assert run.phases[0].epoch == run.facts()["phases"][0]["epoch"] == run.epoch
+        run.query(0, 500)
+    with DurableRelease.open(tmp_path / "s", replace(again, history=64)) as run:
+        run.push(VALUES[600:1200])
+        assert np.unique(np.diff([phase.start for phase in run.phases])).size == 1
+        run.query(0, 1100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -148,11 +149,15 @@ class DurableRelease(Reading, Closed):
             run._payments.check(pipeline.threshold.holdout + 1)
             if ledger.charges() and not known:
                 ledger.remark(_UNCHECKED)
-            if not old.readable:
-                store.discard()
-                store.open(create=True)
+            if old.readable:
+                with suppress(StateError):  # damaged where nobody has looked so far
+                    run._saving.begin(name)
+                    store.scrub()
+                    return run
+                store.let_go()
+            store.discard()
+            store.open(create=True)
             run._saving.begin(name)
-            store.scrub()
         except BaseException:
             ledger.close()
             raise
