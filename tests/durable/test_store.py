@@ -273,9 +273,9 @@ def test_damaged_content_is_refused_and_a_new_epoch_gets_past_it(folder, stateme
 def test_damage_that_is_no_text_is_refused_and_a_new_epoch_gets_past_it(folder):
     """SQLite quotes a damaged schema in its message, and Python cannot read that."""
     path = folder / "state.sqlite"
-    path.write_bytes(
-        path.read_bytes().replace(b"CREATE TABLE facts (name", b"CREATE TABLE facts (na\xff(")
-    )
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"CREATE TABLE journal (", b"CREATE TABLE journal \xff"))
+    assert path.read_bytes() != whole
     with pytest.raises(StateError, match="damaged"):
         opened(folder)
     assert opened(folder, new_epoch=True) == (0, 0)
