@@ -182,10 +182,16 @@ class Phases:
         return self._epoch if self.number == 0 else self._epoch.child(self.number)
 
     def _forget(self) -> None:
-        """Drop segments and phases that are older than the history."""
+        """Drop segments and phases that are older than the history.
+
+        A phase that pieces of the log belong to is kept: one push can be longer than the history,
+        and who keeps the journal asks for its phases only afterwards.
+        """
         oldest = self.position - self._pipeline.kept_history
         while len(self.segments) > 1 and self.segments[0].end <= oldest:
             del self.segments[0]
+        if self.log:
+            oldest = min(oldest, self.log[0].phase_start)
         while len(self.phases) > 1 and self.phases[1].start <= oldest:
             del self.phases[0]
 

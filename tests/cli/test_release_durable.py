@@ -381,6 +381,37 @@ def test_a_new_epoch_is_charged_and_needs_an_output_of_its_own(folder):
     assert len(epochs) == 2
 
 
+def test_a_new_epoch_that_is_refused_costs_nothing(folder):
+    """However often: the input or the output cannot be used."""
+    ok(folder.run())
+    bad = folder.path / "bad.csv"
+    bad.write_text("x\n")
+    second = folder.path / "second.csv"
+    for _ in range(2):
+        refused(folder.run("--new-epoch", output=folder.path / "no" / "out.csv"), "folder", code=2)
+        refused(folder.run("--new-epoch", output=folder.path / "out.strange"), "format", code=2)
+        refused(
+            folder.run("--new-epoch", "--no-header", source=bad, output=second), "row 0", code=4
+        )
+        second.unlink(missing_ok=True)
+    assert folder.spent() == 1
+    ok(folder.run("--new-epoch", output=second))
+    assert folder.spent() == 2
+
+
+@pytest.mark.parametrize("state", [True, False], ids=["durable", "once"])
+def test_metadata_name_every_threshold_of_an_input_read_at_once(folder, state):
+    """3,000 values are one batch here, and more than the history of this release."""
+    settings = ["--epsilon", "1", "--bound", "100", "--holdout", "20", "--horizon", "16"]
+    settings += ["--rethreshold", "every=64,share=1/4"]
+    output = folder.path / "out.csv.gz"
+    ok(folder.run(settings=settings, output=output, state=state))
+    starts = [phase["start"] for phase in read_metadata(output)["phases"]]
+    assert starts == [*range(0, 2980, starts[1])]
+    if state:
+        ok(folder.run(settings=settings, output=output))  # it knows its own output
+
+
 def test_a_lost_state_needs_a_new_epoch(folder):
     ok(folder.run())
     for path in folder.state.glob("state.sqlite*"):

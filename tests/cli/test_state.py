@@ -192,3 +192,22 @@ def test_damage_is_told(folder):
     result = run("show", folder)
     assert result.exit_code == 3
     assert result.stderr.startswith("tidegate: ")
+
+
+def test_keys_may_come_from_pipes_and_be_any_bytes(folder, tmp_path, monkeypatch):
+    """A pipe can be read once; an environment holds bytes that need not be text."""
+    pipes = []
+    for number in (0xFE, 0xFF):
+        reading, writing = os.pipe()
+        os.write(writing, bytes([number]) * 32)
+        os.close(writing)
+        pipes.append(reading)
+    with DurableRelease.open(folder, PIPELINE) as release:
+        release.change_key(b"\xfe" * 32)
+    old, new = (f"/dev/fd/{pipe}" for pipe in pipes)
+    result = run("rekey", folder, "--key-file", old, "--new-key-file", new)
+    assert result.exit_code == 0, result.output
+    for pipe in pipes:
+        os.close(pipe)
+    monkeypatch.setenv("TIDEGATE_KEY", os.fsdecode(b"\xff" * 32))
+    assert run("show", folder).exit_code == 0

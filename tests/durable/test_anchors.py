@@ -135,6 +135,7 @@ def test_the_charge_of_a_shared_ledger_goes_to_the_source_of_the_state(tmp_path)
             run.push(VALUES)
     with DurableRelease.open(tmp_path / "a", PIPELINE, new_epoch=True) as run:
         assert run.source == "a"
+        run.push(VALUES)
     with Ledger.open(tmp_path / "shared.jsonl", read_only=True) as ledger:
         assert [ledger.total(name).epsilon for name in "ab"] == [2, 1]
     no_state(tmp_path / "a")

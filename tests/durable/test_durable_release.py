@@ -2,19 +2,21 @@
 
 import os
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.durable import DurableRelease, StateError
+from tidegate.durable import DurableRelease, StateError, StorageError
 from tidegate.durable.inputs import InputDigests
 from tidegate.durable.saving import Saving
 from tidegate.durable.store import Store
-from tidegate.errors import InputError, TidegateError
+from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.release import Release
+from tidegate.threshold import Fixed
 from tidegate.units import UserHorizon
 
 PIPELINE = tg.tops(epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1)
@@ -28,6 +30,10 @@ def total(folder):
         return ledger.total().epsilon
     finally:
         ledger.close()
+
+
+def _full(*given):
+    raise StorageError("the disk is full")
 
 
 def test_charge_then_release_then_commit(tmp_path, monkeypatch):
@@ -301,3 +307,77 @@ def test_what_a_commit_writes_does_not_grow_with_the_stream(stages):
     release = pipeline.start()
     release.push(np.zeros(3_000_000))
     assert len(release.snapshot(brief=True)) < 100_000
+
+
+def test_a_new_epoch_that_reads_nothing_costs_nothing(tmp_path):
+    with DurableRelease.open(tmp_path / "s", PIPELINE, cap=2) as run:
+        run.push(VALUES)
+    for _ in range(2):
+        DurableRelease.open(tmp_path / "s", PIPELINE, new_epoch=True).close()
+    assert total(tmp_path / "s") == 1
+    with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
+        run.push(VALUES)
+    assert total(tmp_path / "s") == 2
+
+
+def test_a_threshold_that_was_chosen_again_but_not_committed_is_not_told(tmp_path, monkeypatch):
+    """No hold-out, so that no phase is committed yet when the first choice from data is made."""
+    chosen = tg.tops(epsilon=1, bound=100, holdout=20, horizon=64)
+    again = tg.Reselection(threshold=chosen.threshold, every=64)
+    pipeline = replace(chosen, threshold=Fixed(100), reselect=again)
+    with DurableRelease.open(tmp_path / "s", pipeline) as run:
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "commit", _full)
+            with pytest.raises(StorageError):
+                run.push(np.full(100, 3))
+        assert run._release.threshold < 100  # the choice was made
+        assert run.threshold == 100
+        assert run.facts()["threshold"] is None
+
+
+def test_a_change_of_the_working_directory_does_not_matter(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with DurableRelease.open("s", PIPELINE) as run:
+        run.push(VALUES[:10])
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir("elsewhere")
+        run.push(VALUES[10:100])  # charges the stream
+    assert total(tmp_path / "s") == 1
+    assert not [*(tmp_path / "elsewhere").iterdir()]
+
+
+@pytest.mark.parametrize("name", ["a\tb", "s\udcff"], ids=["a tab", "bytes that are no text"])
+def test_a_source_that_no_ledger_can_name_is_refused_before_anything_begins(tmp_path, name):
+    with pytest.raises(SettingError, match="--ledger-source"):
+        DurableRelease.open(tmp_path / name, PIPELINE)
+    with pytest.raises(SettingError, match="--ledger-source"):
+        DurableRelease.open(tmp_path / "s", PIPELINE, source=name)
+    with DurableRelease.open(tmp_path / name, PIPELINE, source="meters") as run:
+        run.push(VALUES)
+
+
+def test_a_new_epoch_where_nothing_was_begun(tmp_path):
+    with pytest.raises(SettingError, match="cap"):
+        DurableRelease.open(tmp_path / "s", PIPELINE, cap="nothing")
+    with DurableRelease.open(tmp_path / "s", PIPELINE, new_epoch=True) as run:
+        run.push(VALUES)
+    assert total(tmp_path / "s") == 1
+
+
+def test_a_push_longer_than_the_history_forgets_no_phase(tmp_path):
+    """Else metadata lacks thresholds, the past cannot be asked, the output is not recognised."""
+    again = tg.tops(
+        epsilon=1, bound=100, holdout=20, horizon=16, rethreshold_every=64,
+        rethreshold_share="1/4",
+    )  # fmt: skip
+    with DurableRelease.open(tmp_path / "s", replace(again, history=64)) as run:
+        run.push(VALUES[:600])
+        starts = [phase.start for phase in run.phases]
+        assert len(starts) > 5
+        assert np.unique(np.diff(starts)).size == 1
+        assert run.phases[0].epoch == run.facts()["phases"][0]["epoch"] == run.epoch
+        run.query(0, 500)
+    with DurableRelease.open(tmp_path / "s", replace(again, history=64)) as run:
+        run.push(VALUES[600:1200])
+        assert np.unique(np.diff([phase.start for phase in run.phases])).size == 1
+        run.query(0, 1100)

@@ -241,3 +241,41 @@ def test_a_new_epoch_leaves_nothing_secret_of_the_old_one(folder):
     with DurableRelease.open(folder, PIPELINE, new_epoch=True) as run:
         run.erase()
     assert not shows(folder, secret)
+
+
+DAMAGE = {
+    "a number for a state": "UPDATE state SET body = 7",
+    "a number for a fact": "UPDATE facts SET value = 1000000000000 WHERE name = 'settings'",
+    "an anchor that is none": "UPDATE facts SET value = x'37' WHERE name = 'anchor'",
+    "text for a row": "UPDATE journal SET body = 'row'",
+    "no journal": "DROP TABLE journal",
+    "no inputs": "DROP TABLE inputs",
+    "another threshold": "UPDATE phases SET threshold = threshold + 1",
+    "a phase that is none": "UPDATE phases SET epoch = x'ff'",
+}
+
+
+def _all_of_it(folder):
+    with DurableRelease.existing(folder) as run:
+        return [*run.replay()], run.recogniser()
+
+
+@pytest.mark.parametrize("statement", DAMAGE.values(), ids=DAMAGE.keys())
+def test_damaged_content_is_refused_and_a_new_epoch_gets_past_it(folder, statement):
+    with closing(sqlite3.connect(folder / "state.sqlite")) as database, database:
+        database.execute(statement)
+    if "anchor" not in statement:  # which only a new epoch asks for
+        with pytest.raises(StateError, match="damaged"):
+            _all_of_it(folder)
+    assert opened(folder, new_epoch=True) == (0, 0)
+
+
+def test_damage_that_is_no_text_is_refused_and_a_new_epoch_gets_past_it(folder):
+    """SQLite quotes a damaged schema in its message, and Python cannot read that."""
+    path = folder / "state.sqlite"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"CREATE TABLE journal (", b"CREATE TABLE journal \xff"))
+    assert path.read_bytes() != whole
+    with pytest.raises(StateError, match="damaged"):
+        opened(folder)
+    assert opened(folder, new_epoch=True) == (0, 0)

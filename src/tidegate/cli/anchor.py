@@ -112,7 +112,8 @@ def _older(path: str, told: object, run: DurableRelease) -> StateError:
     return StateError(
         f"{path} holds {told} values, but the state knows of {run.position}: the state is "
         "older than its output (restored from a backup?). Going on would use noise a second "
-        "time. Put the newest state back, or begin again with --new-epoch and another output"
+        "time. Put the newest state folder back. If it is gone, its ledger is as old, and does not "
+        "count what was charged since: see the runbook before you begin again with --new-epoch"
     )
 
 

@@ -18,7 +18,7 @@ def read_key(path: Path | str | None, setting: str = "key-file") -> bytes | None
     """32 bytes, written raw, in hex or in base64; None if there is no key."""
     if path is None:
         text = os.environ.get(VARIABLE)
-        return None if text is None else _decoded(text.encode(), VARIABLE, setting)
+        return None if text is None else _decoded(os.fsencode(text), VARIABLE, setting)
     try:
         return _decoded(Path(path).read_bytes(), str(path), setting)
     except OSError as error:

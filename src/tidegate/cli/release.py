@@ -228,6 +228,8 @@ def _check(source: str, options: dict[str, Any]) -> None:
         raise SettingError(
             "output", "exists: a new epoch needs another output (or remove this one)"
         )
+    if options.get("new-epoch") and output and not Path(output).parent.is_dir():
+        raise SettingError("output", "there is no such folder: nothing was charged or given up")
     protects_users = str(options.get("unit", "")).startswith("user-horizon")
     if protects_users != ("user-column" in options):
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")

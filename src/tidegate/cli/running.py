@@ -44,15 +44,19 @@ def release_once(
         known = [*phases.values()]
         return public_facts(pipeline, release.guarantee, known, released=released, record=record)
 
-    if not pipeline.smoother.adds_up:
+    # A journal: for the record, and because phases would be forgotten within a long push.
+    recorded = not pipeline.smoother.adds_up
+    journalled = recorded or pipeline.reselect is not None
+    if journalled:
         release.journalled()
     with Writer(output, facts, lambda: len(phases)) as writer:
         for batch in source.batches():
             values = release.push(batch.values, batch.users)
             phases.update({phase.start: phase for phase in release.phases})
-            if not pipeline.smoother.adds_up:
+            pieces = release.journalled() if journalled else []
+            if recorded:
                 known = {at: (phase.threshold, phase.epoch) for at, phase in phases.items()}
-                for piece in release.journalled():
+                for piece in pieces:
                     recorder.push(piece, known)
             first, released = released, release.position
             writer.write(first, values)

@@ -27,7 +27,7 @@ KeyFile = Annotated[
 @app.command()
 def show(folder: Folder, key_file: KeyFile = None) -> None:
     """Show how far a durable release has come; verifies state, journal and ledger."""
-    with plain_errors(), _opened(folder, key_file) as run:
+    with plain_errors(), _opened(folder, read_key(key_file)) as run:
         replayed = sum(values.size for _, values in run.replay())
         typer.echo(f"source     {run.source}")
         typer.echo(f"sealed     {'yes' if run.sealed else f'no; {READABLE}'}")
@@ -55,10 +55,11 @@ def rekey(
                 "is missing: give the file of the new key. To keep the state without any key, "
                 "use `tidegate state unseal`",
             )
+        old = read_key(key_file)  # each once: they may be pipes
         new = read_key(new_key_file, "new-key-file")
-        if new is None or new == read_key(key_file):
+        if new is None or new == old:
             raise SettingError("new-key-file", "is the old key: give another one")
-        with _opened(folder, key_file) as run:
+        with _opened(folder, old) as run:
             before = "open with the old key" if run.sealed else "are not sealed"
             run.change_key(new)
         typer.echo(f"done: the state opens with the new key only; earlier backups {before}")
@@ -71,7 +72,7 @@ def unseal(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Take the key off: who can read the folder can then read held-out values and raw sums."""
-    with plain_errors(), _opened(folder, key_file) as run:
+    with plain_errors(), _opened(folder, read_key(key_file)) as run:
         if not run.sealed:
             typer.echo("the state is not sealed: nothing was changed")
             return
@@ -88,14 +89,14 @@ def erase(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove everything secret: raw sums, held-out values, the noise key. There is no way back."""
-    with plain_errors(), _opened(folder, key_file) as run:
+    with plain_errors(), _opened(folder, read_key(key_file)) as run:
         if not yes:
             typer.confirm(f"erase the secret state of {run.source!r} for good?", abort=True)
         run.erase()
         typer.echo("erased: the output stays valid; a new release here needs --new-epoch")
 
 
-def _opened(folder: Path, key_file: Path | None) -> DurableRelease:
+def _opened(folder: Path, key: bytes | None) -> DurableRelease:
     from tidegate.durable import DurableRelease
 
-    return DurableRelease.existing(folder, key=read_key(key_file))
+    return DurableRelease.existing(folder, key=key)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tidegate.durable.folder import Anchor, StateError
 from tidegate.durable.store import WAY_ON, Store
-from tidegate.errors import SnapshotError
+from tidegate.errors import SettingError, SnapshotError
 from tidegate.ledger import Ledger
 from tidegate.pipeline import Pipeline
 from tidegate.sealing import unseal
@@ -24,6 +24,7 @@ MISSING = (
 class Earlier(NamedTuple):
     """What the state that a new epoch replaces says of itself, without its key if that is gone."""
 
+    begun: bool
     readable: bool
     anchors: list[Anchor]
     source: str | None
@@ -73,19 +74,20 @@ def earlier(store: Store, key: bytes | None) -> Earlier:
     error of the disk is no reason to give a state up: it is raised.
     """
     if not store.exists():
-        return Earlier(False, [], None)
+        return Earlier(False, False, [], None)
     try:
         store.open(create=False)
         anchor, source, state = store.anchor(), store.fact("source"), store.state()
     except StateError:  # damaged, or of another format
         store.let_go()
-        return Earlier(False, [], None)
+        return Earlier(True, False, [], None)
     anchors = [] if anchor is None else [anchor]
     if state is not None:
         with suppress(SnapshotError, KeyError):
             body = unseal(state, key)[1]
             anchors.append((body["ledger count"], body["ledger head"]))
-    return Earlier(True, anchors, None if source is None else source.decode("utf-8", "replace"))
+    name = None if source is None else source.decode("utf-8", "replace")
+    return Earlier(state is not None or name is not None, True, anchors, name)
 
 
 def known_anchors(store: Store, states: list[Anchor]) -> list[Anchor]:
@@ -127,7 +129,11 @@ def source_of(ledger: Ledger, source: str | None, remembered: str | None, store:
     """Whose values these are: what is known already, so that no new name escapes the cap."""
     known = ledger.sources if remembered is None else [remembered]
     if not known:
-        return source or store.folder.resolve().name
+        name = source or store.folder.resolve().name
+        if not name.isprintable() or not name:  # the ledger would refuse it, once it is too late
+            problem = "must be printable text, and not empty: name the source (--ledger-source)"
+            raise SettingError("source", problem)
+        return name
     names = ", ".join(known)
     if source is None and len(known) > 1:
         raise StateError(f"the ledger here counts several sources ({names}): name the one meant")

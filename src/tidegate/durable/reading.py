@@ -46,6 +46,7 @@ class Reading:
         self._saving = saving
         self._journalled = JournalRecord(release.pipeline)
         self._seen = release.seen
+        self._first_threshold = release.threshold  # before anything that may not be committed
         self._open = True
 
     def __repr__(self) -> str:
@@ -102,8 +103,9 @@ class Reading:
         phases = self._saving.committed.phases
         if phases:
             return phases[-1].threshold
-        # Without a hold-out it is chosen before any value is read.
-        return None if self._pipeline.threshold.holdout else self._release.threshold
+        # Without a hold-out it is chosen before any value is read. Not asked of the release, which
+        # may have chosen again from values that were not committed.
+        return None if self._pipeline.threshold.holdout else self._first_threshold
 
     def facts(self) -> dict[str, Any]:
         """The public metadata of what was committed: enough to understand and query it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ class DurableRelease(Reading, Closed):
                 must hold all of that: it is compared with what the old state and the lock file
                 remember of it, for which the old key is not needed.
         """
-        store = Store(Path(folder))
+        store = Store(Path(folder).absolute())  # the working directory may change
         store.lock.acquire()
         try:
             if new_epoch:
@@ -134,25 +135,29 @@ class DurableRelease(Reading, Closed):
     ) -> DurableRelease:
         """Give up what is there, once it is known that the ledger is whole and the cap allows it.
 
-        The new state takes the place of the old one in one transaction, and is charged then: a
-        crash leaves the old one, or a new one that has released nothing and is charged when it
-        does. (A state that cannot be read is removed, and the new one made after that.)
+        The new state takes the place of the old one in one transaction. It has read nothing, and is
+        charged before it does, like any other: a command that fails before that (its input or its
+        output cannot be used) costs nothing, however often it is given. (A state that cannot be
+        read is removed, and the new one made after that.)
         """
         old = earlier(store, key)
         known = known_anchors(store, old.anchors)
-        ledger = trusted_ledger(store, known, cap, begun=store.exists())
+        ledger = trusted_ledger(store, known, cap, begun=old.begun)
         try:
             name = source_of(ledger, source, old.source, store)
             run = cls(store, ledger, pipeline.start(), key, name)
             run._payments.check(pipeline.threshold.holdout + 1)
             if ledger.charges() and not known:
                 ledger.remark(_UNCHECKED)
-            if not old.readable:
-                store.discard()
-                store.open(create=True)
+            if old.readable:
+                with suppress(StateError):  # damaged where nobody has looked so far
+                    run._saving.begin(name)
+                    store.scrub()
+                    return run
+                store.let_go()
+            store.discard()
+            store.open(create=True)
             run._saving.begin(name)
-            store.scrub()
-            run._payments.pay(0, pipeline.threshold.holdout + 1)
         except BaseException:
             ledger.close()
             raise

@@ -6,10 +6,10 @@ import json
 from typing import Any, NamedTuple
 
 from tidegate._version import __version__
-from tidegate.durable.folder import Anchor
+from tidegate.durable.folder import Anchor, StateError
 from tidegate.durable.inputs import InputDigests
 from tidegate.durable.journal import HEAD_BYTES, encoded, merged
-from tidegate.durable.store import Store
+from tidegate.durable.store import WAY_ON, Store
 from tidegate.durable.tables import Changes, UserRows
 from tidegate.durable.users import UserLog
 from tidegate.lattice import IntArray
@@ -61,7 +61,7 @@ class Saving:
             "version": __version__.encode(),
         }
         self._source = source
-        users = self._user_rows()
+        users = self._user_rows(whole=True)
         self._store.begin(facts, self._state(self.committed.head), users, self._anchor)
 
     def resume(self, body: dict[str, Any]) -> None:
@@ -73,6 +73,8 @@ class Saving:
             self._users.read(self._store.users(), self._key)
         phases = tuple(self._store.phases())
         head, position = body["journal head"], self._release.position
+        if position and not set(self._release.phases) <= set(phases):  # which the seal covers
+            raise StateError(f"the state in {self._store.folder} is damaged: {WAY_ON}")
         self.committed = Committed(self._store.journal_length(), head, position, phases)
 
     def take(self, units: IntArray, users: Any) -> None:

@@ -71,7 +71,7 @@ class Store(Inherited):
             self.let_go()
             if not held:
                 self.lock.release()
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, _DATABASE):
                 raise self._explained(error) from None
             if isinstance(error, OSError):
                 problem = f"cannot write the state in {self.folder}: {error.strerror}"
@@ -141,13 +141,23 @@ class Store(Inherited):
             with self.database as database:
                 database.execute("BEGIN IMMEDIATE")
                 yield database
-        except sqlite3.Error as error:
+        except _DATABASE as error:
             raise self._explained(error) from None
 
-    def _explained(self, error: sqlite3.Error) -> TidegateError:
-        if isinstance(error, sqlite3.OperationalError):  # the disk, not the content
+    def _explained(self, error: BaseException) -> TidegateError:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        # The disk, not the content: a table or column that is not there has the general code.
+        if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
             return StorageError(f"cannot write the state in {self.folder}: {error}")
+        return self._damaged()
+
+    def _damaged(self) -> StateError:
         return StateError(f"the state in {self.folder} is damaged: {WAY_ON}")
+
+    def _bytes(self, value: object) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        raise self._damaged()  # where content is damaged, there can be numbers, or nothing
 
     def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows, anchor: Anchor) -> None:
         """The first commit of a release, in place of one that was there: the old or the new.
@@ -205,7 +215,7 @@ class Store(Inherited):
     def fact(self, name: str) -> bytes | None:
         """A public fact."""
         row = self._one("SELECT value FROM facts WHERE name = ?", (name,))
-        return None if row is None else bytes(row[0])
+        return None if row is None else self._bytes(row[0])
 
     def anchor(self) -> Anchor | None:
         """The ledger's newest entry at the last commit; None: the release was not begun."""
@@ -214,14 +224,14 @@ class Store(Inherited):
             return None
         try:
             count, head = json.loads(fact)
-        except ValueError:
-            raise StateError(f"the state in {self.folder} is damaged: {WAY_ON}") from None
-        return count, head
+            return int(count), str(head)
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            raise self._damaged() from None
 
     def state(self) -> bytes | None:
         """The last committed state; None: the release was created but not begun."""
         row = self._one("SELECT body FROM state WHERE one = 1")
-        return None if row is None else bytes(row[0])
+        return None if row is None else self._bytes(row[0])
 
     def journal_length(self) -> int:
         """How many rows the journal has: none is ever removed."""
@@ -235,11 +245,11 @@ class Store(Inherited):
         try:
             with closing(self.database.execute(query, (start, end))) as rows:
                 for (body,) in rows:
-                    found.append(bytes(body))
+                    found.append(self._bytes(body))
                     size += len(body)
                     if size >= _READ_AT_ONCE:
                         break
-        except sqlite3.Error as error:
+        except _DATABASE as error:
             raise self._explained(error) from None
         return found
 
@@ -251,28 +261,32 @@ class Store(Inherited):
 
     def users(self) -> list[bytes]:
         """The rows that count users, in order."""
-        return [bytes(body) for (body,) in self._all("SELECT body FROM users ORDER BY number")]
+        rows = self._all("SELECT body FROM users ORDER BY number")
+        return [self._bytes(body) for (body,) in rows]
 
     def phases(self) -> list[Phase]:
         """Every phase so far."""
-        return [Phase(*row) for row in self._all("SELECT * FROM phases ORDER BY start")]
+        rows = self._all("SELECT start, threshold, epoch FROM phases ORDER BY start")
+        if any([*map(type, row)] != [int, float, str] for row in rows):
+            raise self._damaged()
+        return [Phase(*row) for row in rows]
 
     def inputs(self) -> bytes:
         """All input digests, one after the other."""
         rows = self._all("SELECT digests FROM inputs ORDER BY number")
-        return b"".join(bytes(digests) for (digests,) in rows)
+        return b"".join(self._bytes(digests) for (digests,) in rows)
 
     def _one(self, query: str, values: tuple[Any, ...] = ()) -> Any:
-        rows = self._all(query, values)
-        return rows[0] if rows else None
+        return next(iter(self._all(query, values)), None)
 
     def _all(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
         try:
             return self.database.execute(query, values).fetchall()
-        except sqlite3.Error as error:
+        except _DATABASE as error:
             raise self._explained(error) from None
 
 
+_DATABASE = (sqlite3.Error, UnicodeDecodeError)  # the latter: if its text quotes what is damaged
 WAY_ON = "restore it, or begin again with --new-epoch, which is charged (see the runbook)"
 
 
@@ -283,5 +297,4 @@ def _write_facts(database: sqlite3.Connection, facts: dict[str, bytes]) -> None:
 def _write_users(database: sqlite3.Connection, users: UserRows) -> None:
     if users.anew:
         database.execute("DELETE FROM users")
-    rows = [(body,) for body in users.bodies]
-    database.executemany("INSERT INTO users (body) VALUES (?)", rows)
+    database.executemany("INSERT INTO users (body) VALUES (?)", [(row,) for row in users.bodies])
