@@ -1,6 +1,7 @@
 """The output beside a durable state: what can be completed, and what shows that noise was used."""
 
 import gzip
+import json
 import shutil
 
 import numpy as np
@@ -22,6 +23,10 @@ def cut_in_half(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def edit(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
 CHANGES = {
     "no metadata": lambda run: sidecar(run).unlink(missing_ok=True),
     "no output": lambda run: run.output.unlink(),
@@ -32,6 +37,9 @@ CHANGES = {
         sidecar(run).unlink(missing_ok=True),
     ),
     "damaged metadata": lambda run: sidecar(run).exists() and cut_in_half(sidecar(run)),
+    "a count that is no number": lambda run: (
+        sidecar(run).exists() and edit(sidecar(run), released="many")
+    ),
     "a part of a killed run": lambda run: (
         run.output.with_name(f".{run.output.name}.partial").write_bytes(b"half"),
         sidecar(run).with_name(f".{sidecar(run).name}.partial").write_bytes(b"half"),

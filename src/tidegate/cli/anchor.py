@@ -69,9 +69,10 @@ def rows_written(path: str, format_name: str | None, run: DurableRelease) -> int
 def _facts(path: str, format_name: str | None) -> dict[str, Any]:
     """What the file says about itself; nothing, where that is missing or damaged."""
     try:
-        return read_metadata(path, format_name) or {}
+        facts = read_metadata(path, format_name) or {}
     except SourceError:
         return {}
+    return facts if type(facts.get("released", 0)) is int else {}
 
 
 def _epoch(facts: Mapping[str, Any]) -> str | None:
@@ -86,7 +87,7 @@ def _check_not_ahead(path: str, facts: Mapping[str, Any], run: DurableRelease) -
     """Metadata may name a threshold or a count of values only if the state knows of it."""
     known, told = [vars(phase) for phase in run.phases], facts["phases"]
     released = facts.get("released", 0)
-    if told != known[: len(told)] or not isinstance(released, int) or released > run.position:
+    if told != known[: len(told)] or released > run.position:
         raise _older(path, released, run)
 
 
