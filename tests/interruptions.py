@@ -52,8 +52,8 @@ def interrupted(
     Args:
         action: what is interrupted; other exceptions of it are passed on.
         at: the number of the event.
-        bytecodes: modules by their path in the package ("release.py", "durable/"), in which every
-            instruction is an event.
+        bytecodes: modules by their path in the package ("run/release.py", "durable/"), in which
+            every instruction is an event.
         pure: modules whose functions change nothing, which are not followed.
         do: what to do there instead of raising: a signal handler that forks, or that waits.
 
@@ -104,6 +104,8 @@ class _Tracer:
         self.fired = False
         self._left = at
         self._do = do
+        for name in (*bytecodes, *pure):  # a name that nothing has would be followed by nobody
+            assert Path(_HOME + name).exists(), name
         self._bytecodes = tuple(_HOME + name.replace("/", os.sep) for name in bytecodes)
         self._pure = tuple(_HOME + name.replace("/", os.sep) for name in pure)
         self._ours: dict[CodeType, tuple[bool, bool]] = {}

@@ -7,12 +7,12 @@ from typing import Any
 
 import tidegate as tg
 from tidegate.errors import TidegateError
+from tidegate.local.assignment import slot_of
 from tidegate.local.client import Client
-from tidegate.local.loss import WORDS, coin_weights
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Announcement, MessageError
+from tidegate.local.privacy_loss import WORDS, coin_weights
 from tidegate.local.questions import TailQuestion, ValueQuestion, WaveQuestion
-from tidegate.local.slots import slot_of
 
 MISSING = object()
 _LIE, _TRUTH = coin_weights(Fraction(1))

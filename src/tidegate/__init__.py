@@ -19,7 +19,6 @@ True
 
 from tidegate import forecast, perturb, plan, smooth, synthetic, threshold, units
 from tidegate._version import __version__
-from tidegate.answers import Answer, Answers
 from tidegate.errors import (
     InputError,
     QueryError,
@@ -29,8 +28,7 @@ from tidegate.errors import (
     TidegateError,
 )
 from tidegate.guarantee import Guarantee, parallel, sequential
-from tidegate.pipeline import Pipeline, load_record
-from tidegate.presets import (
+from tidegate.methods.presets import (
     adaptive,
     pak,
     pak_with_tops_stream,
@@ -38,10 +36,12 @@ from tidegate.presets import (
     topl,
     tops,
 )
-from tidegate.queries import Record
 from tidegate.randomness import secure, seeded
-from tidegate.release import Release
-from tidegate.reselection import Reselection
+from tidegate.record.answer import Answer, Answers
+from tidegate.record.record import Record
+from tidegate.run.pipeline import Pipeline, load_record
+from tidegate.run.release import Release
+from tidegate.run.reselection import Reselection
 
 __all__ = [
     "Answer",

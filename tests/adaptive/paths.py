@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 import tidegate as tg
-from tidegate.forecast.cells import cells_of
-from tidegate.forecast.noise_path import Leaf
-from tidegate.forecast.stretches import Measured
+from tidegate.forecast.batches import Measured
+from tidegate.forecast.grid import cells_of
+from tidegate.forecast.leaf_noise import Leaf
 
 HORIZON, THETA = 2048 + 5, 50
 

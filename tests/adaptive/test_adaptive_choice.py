@@ -10,9 +10,9 @@ import pytest
 
 import tidegate as tg
 from tidegate.layout import Layout
-from tidegate.perturb.adaptive import AdaptiveTrees
-from tidegate.perturb.adaptive_run import consistent_noise
-from tidegate.perturb.trees import RANGE_ERROR, SHARES, cap_factor, shares
+from tidegate.perturb.adaptive.run import consistent_noise
+from tidegate.perturb.adaptive.stage import AdaptiveTrees
+from tidegate.perturb.adaptive.trees import RANGE_ERROR, SHARES, cap_factor, shares
 from tidegate.stages import Noisy
 
 THETA, CEILING = 50, 53

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from tests.adaptive.paths import covariance_of
-from tidegate.forecast.beliefs import LEVEL, SUM, SWING, Beliefs, Cell
-from tidegate.forecast.cells import Cells
+from tidegate.forecast.batches import Measured
+from tidegate.forecast.grid import Cells
+from tidegate.forecast.kalman import LEVEL, SUM, SWING, Beliefs, Cell
+from tidegate.forecast.leaf_noise import noise_path
 from tidegate.forecast.models import (
     LEVEL_MEAN,
     LEVEL_VARIANCE,
     Models,
     models,
 )
-from tidegate.forecast.noise_path import noise_path
-from tidegate.forecast.retrospect import Retrospect
-from tidegate.forecast.stretches import Measured
-from tidegate.perturb.adaptive import AdaptiveTrees
-from tidegate.perturb.trees import RANGE_ERROR
+from tidegate.forecast.smoother import Retrospect
+from tidegate.perturb.adaptive.stage import AdaptiveTrees
+from tidegate.perturb.adaptive.trees import RANGE_ERROR
 
 HORIZON = 4096
 

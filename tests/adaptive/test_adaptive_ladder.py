@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.forecast.ladder import Ladder, multiple
-from tidegate.perturb.adaptive import AdaptiveTrees
-from tidegate.perturb.trees import RANGE_ERROR, cap_factor
+from tidegate.forecast.cap_steps import Ladder, multiple
+from tidegate.perturb.adaptive.stage import AdaptiveTrees
+from tidegate.perturb.adaptive.trees import RANGE_ERROR, cap_factor
 from tidegate.stages import Noisy
 
 HIGHEST = 17

@@ -7,13 +7,13 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, blocks_of
-from tidegate.forecast.beliefs import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Beliefs, Cell
-from tidegate.forecast.cells import Cells
-from tidegate.forecast.ladder import moved
+from tidegate.forecast.batches import Measured, stretches
+from tidegate.forecast.cap_steps import moved
+from tidegate.forecast.grid import Cells
+from tidegate.forecast.kalman import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Beliefs, Cell
+from tidegate.forecast.leaf_noise import Leaf
 from tidegate.forecast.models import models
-from tidegate.forecast.noise_path import Leaf
-from tidegate.forecast.retrospect import Retrospect
-from tidegate.forecast.stretches import Measured, stretches
+from tidegate.forecast.smoother import Retrospect
 
 
 class CellByCell:

@@ -13,12 +13,12 @@ import pytest
 
 import tidegate as tg
 import tidegate.forecast
-from tidegate.forecast.beliefs import Beliefs
-from tidegate.forecast.crossings import applied, product
-from tidegate.forecast.elementary import exp, expm1, halved, log
+from tidegate.forecast.covariances import applied, product
+from tidegate.forecast.kalman import Beliefs
+from tidegate.forecast.portable_math import exp, expm1, halved, log
 from tidegate.noise import discrete_laplace_variance
-from tidegate.perturb.adaptive import AdaptiveTrees
-from tidegate.perturb.trees import RANGE_ERROR, cap_factor
+from tidegate.perturb.adaptive.stage import AdaptiveTrees
+from tidegate.perturb.adaptive.trees import RANGE_ERROR, cap_factor
 
 FOLDER = Path(tidegate.forecast.__file__).parent
 # Libraries differ in these, or in the order in which they add up.

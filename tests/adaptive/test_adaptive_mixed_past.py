@@ -7,14 +7,14 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
-from tidegate.forecast.cells import cells_of
+from tidegate.forecast.batches import Measured
+from tidegate.forecast.grid import cells_of
+from tidegate.forecast.leaf_noise import noise_path
 from tidegate.forecast.models import COUNT, models
-from tidegate.forecast.noise_path import noise_path
-from tidegate.forecast.opinions import MOST_MODELS, UNDECIDED, packed, unpacked
 from tidegate.forecast.posterior import LookBack, doubted
-from tidegate.forecast.retrospect import Retrospect
-from tidegate.forecast.stretches import Measured
-from tidegate.perturb.trees import RANGE_ERROR
+from tidegate.forecast.smoother import Retrospect
+from tidegate.forecast.weights import MOST_MODELS, UNDECIDED, packed, unpacked
+from tidegate.perturb.adaptive.trees import RANGE_ERROR
 
 
 def again(blocks: list[Measured], model: int) -> list[Measured]:

@@ -12,8 +12,8 @@ import pytest
 import tidegate as tg
 from tidegate.lattice import Lattice
 from tidegate.noise import discrete_laplace_variance, permute_and_flip
-from tidegate.perturb.adaptive import AdaptiveTrees
-from tidegate.perturb.trees import RANGE_ERROR, shares
+from tidegate.perturb.adaptive.stage import AdaptiveTrees
+from tidegate.perturb.adaptive.trees import RANGE_ERROR, shares
 
 THETA = 40
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.forecast.beliefs import Beliefs
-from tidegate.forecast.costs import tree_costs
-from tidegate.perturb.adaptive import AdaptiveTrees
+from tidegate.forecast.kalman import Beliefs
+from tidegate.forecast.tree_choice import tree_costs
+from tidegate.perturb.adaptive.stage import AdaptiveTrees
 
 HOLDOUT, HORIZON = 4096, 1 << 15
 

@@ -10,7 +10,7 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import covariance_of
 from tests.laws.catalogue import stages
-from tidegate.forecast.noise_path import noise_path
+from tidegate.forecast.leaf_noise import noise_path
 
 HORIZON = 4096
 

@@ -13,7 +13,7 @@ from tidegate.cli.signals import stopping, uninterrupted
 from tidegate.cli.writer import Output
 from tidegate.errors import InputError
 from tidegate.io import KINDS, SinkError, open_sink, read_metadata, read_released
-from tidegate.release import Release
+from tidegate.run.release import Release
 
 
 def rows(path):

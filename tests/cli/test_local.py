@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 import tidegate as tg
 from tidegate.cli.app import app
 from tidegate.io import read_metadata, read_released
-from tidegate.local.loss import WORDS
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Announcement, Report
+from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions import Question
 from tidegate.local.topl import Topl
 from tidegate.randomness import KeystreamWords

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tidegate.non_negative import Remainder
+from tidegate.run.non_negative import Remainder
 
 
 def naive(values: Sequence[float]) -> list[float]:

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tidegate.durable.inputs import InputDigests
+from tidegate.durable.input_digests import InputDigests
 from tidegate.errors import InputError
 from tidegate.user_ids import canonical_users
 

@@ -38,6 +38,8 @@ _HOME = str(Path(tidegate.__file__).parent) + os.sep
 def traced(places: tuple[str, ...], reached: Callable[[], None], action: Callable[[], Any]) -> None:
     """Run `action`, and call `reached` before every line of the modules that begin like that."""
     wanted = tuple(_HOME + place for place in places)
+    for place in wanted:  # a name that nothing has would be followed by nobody
+        assert Path(place).exists() or Path(f"{place}.py").exists(), place
 
     def entered(frame: Any, event: str, given: Any) -> Any:
         return line if frame.f_code.co_filename.startswith(wanted) else None

@@ -10,12 +10,12 @@ import pytest
 
 import tidegate as tg
 from tidegate.durable import DurableRelease, StateError, StorageError
-from tidegate.durable.inputs import InputDigests
-from tidegate.durable.saving import Saving
+from tidegate.durable.commit import Saving
+from tidegate.durable.input_digests import InputDigests
 from tidegate.durable.store import Store
 from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.ledger import CapExceeded, Ledger
-from tidegate.release import Release
+from tidegate.run.release import Release
 from tidegate.threshold import Fixed
 from tidegate.units import UserHorizon
 

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.filterwarnings(
 )
 # Where something changes: what lies between only computes.
 PLACES = (
-    "durable/release", "durable/saving", "durable/store", "durable/payments", "durable/folder",
-    "durable/users", "ledger/book", "ledger/chain", "_files",
+    "durable/release", "durable/commit", "durable/store", "durable/payments", "durable/folder",
+    "durable/user_log", "ledger/book", "ledger/chain", "_files",
 )  # fmt: skip
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
 
@@ -186,7 +186,7 @@ def test_another_key(place):
     kills(place / "base", act, look)
     assert {OLD, NEW} == set(found)
     found.clear()
-    interruptions(place / "base", act, look, ("durable/saving", "durable/store"))
+    interruptions(place / "base", act, look, ("durable/commit", "durable/store"))
     assert {OLD, NEW} == set(found)
 
 
@@ -265,5 +265,5 @@ def test_a_new_epoch(place, damaged):
     kills(place / "base", act, look)
     assert set(kinds) == ({"new", "damaged", "lost"} if damaged else {"new", "old"})
     kinds.clear()
-    interruptions(place / "base", act, look, ("durable/release", "durable/store", "durable/saving"))
+    interruptions(place / "base", act, look, ("durable/release", "durable/store", "durable/commit"))
     assert {"new", "damaged" if damaged else "old"} <= set(kinds)

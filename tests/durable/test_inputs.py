@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.durable.inputs import STRETCH, InputDigests, Recogniser
+from tidegate.durable.input_digests import STRETCH, InputDigests, Recogniser
 from tidegate.sealing import restore, state_of
 
 KEY = bytes(range(32))

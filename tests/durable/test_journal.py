@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tidegate import recording
 from tidegate.durable import DurableRelease, StateError
-from tidegate.recording import Recorder
+from tidegate.record import rebuild as recording
+from tidegate.record.rebuild import Recorder
 
 
 def _again(share, blocking):

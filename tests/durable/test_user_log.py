@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.durable import DurableRelease, StateError
-from tidegate.durable import users as user_log
+from tidegate.durable import DurableRelease, StateError, user_log
 from tidegate.units import UserHorizon
 
 PIPELINE = tg.tops(epsilon=1, bound=100, holdout=20, horizon=4096, unit=UserHorizon(most=3))

@@ -21,14 +21,14 @@ import numpy as np
 import tidegate as tg
 from tests.entropy import beginning_with
 from tests.fuzz.mutation import mutated, refused, scrambled
-from tidegate.durable import facts as durable_facts
 from tidegate.durable import journal
+from tidegate.durable import metadata as durable_facts
 from tidegate.guarantee import Guarantee
 from tidegate.io import open_sink, read_metadata
 from tidegate.io.metadata import sidecar
 from tidegate.ledger import Ledger
-from tidegate.pipeline import load_record
 from tidegate.released import ReleasedFile
+from tidegate.run.pipeline import load_record
 from tidegate.sealing import seal, unseal
 from tidegate.units import UserHorizon, Window
 

@@ -13,13 +13,13 @@ import pytest
 import tidegate as tg
 from tests.laws.catalogue import answers, bits, length, pipelines, stages, stream
 from tidegate.durable.journal import HEAD_BYTES, encoded, merged, pieces, published
-from tidegate.forecast.ladder import Ladder
-from tidegate.non_negative import Remainder
+from tidegate.forecast.cap_steps import Ladder
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.run import ForestRun
 from tidegate.record.codec import as_text, from_text, restored_segment, segment_state
-from tidegate.snapshots import plain_record, record_of
-from tidegate.stream import Stream
+from tidegate.run.non_negative import Remainder
+from tidegate.run.snapshot import plain_record, record_of
+from tidegate.run.stream import Stream
 
 # One of each kind: leaves of one and of several values, gaps, chosen layouts, a followed forest.
 KINDS = (

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.local.client import Client
-from tidegate.local.loss import coin_weights
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Announcement
+from tidegate.local.privacy_loss import coin_weights
 from tidegate.local.questions import ValueQuestion
 
 ONE = Fraction(1)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.local.agenda import Again
 from tidegate.local.collection import STREAM, THRESHOLD, Collection
 from tidegate.local.mechanisms import stochastic_rounding
 from tidegate.local.questions import TailQuestion
+from tidegate.local.schedule import Again
 from tidegate.local.survey import Decision, Given, Round
 
 EPSILON = Fraction(1)

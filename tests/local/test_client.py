@@ -17,9 +17,9 @@ import tidegate as tg
 from tidegate.errors import InputError, RefusedError, SettingError
 from tidegate.local import memory as memory_module
 from tidegate.local.client import Client
-from tidegate.local.loss import WORDS, coin_weights
 from tidegate.local.memory import DeviceMemoryError, Memory, Pin
 from tidegate.local.messages import Announcement, MessageError
+from tidegate.local.privacy_loss import WORDS, coin_weights
 from tidegate.local.questions import TailQuestion, ValueQuestion, WaveQuestion
 
 ONE = Fraction(1)

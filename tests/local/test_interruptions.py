@@ -16,17 +16,30 @@ from tests.interruptions import all_interruptions, interrupted
 from tests.local.devices import asked, coin, device
 from tests.local.settings import GIVEN
 from tidegate.errors import TidegateError
-from tidegate.local.admission import RejectedError
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Report
+from tidegate.local.report_checks import RejectedError
 from tidegate.local.server import Server
 from tidegate.local.store import ServerStateError
 from tidegate.local.topl import Topl
 
 # What only reads, and so cannot be left half-way: not followed, for the sake of time.
 PURE = (
-    *("local/wire.py", "local/messages.py", "local/questions/", "local/loss.py", "local/slots.py"),
-    *("local/demands.py", "local/narrow.py", "noise/", "lattice.py", "settings.py", "guarantee.py"),
+    *(
+        "local/wire.py",
+        "local/messages.py",
+        "local/questions/",
+        "local/privacy_loss.py",
+        "local/assignment.py",
+    ),
+    *(
+        "local/device_checks.py",
+        "local/narrow.py",
+        "noise/",
+        "lattice.py",
+        "settings.py",
+        "guarantee.py",
+    ),
 )
 FIRST, SECOND = (asked(name, coin()).json() for name in ("r1", "r2"))
 TOPL = Topl(**{**GIVEN, "report": "stochastic-rounding"})

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.local.browser import CHROMIUM, Site, all_said, visited
-from tidegate.local.admission import RejectedError
 from tidegate.local.mechanisms import hybrid
 from tidegate.local.messages import Announcement, Report
+from tidegate.local.report_checks import RejectedError
 from tidegate.local.topl import Topl
 
 CLIENT = Path(__file__).parent.parent.parent / "clients" / "js"

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tidegate.errors import RefusedError, SettingError
-from tidegate.local.loss import least_weight
 from tidegate.local.mechanisms import (
     hybrid,
     optimal,
@@ -19,6 +18,7 @@ from tidegate.local.mechanisms import (
     stochastic_rounding,
 )
 from tidegate.local.mechanisms.rounding import whole_weights
+from tidegate.local.privacy_loss import least_weight
 from tidegate.local.questions import TailQuestion
 from tidegate.randomness import seeded
 

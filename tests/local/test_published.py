@@ -8,8 +8,8 @@ import pytest
 import tidegate as tg
 from tidegate.errors import SettingError
 from tidegate.local.mechanisms import square_wave
-from tidegate.local.published import Objective, best_threshold, prune, published_threshold
 from tidegate.local.questions import WaveQuestion
+from tidegate.local.wave_threshold import Objective, best_threshold, prune, published_threshold
 
 R = 2**20
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tidegate.local.loss import WORDS, coin_weights
+from tidegate.local.privacy_loss import WORDS, coin_weights
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import Tally
 from tidegate.local.tail.bits import Bits, weighted_quantiles

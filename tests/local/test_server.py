@@ -20,9 +20,9 @@ import tidegate as tg
 from tests.local.settings import ASKING, GIVEN
 from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.local import store
-from tidegate.local.admission import REASONS, RejectedError
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Report
+from tidegate.local.report_checks import REASONS, RejectedError
 from tidegate.local.server import Server
 from tidegate.local.shuffle import Shuffled, Shuffler
 from tidegate.local.store import ServerStateError, ServerStorageError

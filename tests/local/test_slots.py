@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tidegate.errors import SettingError
-from tidegate.local.admission import RejectedError
+from tidegate.local.assignment import slot_of
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Report
+from tidegate.local.report_checks import RejectedError
 from tidegate.local.server import Server
 from tidegate.local.shuffle import Shuffler
-from tidegate.local.slots import slot_of
 from tidegate.local.store import ServerStateError
 from tidegate.local.topl import Topl
 

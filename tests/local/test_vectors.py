@@ -14,11 +14,11 @@ import pytest
 import tidegate as tg
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.lattice import Lattice
+from tidegate.local.assignment import slot_of
 from tidegate.local.client import Client
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Announcement, MessageError
 from tidegate.local.questions import question_from_plain
-from tidegate.local.slots import slot_of
 from tidegate.noise import exponential_bounds
 
 ROOT = Path(__file__).parent.parent.parent

@@ -12,8 +12,8 @@ import pytest
 
 import tidegate as tg
 from tests.interruptions import interrupted
-from tidegate.custody import Custody
 from tidegate.errors import TidegateError
+from tidegate.ownership import Custody
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here"),

@@ -19,7 +19,7 @@ from tidegate.errors import TidegateError
 from tidegate.sealing import unseal
 
 # Where the marks are set, and whatever is changed on the way; elsewhere line by line.
-CLOSELY = ("release.py", "custody.py", "units.py", "holdout.py")
+CLOSELY = ("run/release.py", "ownership.py", "units.py", "run/warm_up.py")
 # Functions of settings, values and the keystream: they change nothing but caches of their own.
 PURE = (
     *(
@@ -27,12 +27,17 @@ PURE = (
         "guarantee.py",
         "randomness.py",
         "lattice.py",
-        "reselection.py",
-        "pipeline.py",
+        "run/reselection.py",
+        "run/pipeline.py",
     ),
     *("noise/", "threshold/", "perturb/budget.py", "perturb/consistency.py", "perturb/forest.py"),
-    *("perturb/hierarchy.py", "perturb/trees.py", "perturb/adaptive.py", "user_ids.py"),
-    *("forecast/cells.py", "forecast/costs.py", "forecast/noise_path.py"),
+    *(
+        "perturb/hierarchy.py",
+        "perturb/adaptive/trees.py",
+        "perturb/adaptive/stage.py",
+        "user_ids.py",
+    ),
+    *("forecast/grid.py", "forecast/tree_choice.py", "forecast/leaf_noise.py"),
 )
 USER = tg.units.UserHorizon(most=1)
 
@@ -129,7 +134,7 @@ def test_an_interrupted_fork_may_cost_too_much_but_never_too_little() -> None:
     while True:
         before = release.guarantee.epsilon
         fork = lambda: branches.append(release.fork())  # noqa: E731  # short, and used once
-        if not interrupted(fork, len(costs), bytecodes=("release.py",), pure=PURE):
+        if not interrupted(fork, len(costs), bytecodes=("run/release.py",), pure=PURE):
             break
         costs.append(release.guarantee.epsilon - before)
     assert release.guarantee.epsilon == before + 1
@@ -177,7 +182,7 @@ def test_pieces_for_a_journal_are_handed_over_or_the_release_refuses() -> None:
     expected = repr(make().journalled())
     lost = 0
     for _, release in all_interruptions(
-        make, lambda release: release.journalled(), bytecodes=("release.py", "custody.py")
+        make, lambda release: release.journalled(), bytecodes=("run/release.py", "ownership.py")
     ):
         try:
             assert repr(release.journalled()) == expected

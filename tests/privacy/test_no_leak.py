@@ -293,7 +293,7 @@ class Marked:
 @pytest.mark.parametrize("block", [1, 2, 5])
 def test_every_published_number_was_written(monkeypatch, smoother, block, non_negative):
     # Catches: a slice of the output that no branch fills, hence old memory.
-    monkeypatch.setattr("tidegate.release.np", Marked())  # where the output is made
+    monkeypatch.setattr("tidegate.run.release.np", Marked())  # where the output is made
     pipeline = tg.Pipeline(
         threshold=tg.threshold.NoisyMax(epsilon=1, bound=9999, holdout=4, horizon=64),
         perturber=tg.perturb.Flat(epsilon=1, horizon=13, block=block),

@@ -74,8 +74,8 @@ def ledger(
 
 def _place(folder: Path) -> Path:
     from tidegate.durable import StateError
+    from tidegate.durable.checks import MISSING
     from tidegate.durable.folder import kept_anchor
-    from tidegate.durable.opening import MISSING
     from tidegate.io import SourceError
 
     path = folder / _NAME if folder.is_dir() else folder

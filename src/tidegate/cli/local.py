@@ -16,9 +16,9 @@ from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import SettingError
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
-    from tidegate.answers import Answers
     from tidegate.local.poisoning import PoisoningBound
     from tidegate.local.server import Server
+    from tidegate.record.answer import Answers
 
 app = typer.Typer(
     help="Collect from devices that perturb their own values; rehearse it on a file.",
@@ -134,7 +134,7 @@ def query(
 
 def topl_of(given: dict[str, Any]) -> Any:
     """The specification that options describe."""
-    from tidegate.presets import topl
+    from tidegate.methods.presets import topl
 
     for required in ("epsilon", "bound"):
         if given.get(required) is None:

@@ -12,11 +12,11 @@ from tidegate.cli.exits import plain_errors
 from tidegate.cli.pipelines import unit as parsed_unit
 from tidegate.cli.predictions import Report, Row
 from tidegate.errors import SettingError
-from tidegate.pipeline import Pipeline
+from tidegate.methods.presets import adaptive, tops
 from tidegate.plan import Choice, best_hierarchy, expect, half_width
 from tidegate.plan.target import Target, compare_trees
-from tidegate.presets import adaptive, tops
-from tidegate.queries import checked_confidence
+from tidegate.record.record import checked_confidence
+from tidegate.run.pipeline import Pipeline
 from tidegate.settings import positive
 
 _LENGTHS = "60,3600,86400"

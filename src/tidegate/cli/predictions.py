@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.cli.tables import percent, shown, table
-from tidegate.pipeline import Pipeline
 from tidegate.plan import Choice, Expectation
 from tidegate.plan.target import Target
+from tidegate.run.pipeline import Pipeline
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import QueryError, SettingError
 
 if TYPE_CHECKING:
-    from tidegate.answers import Answers
+    from tidegate.record.answer import Answers
     from tidegate.released import ReleasedFile
 
 Start = Annotated[

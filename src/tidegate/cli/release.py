@@ -24,7 +24,7 @@ from tidegate.cli.streams import (
     check_output,
 )
 from tidegate.errors import SettingError
-from tidegate.pipeline import Pipeline
+from tidegate.run.pipeline import Pipeline
 
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
     from tidegate.cli.progress import Progress

@@ -9,11 +9,11 @@ from typing import Any
 from tidegate.cli.anchor import rows_written
 from tidegate.cli.writer import Output, Writer
 from tidegate.durable import DurableRelease, StateError
-from tidegate.durable.facts import public_facts
+from tidegate.durable.metadata import public_facts
 from tidegate.io import Batch, Source
-from tidegate.phases import Phase
-from tidegate.pipeline import Pipeline
-from tidegate.recording import Recorder
+from tidegate.record.rebuild import Recorder
+from tidegate.run.phases import Phase
+from tidegate.run.pipeline import Pipeline
 
 
 @dataclass(frozen=True)

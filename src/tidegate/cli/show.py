@@ -18,7 +18,7 @@ from tidegate.errors import QueryError, SettingError, TidegateError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate.answers import Answers
+    from tidegate.record.answer import Answers
     from tidegate.released import ReleasedFile
 
 _BARS = "▁▂▃▄▅▆▇█"

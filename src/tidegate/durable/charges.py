@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.guarantee import Guarantee
-from tidegate.pipeline import Pipeline
+from tidegate.run.pipeline import Pipeline
 
 
 @dataclass(frozen=True)

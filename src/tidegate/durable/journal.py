@@ -17,9 +17,9 @@ from tidegate.durable.folder import StateError
 from tidegate.errors import SnapshotError
 from tidegate.estimate.spread import spread, spread_widths
 from tidegate.lattice import FloatArray
-from tidegate.non_negative import Remainder
-from tidegate.pieces import Piece, Trace
-from tidegate.pipeline import Pipeline
+from tidegate.record.entry import Piece, Trace
+from tidegate.run.non_negative import Remainder
+from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import seal, understood, unseal
 
 HEAD_BYTES = 32

@@ -7,7 +7,7 @@ from itertools import islice, takewhile
 from tidegate.durable.charges import costs
 from tidegate.durable.folder import FolderLock
 from tidegate.ledger import CapExceeded, Ledger
-from tidegate.release import Release
+from tidegate.run.release import Release
 
 
 class Payments:

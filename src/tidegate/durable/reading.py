@@ -8,22 +8,22 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from tidegate.answers import Answer, Answers
-from tidegate.custody import Custody
-from tidegate.durable.facts import public_facts
+from tidegate.durable.commit import Saving
 from tidegate.durable.folder import StateError
-from tidegate.durable.inputs import Recogniser
+from tidegate.durable.input_digests import Recogniser
 from tidegate.durable.journal import pieces, published, verified
-from tidegate.durable.looking_back import JournalRecord
-from tidegate.durable.saving import Saving
+from tidegate.durable.journal_record import JournalRecord
+from tidegate.durable.metadata import public_facts
 from tidegate.durable.store import Store
 from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
-from tidegate.phases import Phase
-from tidegate.pipeline import Pipeline
-from tidegate.queries import Record
-from tidegate.release import Release
+from tidegate.ownership import Custody
+from tidegate.record.answer import Answer, Answers
+from tidegate.record.record import Record
+from tidegate.run.phases import Phase
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.release import Release
 
 AGAIN = "open the state again to go on; `seen` and `replay` then say what was taken and released"
 

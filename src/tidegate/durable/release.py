@@ -6,10 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tidegate.contexts import Closed
-from tidegate.custody import Custody
-from tidegate.durable.folder import StateError
-from tidegate.durable.opening import (
+from tidegate._contexts import Closed
+from tidegate.durable.checks import (
     earlier,
     known_anchors,
     opened,
@@ -17,15 +15,17 @@ from tidegate.durable.opening import (
     source_of,
     trusted_ledger,
 )
+from tidegate.durable.commit import Saving
+from tidegate.durable.folder import StateError
 from tidegate.durable.payments import Payments
 from tidegate.durable.reading import AGAIN, Reading
-from tidegate.durable.saving import Saving
 from tidegate.durable.store import Store
 from tidegate.errors import InputError, SettingError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
-from tidegate.pipeline import Pipeline
-from tidegate.release import Release
+from tidegate.ownership import Custody
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.release import Release
 from tidegate.sealing import seal
 from tidegate.units import checked_users
 

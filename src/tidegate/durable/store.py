@@ -23,7 +23,7 @@ from tidegate._forks import Inherited
 from tidegate.durable.folder import Anchor, FolderLock, StateError, StorageError
 from tidegate.durable.tables import FORMAT, PRAGMAS, SCHEMA, TABLES, Changes, UserRows
 from tidegate.errors import TidegateError
-from tidegate.phases import Phase
+from tidegate.run.phases import Phase
 
 _READ_AT_ONCE = 1 << 22  # bytes of the journal
 

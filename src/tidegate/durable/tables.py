@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidegate.phases import Phase
+from tidegate.run.phases import Phase
 
 FORMAT = 3
 SCHEMA = """

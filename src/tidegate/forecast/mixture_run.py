@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.forecast.beliefs import MISSES_PER_HALVING, Beliefs, Cell, mixed
-from tidegate.forecast.cells import Cells as BlockCells
-from tidegate.forecast.cells import cells_of
-from tidegate.forecast.costs import tree_costs
-from tidegate.forecast.ladder import Ladder, moved
+from tidegate.forecast.cap_steps import Ladder, moved
+from tidegate.forecast.grid import Cells as BlockCells
+from tidegate.forecast.grid import cells_of
+from tidegate.forecast.kalman import MISSES_PER_HALVING, Beliefs, Cell, mixed
 from tidegate.forecast.models import SECOND_CHANCE, models
-from tidegate.forecast.opinions import packed
+from tidegate.forecast.tree_choice import tree_costs
+from tidegate.forecast.weights import packed
 from tidegate.lattice import FloatArray
 from tidegate.layout import Layout
 from tidegate.recorded import Cells, Recorded

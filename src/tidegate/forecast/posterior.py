@@ -19,10 +19,10 @@ from operator import itemgetter
 
 import numpy as np
 
-from tidegate.forecast.cells import cells_of
-from tidegate.forecast.opinions import unpacked
-from tidegate.forecast.retrospect import Retrospect
-from tidegate.forecast.stretches import Measured
+from tidegate.forecast.batches import Measured
+from tidegate.forecast.grid import cells_of
+from tidegate.forecast.smoother import Retrospect
+from tidegate.forecast.weights import unpacked
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.recorded import Parts, Recorded
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.contexts import Context
+from tidegate._contexts import Context
 
 BATCH_ROWS = 1 << 20
 """No batch is longer than this."""

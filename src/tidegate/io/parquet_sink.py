@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.contexts import Completed
+from tidegate._contexts import Completed
 from tidegate.io.errors import SinkError
 from tidegate.io.metadata import KEY, encode
 from tidegate.io.optional import require

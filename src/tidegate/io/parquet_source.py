@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.contexts import Closed
+from tidegate._contexts import Closed
 from tidegate.errors import SettingError
 from tidegate.io.batches import Batch
 from tidegate.io.columns import Wanted, choose

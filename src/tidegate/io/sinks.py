@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from tidegate.contexts import Context
+from tidegate._contexts import Context
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError
 from tidegate.io.kinds import is_standard, kind_of

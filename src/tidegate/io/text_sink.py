@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tidegate import _files
-from tidegate.contexts import Completed
+from tidegate._contexts import Completed
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
 from tidegate.io.kinds import Kind, is_standard

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.contexts import Closed
+from tidegate._contexts import Closed
 from tidegate.errors import InputError, SettingError
 from tidegate.io.batches import Batch, objects
 from tidegate.io.columns import Wanted

@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tidegate.contexts import Closed
+from tidegate._contexts import Closed
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.ledger.account import Account

@@ -32,11 +32,11 @@ import numpy as np
 from tidegate.errors import InputError, RefusedError, SettingError
 from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import Lattice
-from tidegate.local.demands import check_announcement
+from tidegate.local.assignment import of_one_round, slot_of
+from tidegate.local.device_checks import check_announcement
 from tidegate.local.memory import Memory, Pin
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.questions import Words
-from tidegate.local.slots import of_one_round, slot_of
 from tidegate.local.wire import name_of
 from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.settings import Number, positive

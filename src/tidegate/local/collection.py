@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tidegate.answers import Answer, Answers
 from tidegate.errors import InputError, RefusedError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.agenda import Again, Agenda, Reporter
-from tidegate.local.collected import Collected
 from tidegate.local.questions import Question, ValueQuestion, question_from_plain
 from tidegate.local.questions.bulk import slices
 from tidegate.local.questions.question import number, whole_field, whole_number
+from tidegate.local.record import Collected
 from tidegate.local.reports import largest_variance
 from tidegate.local.running_sums import CAPACITY
+from tidegate.local.schedule import Again, Agenda, Reporter
 from tidegate.local.survey import MOST, Decision, Survey, Tally, counts_of
+from tidegate.record.answer import Answer, Answers
 
 THRESHOLD, STREAM = "threshold", "stream"
 

@@ -17,13 +17,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tidegate.contexts import Closed
-from tidegate.custody import Custody
+from tidegate._contexts import Closed
 from tidegate.errors import TidegateError
-from tidegate.local.loss import WORDS
 from tidegate.local.memory_file import DeviceMemoryError, MemoryFile
+from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions.question import whole_field
 from tidegate.local.wire import common, name_of
+from tidegate.ownership import Custody
 from tidegate.randomness import random_bytes
 
 __all__ = ["DeviceMemoryError", "Memory", "Pin"]

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from tidegate.errors import SettingError
-from tidegate.local.loss import WORDS
+from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions import Question, question_from_plain
 from tidegate.local.questions.question import whole_field
 from tidegate.local.wire import (

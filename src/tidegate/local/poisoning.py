@@ -23,7 +23,7 @@ import math
 from dataclasses import dataclass
 
 from tidegate.errors import SettingError
-from tidegate.local.loss import WORDS
+from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions import TailQuestion, ValueQuestion
 
 

@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from tidegate.local.mechanisms import square_wave
-from tidegate.local.published import Objective, published_threshold
 from tidegate.local.questions import WaveQuestion
 from tidegate.local.survey import Decision, Round, Tally
+from tidegate.local.wave_threshold import Objective, published_threshold
 
 _BINS = 1024
 

@@ -19,21 +19,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tidegate.answers import Answer, Answers
-from tidegate.contexts import Closed
+from tidegate._contexts import Closed
 from tidegate.errors import QueryError, SnapshotError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.local.admission import Received, RejectedError, admitted, checked, parsed
+from tidegate.local.assignment import slot_of
 from tidegate.local.collection import Collection
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.poisoning import PoisoningBound, bound_of
 from tidegate.local.questions import ValueQuestion
+from tidegate.local.report_checks import Received, RejectedError, admitted, checked, parsed
 from tidegate.local.shuffle import Shuffled, amplified, least_hidden
-from tidegate.local.slots import slot_of
 from tidegate.local.store import ServerStateError, Store
 from tidegate.local.wire import name_of
 from tidegate.randomness import random_bytes
+from tidegate.record.answer import Answer, Answers
 from tidegate.settings import Number
 
 _BATCH = 1 << 14  # reports in one transaction
@@ -50,7 +50,7 @@ class Server(Closed):
         bound, resolution: of the devices' values.
         path: the state's file; None: in memory only.
         by_name: which question a client is asked goes by its name, and reports to others are
-            rejected (see `tidegate.local.slots`); None: as the file says, and else in rotation.
+            rejected (`tidegate.local.assignment`); None: as the file says, and else in rotation.
 
     Attributes:
         accepted: reports taken so far.

@@ -21,9 +21,9 @@ import numpy as np
 from tidegate.errors import InputError, SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.local.loss import WORDS
+from tidegate.local.assignment import slot_of
 from tidegate.local.messages import Report
-from tidegate.local.slots import slot_of
+from tidegate.local.privacy_loss import WORDS
 from tidegate.randomness import Randomness, secure
 from tidegate.settings import Number, positive, whole
 
@@ -63,7 +63,8 @@ class Shuffler:
     """Collects the reports of one round, one from each client, and gives them away mixed.
 
     Where questions go by name, the server cannot see any more whether a report is to the right
-    one: tell the shuffler how many `slots` there are, so that it does (see `tidegate.local.slots`).
+    one: tell the shuffler how many `slots` there are, so that it does (see
+    `tidegate.local.assignment`).
 
     >>> from fractions import Fraction
     >>> fields = dict(round="r1", phase="stream", epsilon=Fraction(1), slot=0)

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tidegate.answers import Answer
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.collection import Collection, Slot
 from tidegate.local.survey import Decision
 from tidegate.randomness import Keystream, WordSource
+from tidegate.record.answer import Answer
 
 # Devices that answer at once: large enough for numpy, small enough for the cache.
 _BATCH = 1 << 16

@@ -27,12 +27,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tidegate.custody import Custody
 from tidegate.errors import TidegateError
 from tidegate.lattice import IntArray
-from tidegate.local.admission import REASONS
 from tidegate.local.narrow import narrowed, widened
+from tidegate.local.report_checks import REASONS
 from tidegate.local.store_place import Place, ServerStateError, ServerStorageError, refusing
+from tidegate.ownership import Custody
 
 __all__ = ["ServerStateError", "ServerStorageError", "Store", "stored_settings"]
 

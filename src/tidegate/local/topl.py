@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, cost, parallel
 from tidegate.lattice import Lattice
-from tidegate.local.agenda import Again
 from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
-from tidegate.local.published import Objective
 from tidegate.local.published_survey import PublishedSurvey
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.reports import MECHANISMS, expected_variance
+from tidegate.local.schedule import Again
 from tidegate.local.simulation import Simulation, run
 from tidegate.local.survey import Given, Survey
 from tidegate.local.tail.survey import TailSurvey
+from tidegate.local.wave_threshold import Objective
 from tidegate.randomness import Randomness, secure
 from tidegate.settings import (
     Choice,
@@ -249,7 +249,7 @@ class Topl(Spec):
         """The server (see `tidegate.local.server.Server`), with its state in a file or in memory.
 
         A file that exists is gone on with; it must be of the same settings. `by_name`: clients are
-        asked what goes with their names, not in rotation (see `tidegate.local.slots`).
+        asked what goes with their names, not in rotation (see `tidegate.local.assignment`).
         """
         from tidegate.local.server import Server  # on demand: a client needs no database
         from tidegate.local.wire import exact_of

@@ -14,10 +14,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tidegate.forecast.costs import tree_costs
 from tidegate.forecast.mixture import Mixture
 from tidegate.forecast.models import COUNT, LEVEL_MEAN, WALKS
-from tidegate.forecast.opinions import packed
+from tidegate.forecast.tree_choice import tree_costs
+from tidegate.forecast.weights import packed
 from tidegate.lattice import IntArray
 from tidegate.layout import Layout
 from tidegate.record.segment import Method, Segment

@@ -11,9 +11,9 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.pipeline import Pipeline
 from tidegate.plan.adaptive import mean_parts, played
-from tidegate.queries import checked_confidence, quantile
+from tidegate.record.record import checked_confidence, quantile
+from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Number, exact, positive, whole
 from tidegate.stages import Perturber, fixed_law
 

@@ -10,8 +10,8 @@ from fractions import Fraction
 from tidegate.errors import SettingError
 from tidegate.perturb import Hierarchy
 from tidegate.perturb.forest import level_count
-from tidegate.pipeline import Pipeline
 from tidegate.plan.expectation import PAPER_ROUGHNESS, expect, half_width
+from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Number, positive
 
 # Where an epsilon is looked for, in powers of ten: beyond 100 it protects nothing.

@@ -10,8 +10,8 @@ import numpy as np
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.layout import Layout
+from tidegate.record.ring_buffer import Rings
 from tidegate.recorded import Block, Parts, Posterior
-from tidegate.rings import Rings
 from tidegate.stages import Estimator, Perturber
 
 _MOST_PENDING = 1024  # leaves that wait for someone to ask

@@ -13,15 +13,15 @@ from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.io import SourceError, read_metadata
 from tidegate.io.errors import source_error
 from tidegate.io.kinds import kind_of
-from tidegate.phases import Phase
-from tidegate.pipeline import Pipeline
-from tidegate.queries import Record
+from tidegate.record.record import Record
 from tidegate.released.growth import grown_from
 from tidegate.released.index import Index, built
 from tidegate.released.scan import DAMAGED, checked, scan, stretches
+from tidegate.run.phases import Phase
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.snapshot import record_of
 from tidegate.sealing import MALFORMED
 from tidegate.settings import LARGEST, said
-from tidegate.snapshots import record_of
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from tidegate import _files
 from tidegate.errors import TidegateError
 from tidegate.io.errors import sink_error
-from tidegate.pipeline import Pipeline
-from tidegate.queries import Record
+from tidegate.record.record import Record
+from tidegate.record.ring_buffer import Rings
 from tidegate.record.segment import Segment
 from tidegate.released.scan import row_kind
-from tidegate.rings import Rings
+from tidegate.run.pipeline import Pipeline
 
 _MARK = b"TIDEGATE INDEX 1"
 _PIECE = 1 << 24

@@ -13,8 +13,8 @@ import numpy as np
 from tidegate.errors import QueryError
 from tidegate.io import SourceError, read_released
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.phases import Phase
-from tidegate.pipeline import Pipeline
+from tidegate.run.phases import Phase
+from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import restore, state_of
 
 DAMAGED = "its metadata is damaged, or is not that of a release"

@@ -8,7 +8,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.loss import WORDS, check_loss, least_weight
+from tidegate.local.privacy_loss import WORDS, check_loss, least_weight
 
 Rows = tuple[tuple[int, ...], ...]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tidegate.lattice import IntArray
-from tidegate.local.loss import WORD_BITS, WORDS
+from tidegate.local.privacy_loss import WORD_BITS, WORDS
 from tidegate.local.questions.bulk import Word32Array, halves, packed
 
 _MOST_SLOTS = 1 << 16

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.loss import WORD_BITS, WORDS
+from tidegate.local.privacy_loss import WORD_BITS, WORDS
 from tidegate.local.questions.bulk import PackedArray, packed
 
 _SLOTS = 512  # a value times this is still an integer of 63 bits

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
-from tidegate.local.loss import WORDS, check_loss, coin_weights
+from tidegate.local.privacy_loss import WORDS, check_loss, coin_weights
 from tidegate.local.questions.bulk import MOST_STEPS, slices, whole_steps, word_pairs
 from tidegate.local.questions.question import Words, drawn, number, whole_field
 from tidegate.randomness import WordSource

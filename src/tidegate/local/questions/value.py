@@ -14,7 +14,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.loss import WORDS, check_loss
+from tidegate.local.privacy_loss import WORDS, check_loss
 from tidegate.local.questions.bulk import halves, slices, whole_steps, word_pairs
 from tidegate.local.questions.guide import Guide
 from tidegate.local.questions.places import Places

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
-from tidegate.local.loss import WORDS, check_loss
+from tidegate.local.privacy_loss import WORDS, check_loss
 from tidegate.local.questions.bulk import slices, whole_steps, word_pairs
 from tidegate.local.questions.question import LEAST_TOTAL, Words, drawn, whole_field
 from tidegate.randomness import WordSource

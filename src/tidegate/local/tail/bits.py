@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.lattice import FloatArray
-from tidegate.local.loss import WORDS
+from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import Tally
 

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tidegate.answers import Answer, Answers
 from tidegate.errors import QueryError, SettingError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.answer import Answer, Answers
 from tidegate.record.segment import Segment
 from tidegate.settings import exact, whole
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.pieces import Trace
 from tidegate.randomness import Epoch
+from tidegate.record.entry import Trace
 from tidegate.record.segment import Segment
 from tidegate.stages import NO_SUMS
 
 if TYPE_CHECKING:
-    from tidegate.pipeline import Pipeline
+    from tidegate.run.pipeline import Pipeline
 
 
 class Stream:

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tidegate.answers import Answer, Answers
-from tidegate.custody import Custody
 from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee, cost, sequential
-from tidegate.holdout import HoldOut
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.phases import Phase, Phases
-from tidegate.pieces import Piece
-from tidegate.queries import Record
+from tidegate.ownership import Custody
 from tidegate.randomness import Epoch, Randomness, secure
+from tidegate.record.answer import Answer, Answers
+from tidegate.record.entry import Piece
+from tidegate.record.record import Record
+from tidegate.run.phases import Phase, Phases
+from tidegate.run.snapshot import opened_snapshot, sealed_snapshot, stored_record
+from tidegate.run.warm_up import HoldOut
 from tidegate.settings import digest
-from tidegate.snapshots import opened_snapshot, sealed_snapshot, stored_record
 from tidegate.units import UserCap, cap_of, checked_users
 
 if TYPE_CHECKING:
-    from tidegate.pipeline import Pipeline
+    from tidegate.run.pipeline import Pipeline
 
 # Values handled at once: small enough to stay in the cache, large enough to hide fixed costs.
 _PIECE = 1 << 16
@@ -44,7 +44,7 @@ class Release:
     Its `repr` shows public facts only; it can be neither pickled nor copied.
 
     Interruptions. A push is taken whole and its values are returned, or the release refuses to go
-    on (`tidegate.custody`): after any exception but a refused input, whatever raised it, `push`,
+    on (`tidegate.ownership`): after any exception but a refused input, whatever raised it, `push`,
     `fork`, `snapshot` and queries raise `TidegateError`. Resume the last snapshot and push the same
     values again. Privacy: a retry can never count an event twice, nor noise meet two data.
     A signal handler should set a flag and not raise: an exception that arrives after `push` has

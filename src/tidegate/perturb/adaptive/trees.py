@@ -37,7 +37,7 @@ _TYPICAL_ERROR = 40.0
 _CAP_EXPONENT = 1 / 24
 # Caps are θ times a whole number of these, so that they are the same on every machine.
 _CAP_GRAIN = 1024
-# Caps can be raised up to √2^16 = 256 times θ (`tidegate.forecast.ladder` says when they are).
+# Caps can be raised up to √2^16 = 256 times θ (`tidegate.forecast.cap_steps` says when they are).
 _RUNGS = 18
 _DIGITS = 60  # of decimals; scales may be as large as 2**40, and 1 − q loses as many digits twice
 

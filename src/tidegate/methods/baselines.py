@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from tidegate import perturb, smooth, threshold
 from tidegate.perturb.forest import level_count
-from tidegate.pipeline import Pipeline
+from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Number, whole
 from tidegate.stages import Estimator
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
+from tidegate.forecast.leaf_noise import Leaf, noise_path
 from tidegate.forecast.models import CELLS
-from tidegate.forecast.noise_path import Leaf, noise_path
 from tidegate.layout import Layout
 
 

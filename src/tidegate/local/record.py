@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tidegate.answers import Answers
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.questions.question import number, whole_number
 from tidegate.local.running_sums import CAPACITY, RunningSums
-from tidegate.queries import checked_confidence, paired
+from tidegate.record.answer import Answers
+from tidegate.record.record import checked_confidence, paired
 
 # Columns of the running sums. A report that is published w times counts w² in the second moments.
 _COLUMNS = 6

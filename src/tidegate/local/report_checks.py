@@ -11,9 +11,9 @@ import numpy as np
 from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
+from tidegate.local.assignment import slot_of
 from tidegate.local.messages import Announcement, MessageError, Report
 from tidegate.local.questions.bulk import slices
-from tidegate.local.slots import slot_of
 
 REASONS = {
     "malformed": "it is no report",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tidegate.durable.commit import Committed
 from tidegate.durable.journal import HEAD_BYTES, pieces, verified
-from tidegate.durable.saving import Committed
 from tidegate.durable.store import Store
-from tidegate.pipeline import Pipeline
-from tidegate.recording import Recorder
+from tidegate.record.rebuild import Recorder
+from tidegate.run.pipeline import Pipeline
 
 
 class JournalRecord(Recorder):

@@ -10,7 +10,7 @@ is fine enough: what counts is which two or three models share the trust.
 
 from __future__ import annotations
 
-from tidegate.forecast.beliefs import Weights
+from tidegate.forecast.kalman import Weights
 from tidegate.forecast.models import COUNT
 
 _BITS = 4

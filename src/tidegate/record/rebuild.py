@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.pieces import Piece
-from tidegate.queries import Record
+from tidegate.record.entry import Piece
+from tidegate.record.record import Record
 from tidegate.record.segment import Segment
 from tidegate.stages import ENDLESS
 
 if TYPE_CHECKING:
-    from tidegate.pipeline import Pipeline
+    from tidegate.run.pipeline import Pipeline
 
 # Where blocks are forgotten one by one, so many of the newest cells are kept: 64 horizons if all
 # trees are as fine as can be, 500 if they are coarse. To look back over all takes some seconds, and

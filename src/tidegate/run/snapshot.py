@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import SnapshotError
-from tidegate.queries import Record
 from tidegate.randomness import Epoch
 from tidegate.record.codec import as_text, from_text, restored_segment, segment_state
+from tidegate.record.record import Record
 from tidegate.sealing import seal, unseal
 from tidegate.settings import digest
 
 if TYPE_CHECKING:
-    from tidegate.pipeline import Pipeline
+    from tidegate.run.pipeline import Pipeline
 
 
 def sealed_snapshot(

@@ -13,18 +13,18 @@ import numpy as np
 
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.non_negative import Remainder
-from tidegate.pieces import Piece, Trace
 from tidegate.randomness import Epoch
 from tidegate.record.codec import restored_segment, segment_state
+from tidegate.record.entry import Piece, Trace
 from tidegate.record.segment import Segment
+from tidegate.run.non_negative import Remainder
+from tidegate.run.stream import Stream
 from tidegate.sealing import restore, state_of
 from tidegate.settings import digest
 from tidegate.stages import ENDLESS
-from tidegate.stream import Stream
 
 if TYPE_CHECKING:
-    from tidegate.pipeline import Pipeline
+    from tidegate.run.pipeline import Pipeline
 
 
 @dataclass(frozen=True)

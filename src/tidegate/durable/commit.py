@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 from tidegate._version import __version__
 from tidegate.durable.folder import Anchor, StateError
-from tidegate.durable.inputs import InputDigests
+from tidegate.durable.input_digests import InputDigests
 from tidegate.durable.journal import HEAD_BYTES, encoded, merged
 from tidegate.durable.store import WAY_ON, Store
 from tidegate.durable.tables import Changes, UserRows
-from tidegate.durable.users import UserLog
+from tidegate.durable.user_log import UserLog
 from tidegate.lattice import IntArray
 from tidegate.ledger import Ledger
-from tidegate.phases import Phase
-from tidegate.pieces import Piece
-from tidegate.release import Release
+from tidegate.record.entry import Piece
+from tidegate.run.phases import Phase
+from tidegate.run.release import Release
 from tidegate.sealing import restore, seal, state_of
 
 

@@ -7,17 +7,18 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
-from tidegate import forecast, perturb, reselection, smooth, threshold, units
-from tidegate.custody import Custody
+from tidegate import forecast, perturb, smooth, threshold, units
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.guarantee import Guarantee, parallel
 from tidegate.lattice import Lattice
-from tidegate.queries import Record
+from tidegate.ownership import Custody
 from tidegate.randomness import Randomness, secure
 from tidegate.record.codec import restored_segment
+from tidegate.record.record import Record
 from tidegate.record.segment import Method
-from tidegate.release import Release
-from tidegate.reselection import Reselection
+from tidegate.run import reselection
+from tidegate.run.release import Release
+from tidegate.run.reselection import Reselection
 from tidegate.sealing import understood, unseal
 from tidegate.settings import Exact, Flag, OptionalWhole, Spec, digest, said
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
@@ -45,7 +46,7 @@ class Pipeline(Spec):
         smoother: the estimator. How values inside a block are predicted (`tidegate.smooth`); or how
             running sums are, and which blocks are to be measured finely (`tidegate.forecast`).
         resolution: values are rounded to multiples of this. Public, never read off the data.
-        non_negative: publish no negative values (see `tidegate.non_negative.Remainder`).
+        non_negative: publish no negative values (see `tidegate.run.non_negative.Remainder`).
         unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
         reselect: when to choose the threshold again (`Reselection`); None: never.
         history: how many released values `query` can look back on; None: 16 horizons.
@@ -84,7 +85,7 @@ class Pipeline(Spec):
         if not isinstance(self.unit, Unit):
             raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
         if not isinstance(self.reselect, Reselection | None):
-            raise SettingError("reselect", "must be a tidegate.reselection.Reselection, or None")
+            raise SettingError("reselect", "must be a tidegate.Reselection, or None")
         if self.reselect is not None and self.reselect.threshold.bound != self.threshold.bound:
             raise SettingError("reselect", "must have the same bound as the threshold")
         self.perturber.check(self.ceiling)

@@ -11,7 +11,7 @@ from tidegate.durable.folder import Anchor, StateError
 from tidegate.durable.store import WAY_ON, Store
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.ledger import Ledger
-from tidegate.pipeline import Pipeline
+from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import unseal
 
 NAME = "ledger.jsonl"

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.layout import Layout
-from tidegate.perturb.adaptive_run import AdaptiveRun
+from tidegate.perturb.adaptive.run import AdaptiveRun
+from tidegate.perturb.adaptive.trees import BLIND, RANGE_ERROR, all_trees, shares
 from tidegate.perturb.budget import check_headroom
-from tidegate.perturb.trees import BLIND, RANGE_ERROR, all_trees, shares
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Setting, Spec, Whole
 

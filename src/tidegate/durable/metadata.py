@@ -7,11 +7,11 @@ from typing import Any
 
 from tidegate._version import __version__
 from tidegate.guarantee import Guarantee
-from tidegate.phases import Phase
-from tidegate.pipeline import Pipeline
-from tidegate.queries import Record
-from tidegate.release import Release
-from tidegate.snapshots import plain_record
+from tidegate.record.record import Record
+from tidegate.run.phases import Phase
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.release import Release
+from tidegate.run.snapshot import plain_record
 
 
 def public_facts(

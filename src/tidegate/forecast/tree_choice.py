@@ -7,10 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from tidegate.forecast.beliefs import SUM, Beliefs, Cell
-from tidegate.forecast.elementary import log
+from tidegate.forecast.kalman import SUM, Beliefs, Cell
+from tidegate.forecast.leaf_noise import noise_path
 from tidegate.forecast.models import CELLS, ROUGHER, Models, models
-from tidegate.forecast.noise_path import noise_path
+from tidegate.forecast.portable_math import log
 from tidegate.lattice import FloatArray
 from tidegate.layout import Layout
 from tidegate.stages import Perturber

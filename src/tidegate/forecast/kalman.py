@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.forecast.elementary import NOTHING, exp, expm1, halved
+from tidegate.forecast.leaf_noise import Leaf
 from tidegate.forecast.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
-from tidegate.forecast.noise_path import Leaf
+from tidegate.forecast.portable_math import NOTHING, exp, expm1, halved
 from tidegate.lattice import FloatArray
 
 # Those that move together lie side by side: one operation for all.

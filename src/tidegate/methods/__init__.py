@@ -1,0 +1,1 @@
+"""Named methods: the combinations of stages that papers, and we, have published."""

@@ -1,0 +1,1 @@
+"""Trees that are chosen block by block from what was released before."""

@@ -1,0 +1,1 @@
+"""A pipeline at work on one stream: from raw values to released ones."""
