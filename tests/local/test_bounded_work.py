@@ -10,7 +10,7 @@ import pytest
 from tests.local.devices import asked, device
 from tests.local.settings import GIVEN
 from tidegate.errors import RefusedError
-from tidegate.local import loss, wire
+from tidegate.local import privacy_loss, wire
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Announcement, MessageError, Report
 from tidegate.local.questions import ValueQuestion
@@ -94,13 +94,13 @@ def test_everything_that_tidegate_says_is_short_enough() -> None:
 def test_a_device_computes_one_exponential_for_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """One for each column took 18 seconds for the widest table that was allowed."""
     calls: list[int] = []
-    bounds = loss.exponential_bounds
+    bounds = privacy_loss.exponential_bounds
 
     def counted(*arguments: int) -> tuple[int, int]:
         calls.append(1)
         return bounds(*arguments)
 
-    monkeypatch.setattr(loss, "exponential_bounds", counted)
+    monkeypatch.setattr(privacy_loss, "exponential_bounds", counted)
     columns = 8192
     rows = [[2**19 + 1] * (columns // 2) + [2**19 - 1] * (columns // 2)]
     rows.append(rows[0][::-1])

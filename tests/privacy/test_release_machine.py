@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import tidegate as tg
 from tests.interruptions import interrupted
-from tidegate import custody
+from tidegate import ownership as custody
 from tidegate.errors import InputError, TidegateError
 
 HOLDOUT = 5
