@@ -17,7 +17,7 @@ from tests.fuzz.harness import limited
 from tidegate.cli.app import app
 from tidegate.errors import SettingError, TidegateError
 from tidegate.guarantee import Guarantee
-from tidegate.io import open_sink, read_metadata
+from tidegate.io import SourceError, open_sink, read_metadata
 from tidegate.io.metadata import sidecar
 from tidegate.released import ReleasedFile
 from tidegate.run.warm_up import HoldOut
@@ -118,7 +118,7 @@ def test_a_number_in_metadata_is_limited_too(tmp_path):
         changed = json.loads(json.dumps(facts))
         changed["settings"][stage][name] = "1e3000000000"
         sidecar(path).write_text(json.dumps(changed))
-        with limited(), pytest.raises(SettingError, match=f"^{name}: "):
+        with limited(), pytest.raises(SourceError, match=rf"out\.csv: .* {name}: "):
             ReleasedFile.open(path)
 
 

@@ -28,7 +28,7 @@ SECONDS = 5.0  # for one input; the slowest takes a tenth of it on an idle machi
 MEMORY = 3 << 30  # bytes of address space, of which pyarrow reserves a third unasked
 # These get a part of the inputs that others get.
 SLOW = {"metadata": 40, "record": 8, "ledger": 8, "snapshot": 4, "settings": 4, "config": 4,
-        "released-rows": 4, "journal-rows": 2, "local store": 8}  # fmt: skip
+        "released-rows": 4, "journal-rows": 2, "local store": 40}  # fmt: skip
 _SLICE = 200  # inputs that a worker takes at once
 
 Target = Callable[[random.Random], None]
