@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from tidegate.errors import SettingError
-from tidegate.settings import exact
+from tidegate.exact_numbers import exact
 
 EVENT = "event"
 PUBLIC = "length, positions and arrival times, all settings, and the chosen threshold"

@@ -145,7 +145,7 @@ def test_a_plan_for_adaptive_says_what_it_assumes() -> None:
         "--length", 1000, "--preset", "adaptive", "--json",
     )  # fmt: skip
     target = json.loads(found.stdout)["target"]
-    epsilon = tg.settings.positive("epsilon", target["epsilon"])
+    epsilon = tg.exact_numbers.positive("epsilon", target["epsilon"])
     widths = []
     for budget in (epsilon, epsilon * 97 / 100):
         one = tg.adaptive(budget, 1657, horizon=2**12)

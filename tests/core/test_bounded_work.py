@@ -16,12 +16,12 @@ import tidegate as tg
 from tests.fuzz.harness import limited
 from tidegate.cli.app import app
 from tidegate.errors import SettingError, TidegateError
+from tidegate.exact_numbers import exact
 from tidegate.guarantee import Guarantee
 from tidegate.io import SourceError, open_sink, read_metadata
 from tidegate.io.metadata import sidecar
 from tidegate.released import ReleasedFile
 from tidegate.run.warm_up import HoldOut
-from tidegate.settings import exact
 
 BASE = {"epsilon": 1, "bound": 100, "holdout": 4, "horizon": 64}
 ABSURD = [

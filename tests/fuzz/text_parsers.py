@@ -22,13 +22,13 @@ from tests.io.test_io_text_sources import outcome
 from tidegate.cli.pipelines import build, unit, with_config
 from tidegate.cli.query import _read_ranges
 from tidegate.errors import InputError, TidegateError
+from tidegate.exact_numbers import exact, whole
 from tidegate.guarantee import Guarantee
 from tidegate.io import open_source, read_metadata, read_released
 from tidegate.io.columns import Wanted
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.json_rows import JsonRows
 from tidegate.lattice import Lattice
-from tidegate.settings import exact, whole
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="tidegate-fuzz-")
 _LATTICES = [Lattice(Fraction(100), Fraction(1)), Lattice(Fraction(30), Fraction(1, 100))]

@@ -38,6 +38,7 @@ PURE = (
         "noise/",
         "lattice.py",
         "settings.py",
+        "exact_numbers.py",
         "guarantee.py",
     ),
 )

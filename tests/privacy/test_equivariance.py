@@ -73,7 +73,7 @@ def test_prefix_leaves_are_equivariant(tools, case):
 @given(case=cases(), consistent=st.booleans())
 def test_a_forest_is_equivariant(tools, case, consistent):
     fanout, nodes, stream, variances, carry = case
-    scales = tuple(tg.settings.positive("scale", round(v) + 1) for v in variances)
+    scales = tuple(tg.exact_numbers.positive("scale", round(v) + 1) for v in variances)
     forest = Forest(fanout, nodes[0].size, scales, consistent)
     leaves, rest = forest.combine(nodes, carry)
     other, other_rest = forest.combine(moved(nodes, stream, tools, fanout), carry)

@@ -24,6 +24,7 @@ CLOSELY = ("run/release.py", "ownership.py", "units.py", "run/warm_up.py")
 PURE = (
     *(
         "settings.py",
+        "exact_numbers.py",
         "guarantee.py",
         "randomness.py",
         "lattice.py",

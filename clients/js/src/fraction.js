@@ -2,7 +2,7 @@
  * Exact fractions: budgets and bounds are never floats.
  *
  * The float 0.1 is a little more than 1/10 and would overspend a budget, so a number is taken as it
- * is written in decimal, as Python's `tidegate.settings.exact` does.
+ * is written in decimal, as Python's `tidegate.exact_numbers.exact` does.
  */
 
 import { SettingError } from "./errors.js";

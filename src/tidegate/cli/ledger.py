@@ -56,7 +56,7 @@ def ledger(
     with plain_errors():
         from tidegate.durable.folder import keep_anchor, kept_anchor  # `--help` needs none
         from tidegate.ledger import Ledger
-        from tidegate.settings import positive
+        from tidegate.exact_numbers import positive
 
         path = _place(folder)
         anchor = kept_anchor(path.parent)  # first: the ledger may grow meanwhile

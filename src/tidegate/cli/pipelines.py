@@ -11,7 +11,7 @@ from typing import Any
 
 import tidegate as tg
 from tidegate.errors import SettingError
-from tidegate.settings import said
+from tidegate.exact_numbers import said
 from tidegate.stages import Estimator
 from tidegate.units import Event, Unit, UserHorizon, Window
 

@@ -12,12 +12,12 @@ from tidegate.cli.exits import plain_errors
 from tidegate.cli.pipelines import unit as parsed_unit
 from tidegate.cli.predictions import Report, Row
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import positive
 from tidegate.methods.presets import adaptive, tops
 from tidegate.plan import Choice, best_hierarchy, expect, half_width
 from tidegate.plan.target import Target, compare_trees
 from tidegate.record.record import checked_confidence
 from tidegate.run.pipeline import Pipeline
-from tidegate.settings import positive
 
 _LENGTHS = "60,3600,86400"
 # From a level that hardly moves to one that goes anywhere, in thresholds over a horizon.

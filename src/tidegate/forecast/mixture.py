@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import Number, exact
 from tidegate.forecast.leaf_noise import MOST_LEVELS
 from tidegate.forecast.mixture_run import MixtureRun
 from tidegate.forecast.posterior import MixturePosterior
 from tidegate.forecast.weights import unpacked
 from tidegate.layout import Layout
 from tidegate.recorded import Recorded
-from tidegate.settings import Number, Setting, Spec, exact
+from tidegate.settings import Setting, Spec
 from tidegate.stages import Perturber
 
 

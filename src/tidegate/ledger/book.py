@@ -12,6 +12,7 @@ from typing import Any
 
 from tidegate._contexts import Closed
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import Number, positive, whole
 from tidegate.guarantee import Guarantee
 from tidegate.ledger.account import Account
 from tidegate.ledger.chain import VERSION, Chain, chain_key
@@ -27,7 +28,6 @@ from tidegate.ledger.entries import (
 )
 from tidegate.ledger.table import table
 from tidegate.randomness import random_bytes
-from tidegate.settings import Number, positive, whole
 
 Clock = Callable[[], datetime]
 

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from tidegate import _files
 from tidegate._forks import Inherited
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
 from tidegate.ledger.entries import LedgerError
-from tidegate.settings import said
 
 VERSION = 1
 _KEY_BYTES = 32

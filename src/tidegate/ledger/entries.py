@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from tidegate.errors import RefusedError, SettingError
+from tidegate.exact_numbers import exact, said
 from tidegate.guarantee import Guarantee
-from tidegate.settings import exact, said
 
 _MOST = 10**30  # the ε of a charge: sums of many of them are numbers still
 

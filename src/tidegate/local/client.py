@@ -30,6 +30,7 @@ from pathlib import Path
 import numpy as np
 
 from tidegate.errors import InputError, RefusedError, SettingError
+from tidegate.exact_numbers import Number, positive
 from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import Lattice
 from tidegate.local.assignment import of_one_round, slot_of
@@ -39,7 +40,6 @@ from tidegate.local.messages import Announcement, Report
 from tidegate.local.questions import Words
 from tidegate.local.wire import name_of
 from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.settings import Number, positive
 
 
 class Client:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from tidegate._contexts import Closed
 from tidegate.errors import QueryError, SnapshotError
+from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.local.assignment import slot_of
@@ -34,7 +35,6 @@ from tidegate.local.store import ServerStateError, Store
 from tidegate.local.wire import name_of
 from tidegate.randomness import random_bytes
 from tidegate.record.answer import Answer, Answers
-from tidegate.settings import Number
 
 _BATCH = 1 << 14  # reports in one transaction
 _MOST_NAMED = 10_000  # rejected reports of which a call says where they were

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from tidegate.errors import InputError, SettingError
+from tidegate.exact_numbers import Number, positive, whole
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.local.assignment import slot_of
 from tidegate.local.messages import Report
 from tidegate.local.privacy_loss import WORDS
 from tidegate.randomness import Randomness, secure
-from tidegate.settings import Number, positive, whole
 
 _LEAST_DELTA = Fraction(1, 10**100)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee, cost, parallel
 from tidegate.lattice import Lattice
 from tidegate.local.collection import Collection
@@ -28,7 +29,6 @@ from tidegate.settings import (
     Epsilon,
     Exact,
     Flag,
-    Number,
     OptionalChoice,
     OptionalExact,
     Spec,

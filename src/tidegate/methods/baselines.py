@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tidegate import perturb, smooth, threshold
+from tidegate.exact_numbers import Number, whole
 from tidegate.perturb.forest import level_count
 from tidegate.run.pipeline import Pipeline
-from tidegate.settings import Number, whole
 from tidegate.stages import Estimator
 
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from tidegate import forecast, perturb, smooth, threshold, units
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import Number, positive
 from tidegate.forecast.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.methods.baselines import pak, pak_with_tops_stream, pak_with_tops_threshold
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import chosen_again, share_of
-from tidegate.settings import Number, positive
 from tidegate.stages import Estimator
 from tidegate.units import Unit
 

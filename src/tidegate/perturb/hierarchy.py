@@ -12,21 +12,12 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import Number, exact, positive
 from tidegate.guarantee import Guarantee
 from tidegate.perturb.budget import check_headroom, level_scales
 from tidegate.perturb.forest import Forest, level_count
 from tidegate.perturb.forest_stage import ForestStage, forest_of
-from tidegate.settings import (
-    Epsilon,
-    Flag,
-    Number,
-    OptionalWhole,
-    Setting,
-    Spec,
-    Whole,
-    exact,
-    positive,
-)
+from tidegate.settings import Epsilon, Flag, OptionalWhole, Setting, Spec, Whole
 
 _MOST_LEVELS = 64
 _MOST_LEAVES = 1 << 27  # of noise in memory: a gigabyte an array

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tidegate.exact_numbers import whole
 from tidegate.forecast.mixture import Mixture
 from tidegate.forecast.models import COUNT, LEVEL_MEAN, WALKS
 from tidegate.forecast.tree_choice import tree_costs
@@ -22,7 +23,6 @@ from tidegate.lattice import IntArray
 from tidegate.layout import Layout
 from tidegate.record.segment import Method, Segment
 from tidegate.recorded import NO_NUMBERS, Parts
-from tidegate.settings import whole
 from tidegate.stages import Perturber
 
 _STARTS = 256

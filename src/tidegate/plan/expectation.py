@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import Number, exact, positive, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.plan.adaptive import mean_parts, played
 from tidegate.record.record import checked_confidence, quantile
 from tidegate.run.pipeline import Pipeline
-from tidegate.settings import Number, exact, positive, whole
 from tidegate.stages import Perturber, fixed_law
 
 PAPER_ROUGHNESS = Fraction(1, 3)

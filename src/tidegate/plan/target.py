@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import Number, positive
 from tidegate.perturb import Hierarchy
 from tidegate.perturb.forest import level_count
 from tidegate.plan.expectation import PAPER_ROUGHNESS, expect, half_width
 from tidegate.run.pipeline import Pipeline
-from tidegate.settings import Number, positive
 
 # Where an epsilon is looked for, in powers of ten: beyond 100 it protects nothing.
 _SMALLEST, _LARGEST = -6, 2

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import Number, whole
 from tidegate.perturb import Hierarchy
 from tidegate.perturb.forest import level_count
 from tidegate.plan.expectation import PAPER_ROUGHNESS, variances
-from tidegate.settings import Number, whole
 
 _FANOUTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 # A threshold of this many steps makes discrete noise as good as continuous.

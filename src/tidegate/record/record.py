@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tidegate.errors import QueryError, SettingError
+from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer import Answer, Answers
 from tidegate.record.segment import Segment
-from tidegate.settings import exact, whole
 
 _FARTHEST = (1 << 63) - 1
 

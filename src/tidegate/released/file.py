@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tidegate.errors import QueryError, SettingError, TidegateError
+from tidegate.exact_numbers import LARGEST, said
 from tidegate.io import SourceError, read_metadata
 from tidegate.io.errors import source_error
 from tidegate.io.kinds import kind_of
@@ -21,7 +22,6 @@ from tidegate.run.phases import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.snapshot import record_of
 from tidegate.sealing import MALFORMED
-from tidegate.settings import LARGEST, said
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from tidegate import forecast, perturb, smooth, threshold, units
 from tidegate.errors import SettingError, SnapshotError
+from tidegate.exact_numbers import said
 from tidegate.guarantee import Guarantee, parallel
 from tidegate.lattice import Lattice
 from tidegate.ownership import Custody
@@ -20,7 +21,7 @@ from tidegate.run import reselection
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
 from tidegate.sealing import understood, unseal
-from tidegate.settings import Exact, Flag, OptionalWhole, Spec, digest, said
+from tidegate.settings import Exact, Flag, OptionalWhole, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
 from tidegate.units import Unit
 

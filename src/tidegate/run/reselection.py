@@ -8,8 +8,9 @@ from fractions import Fraction
 from typing import ClassVar
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import Number, exact
 from tidegate.guarantee import Guarantee, parallel, sequential
-from tidegate.settings import Flag, Number, OptionalWhole, Spec, exact
+from tidegate.settings import Flag, OptionalWhole, Spec
 from tidegate.stages import Threshold, fulfils
 
 __all__ = ["Reselection"]  # what settings can name

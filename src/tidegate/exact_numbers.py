@@ -1,0 +1,97 @@
+"""Numbers as users write them: exact fractions, within limits that are checked before any work."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tidegate.errors import SettingError
+
+Number = int | float | str | Fraction | Decimal
+_SHOWN = 60  # characters of a wrong setting in a message
+
+
+# What a number may be, checked before anything is computed from it: 1e3000000000 is twelve
+# characters and a gigabyte. Whatever passes as a number prints as text that passes too.
+_LONGEST = 4000  # characters
+_EXPONENT = 1000  # a power of ten, either way
+_BITS = 4096  # of a numerator or denominator
+_DECIMAL = r"(?:\d+\.?\d*|\.\d+)(?:e(?P<exponent>[-+]?\d{1,20}))?"
+_NUMBER = re.compile(rf"\s*[-+]?(?:\d+/\d+|{_DECIMAL})\s*", re.ASCII | re.IGNORECASE)
+LARGEST = 1 << 62
+"""No whole number of a setting is larger: positions, lengths and counts stay below 64 bits."""
+
+
+def exact(name: str, value: object) -> Fraction:
+    """The fraction that `value` says in decimal: the float 0.1 is taken as 1/10.
+
+    (As a binary number the float 0.1 is a little more than 1/10: it would overspend a budget.)
+    Text is digits of ASCII, with a point and an exponent, or a fraction of two whole numbers.
+
+    >>> exact("epsilon", 0.1), exact("epsilon", "2/3")
+    (Fraction(1, 10), Fraction(2, 3))
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(
+        value, int | float | str | Fraction | Decimal | np.integer | np.floating
+    ):
+        raise SettingError(name, f"must be a number, not {type(value).__name__}")
+    try:
+        number = _fraction(str(value) if isinstance(value, float | np.floating) else value)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        raise SettingError(name, f"must be a finite number, not {said(value)}") from None
+    if number is None or max(number.numerator, -number.numerator, number.denominator) >> _BITS:
+        raise SettingError(name, "is too large, too small or too long a number")
+    return number
+
+
+def _fraction(value: Any) -> Fraction | None:
+    """The number, or None where it is not to be computed; ValueError if it is none."""
+    if isinstance(value, str):
+        if len(value) > _LONGEST:
+            return None
+        match = _NUMBER.fullmatch(value)
+        if match is None:
+            raise ValueError
+        if abs(int(match["exponent"] or 0)) > _EXPONENT:
+            return None
+    elif isinstance(value, Decimal):
+        if not value.is_finite():
+            raise ValueError
+        if abs(value.adjusted()) > _EXPONENT or len(value.as_tuple().digits) > _LONGEST:
+            return None
+    elif isinstance(value, np.integer):
+        return Fraction(int(value))
+    return Fraction(value)
+
+
+def said(value: object) -> str:
+    """What was given, short enough for a message, however long it is."""
+    try:
+        text = repr(value) if isinstance(value, str) else str(value)
+    except (ValueError, RecursionError):  # more digits, or deeper, than Python likes to print
+        return f"one {type(value).__name__} that is too long to show"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def positive(name: str, value: object) -> Fraction:
+    """An exact number greater than zero."""
+    number = exact(name, value)
+    if number <= 0:
+        raise SettingError(name, f"must be greater than 0, not {said(number)}")
+    return number
+
+
+def whole(name: str, value: object, minimum: int) -> int:
+    """A whole number of at least `minimum`, below 2**62; 16.0 and "16" count as whole."""
+    number = exact(name, value)
+    if number.denominator != 1:
+        raise SettingError(name, f"must be a whole number, not {said(number)}")
+    if number < minimum:
+        raise SettingError(name, f"must be at least {minimum}, not {said(number)}")
+    if number > LARGEST:
+        raise SettingError(name, f"must be at most 2**62, not {said(number)}")
+    return int(number)
