@@ -55,8 +55,8 @@ def ledger(
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         from tidegate.durable.folder import keep_anchor, kept_anchor  # `--help` needs none
-        from tidegate.ledger import Ledger
         from tidegate.exact_numbers import positive
+        from tidegate.ledger import Ledger
 
         path = _place(folder)
         anchor = kept_anchor(path.parent)  # first: the ledger may grow meanwhile
