@@ -41,7 +41,7 @@ def _fixed(skipped: int | None, fanout: int, levels: int | None, consistent: boo
                 levels=levels,
                 consistent=consistent,
             ),
-            smoother=tg.smooth.Unsmoothed() if skipped == 0 else tg.smooth.Recent(),
+            estimator=tg.estimate.Unsmoothed() if skipped == 0 else tg.estimate.Recent(),
         )
 
     return build

@@ -44,7 +44,7 @@ def _our_forest(counts: NDArray[np.int64]) -> Callable[[], Callable[[], object]]
         perturber=tg.perturb.Hierarchy(
             epsilon=_EPSILON, horizon=_LEAVES, fanout=_FANOUT, skipped=0, levels=_LEVELS
         ),
-        smoother=tg.smooth.Unsmoothed(),
+        estimator=tg.estimate.Unsmoothed(),
     )
     return again(lambda: pipeline.start().push(counts))
 

@@ -6,15 +6,15 @@ import math
 from fractions import Fraction
 from typing import ClassVar
 
-from tidegate.forecast import tree_choice as costs
-from tidegate.forecast.cap_steps import Ladder, moved
-from tidegate.forecast.kalman import LEVEL, SUM, Cell, mixed
-from tidegate.forecast.leaf_noise import noise_path
-from tidegate.forecast.mixture_run import MixtureRun
-from tidegate.layout import Layout
+from tidegate.estimate.mixture import tree_choice as costs
+from tidegate.estimate.mixture.cap_steps import Ladder, moved
+from tidegate.estimate.mixture.kalman import LEVEL, SUM, Cell, mixed
+from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.run import MixtureRun
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import BLIND, RANGE_ERROR, cap_factor, shares
 from tidegate.perturb.budget import level_scales
+from tidegate.stages import Layout
 
 _SHAPES = tuple(shape for shape in RANGE_ERROR if shape != BLIND)
 

@@ -16,11 +16,10 @@ import numpy as np
 
 from benchmarks.short_follower import Follower, Lengths, tree_of
 from benchmarks.short_rules import Floats, Rules, Values, selected
-from tidegate.layout import Layout
 from tidegate.perturb.adaptive.run import consistent_noise
 from tidegate.perturb.adaptive.trees import shares
 from tidegate.perturb.budget import level_scales
-from tidegate.stages import Noisy
+from tidegate.stages import Layout, Noisy
 
 _WATCH = (1, 4)
 

@@ -28,7 +28,7 @@ from benchmarks import short_strategies
 from benchmarks.accuracy_adaptive import bounds
 from benchmarks.kinds import KINDS, Kind, Values, skewed
 from benchmarks.timing import progress
-from tidegate import forecast, perturb, threshold
+from tidegate import estimate, perturb, threshold
 
 LENGTHS = (1024, 4096, 16_384, 65_536)
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
@@ -110,7 +110,7 @@ def fixed(values: Values, theta: int, epsilon: float, seed: int) -> float:
     pipeline = tg.Pipeline(
         threshold=threshold.Fixed(theta),
         perturber=perturb.AdaptiveTrees(epsilon=epsilon, horizon=values.size),
-        smoother=forecast.Mixture(),
+        estimator=estimate.Mixture(),
     )
     return range_error(pipeline.start(tg.seeded(seed)).push(values), values)
 

@@ -92,25 +92,25 @@ def methods(question: Question, holdout: int, horizon: int) -> dict[str, Callabl
     """
     epsilon, bound, resolution = question.epsilon, question.bound, question.resolution
     spec: dict[str, Any] = {"horizon": horizon, "holdout": holdout, "resolution": resolution}
-    smoothers = {kind: getattr(tg.smooth, kind) for kind in tg.smooth.__all__}
+    kinds = [kind for kind in tg.estimate.__all__ if getattr(tg.estimate, kind).adds_up]
 
-    def tops(smoother: Callable[[], Any], skipped: int | None = None) -> tg.Pipeline:
-        return tg.tops(epsilon, bound, smoother=smoother(), skipped=skipped, **spec)
+    def tops(estimator: Callable[[], Any], skipped: int | None = None) -> tg.Pipeline:
+        return tg.tops(epsilon, bound, estimator=estimator(), skipped=skipped, **spec)
 
     def other_threshold(threshold: Any) -> tg.Pipeline:
-        return replace(tops(tg.smooth.Recent), threshold=threshold)
+        return replace(tops(tg.estimate.Recent), threshold=threshold)
 
     def no_tree() -> tg.Pipeline:
         flat = tg.perturb.Flat(epsilon=epsilon, horizon=horizon)
-        return replace(tops(tg.smooth.Unsmoothed), perturber=flat)
+        return replace(tops(tg.estimate.Unsmoothed), perturber=flat)
 
     chosen: dict[str, Any] = {"epsilon": epsilon, "bound": bound, "holdout": holdout}
     scale_free = partial(tg.threshold.ScaleFree, **chosen)
     tail_quantile = partial(tg.threshold.TailQuantile, **chosen, horizon=horizon)
     return {
         "adaptive": partial(tg.adaptive, epsilon, bound, **spec),
-        **{f"ToPS, {kind}": partial(tops, smoother) for kind, smoother in smoothers.items()},
-        "ToPS, no level skipped": partial(tops, tg.smooth.Unsmoothed, skipped=0),
+        **{f"ToPS, {kind}": partial(tops, getattr(tg.estimate, kind)) for kind in kinds},
+        "ToPS, no level skipped": partial(tops, tg.estimate.Unsmoothed, skipped=0),
         "ToPS, no tree": no_tree,
         "ToPS, scale-free θ": lambda: other_threshold(scale_free()),
         "ToPS, θ by tail quantile": lambda: other_threshold(tail_quantile()),

@@ -134,7 +134,7 @@ def _measured(
         spec = {
             "threshold": {"kind": "Fixed", "value": place},
             "perturber": {"kind": "Hierarchy"},
-            "smoother": {"kind": "Recent"},
+            "estimator": {"kind": "Recent"},
         }
         errors = []
         for run in range(protocol.runs):

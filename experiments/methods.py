@@ -3,7 +3,7 @@
 A declaration is one of
 
     preset = "tops"                       a function of tidegate, with any of its settings
-    threshold, perturber, smoother        a pipeline from stages, by the names of their classes
+    threshold, perturber, estimator       a pipeline from stages, by the names of their classes
     local = { scheme = "published" }      the local model
     zero = true                           publish zeros: the paper's Base
 
@@ -110,8 +110,8 @@ def build(
     common = {"bound": bound, "horizon": protocol.horizon, "holdout": protocol.holdout}
     if "preset" in spec:
         settings = {key: value for key, value in spec.items() if key not in ("preset", "coarsen")}
-        if "smoother" in settings:
-            settings["smoother"] = _stage(tg.smooth, settings["smoother"], {})
+        if "estimator" in settings:
+            settings["estimator"] = _stage(tg.estimate, settings["estimator"], {})
         preset = getattr(tg, spec["preset"], None)
         if preset is None or spec["preset"] not in tg.__all__:
             raise ExperimentError(f"there is no preset {spec['preset']!r} in tidegate")
@@ -139,11 +139,10 @@ def build(
             },
         )
     perturber = _stage(tg.perturb, spec["perturber"], {**common, "epsilon": budgets.stream})
-    family = tg.forecast if spec["smoother"]["kind"] == "Mixture" else tg.smooth
-    smoother = _stage(family, spec["smoother"], {})
+    estimator = _stage(tg.estimate, spec["estimator"], {})
     return _coarsened(
         lambda **more: tg.Pipeline(
-            threshold=threshold, perturber=perturber, smoother=smoother, **more
+            threshold=threshold, perturber=perturber, estimator=estimator, **more
         ),
         spec.get("coarsen", False),
     )

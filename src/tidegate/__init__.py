@@ -17,7 +17,7 @@ True
 ε = 0.5 per event (exact arithmetic, central model)
 """
 
-from tidegate import forecast, perturb, plan, smooth, synthetic, threshold, units
+from tidegate import estimate, perturb, plan, synthetic, threshold, units
 from tidegate._version import __version__
 from tidegate.errors import (
     InputError,
@@ -59,7 +59,7 @@ __all__ = [
     "TidegateError",
     "__version__",
     "adaptive",
-    "forecast",
+    "estimate",
     "load_record",
     "pak",
     "pak_with_tops_stream",
@@ -70,7 +70,6 @@ __all__ = [
     "secure",
     "seeded",
     "sequential",
-    "smooth",
     "synthetic",
     "threshold",
     "topl",

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 import tidegate as tg
-from tidegate.forecast.batches import Measured
-from tidegate.forecast.grid import cells_of
-from tidegate.forecast.leaf_noise import Leaf
+from tidegate.estimate.mixture.batches import Measured
+from tidegate.estimate.mixture.grid import cells_of
+from tidegate.estimate.mixture.leaf_noise import Leaf
 
 HORIZON, THETA = 2048 + 5, 50
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.layout import Layout
 from tidegate.perturb.adaptive.run import consistent_noise
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import RANGE_ERROR, SHARES, cap_factor, shares
-from tidegate.stages import Noisy
+from tidegate.stages import Layout, Noisy
 
 THETA, CEILING = 50, 53
 
@@ -30,7 +29,7 @@ def pipeline(**chosen: Any) -> tg.Pipeline:
     return tg.Pipeline(
         threshold=tg.threshold.Fixed(THETA),
         perturber=stage(**chosen),
-        smoother=tg.forecast.Mixture(),
+        estimator=tg.estimate.Mixture(),
     )
 
 
@@ -172,7 +171,7 @@ def test_trees_and_output_can_be_computed_from_what_was_released() -> None:
     out = release.push(drifting(8192))
     course = release.record.segments[0]
     released = iter(course.released.tolist())
-    run = one.smoother.start(threshold=THETA, perturber=one.perturber)
+    run = one.estimator.start(threshold=THETA, perturber=one.perturber)
     rebuilt: list[float] = []
     position = 0
     for chunk in range(2):
@@ -213,7 +212,7 @@ def test_a_guided_perturber_needs_a_forecaster() -> None:
         tg.Pipeline(
             threshold=tg.threshold.Fixed(9),
             perturber=tg.threshold.Fixed(9),
-            smoother=tg.forecast.Mixture(),
+            estimator=tg.estimate.Mixture(),
         )
     with pytest.raises(tg.SettingError, match="nodes"):
         stage(nodes=[3, 5])

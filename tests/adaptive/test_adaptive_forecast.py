@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from tests.adaptive.paths import covariance_of
-from tidegate.forecast.batches import Measured
-from tidegate.forecast.grid import Cells
-from tidegate.forecast.kalman import LEVEL, SUM, SWING, Beliefs, Cell
-from tidegate.forecast.leaf_noise import noise_path
-from tidegate.forecast.models import (
+from tidegate.estimate.mixture.batches import Measured
+from tidegate.estimate.mixture.grid import Cells
+from tidegate.estimate.mixture.kalman import LEVEL, SUM, SWING, Beliefs, Cell
+from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.models import (
     LEVEL_MEAN,
     LEVEL_VARIANCE,
     Models,
     models,
 )
-from tidegate.forecast.smoother import Retrospect
+from tidegate.estimate.mixture.smoother import Retrospect
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import RANGE_ERROR
 

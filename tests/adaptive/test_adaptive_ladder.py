@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.forecast.cap_steps import Ladder, multiple
+from tidegate.estimate.mixture.cap_steps import Ladder, multiple
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import RANGE_ERROR, cap_factor
 from tidegate.stages import Noisy
@@ -111,7 +111,7 @@ def test_rungs_and_output_can_be_computed_from_what_was_released() -> None:
     course = release.record.segments[0]
     released = iter(course.released.tolist())
     theta = course.threshold
-    run = one.smoother.start(threshold=theta, perturber=one.perturber)
+    run = one.estimator.start(threshold=theta, perturber=one.perturber)
     rebuilt: list[float] = []
     for chunk in range(2):
         for number, length in enumerate(one.perturber.lengths(chunk)):

@@ -7,13 +7,23 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, blocks_of
-from tidegate.forecast.batches import Measured, stretches
-from tidegate.forecast.cap_steps import moved
-from tidegate.forecast.grid import Cells
-from tidegate.forecast.kalman import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Beliefs, Cell
-from tidegate.forecast.leaf_noise import Leaf
-from tidegate.forecast.models import models
-from tidegate.forecast.smoother import Retrospect
+from tidegate.estimate.mixture.batches import Measured, stretches
+from tidegate.estimate.mixture.cap_steps import moved
+from tidegate.estimate.mixture.grid import Cells
+from tidegate.estimate.mixture.kalman import (
+    INNER,
+    LEAF,
+    LEVEL,
+    OUTER,
+    SIZE,
+    SUM,
+    SWING,
+    Beliefs,
+    Cell,
+)
+from tidegate.estimate.mixture.leaf_noise import Leaf
+from tidegate.estimate.mixture.models import models
+from tidegate.estimate.mixture.smoother import Retrospect
 
 
 class CellByCell:

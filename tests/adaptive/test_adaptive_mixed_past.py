@@ -7,13 +7,13 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
-from tidegate.forecast.batches import Measured
-from tidegate.forecast.grid import cells_of
-from tidegate.forecast.leaf_noise import noise_path
-from tidegate.forecast.models import COUNT, models
-from tidegate.forecast.posterior import LookBack, doubted
-from tidegate.forecast.smoother import Retrospect
-from tidegate.forecast.weights import MOST_MODELS, UNDECIDED, packed, unpacked
+from tidegate.estimate.mixture.batches import Measured
+from tidegate.estimate.mixture.grid import cells_of
+from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.models import COUNT, models
+from tidegate.estimate.mixture.posterior import LookBack, doubted
+from tidegate.estimate.mixture.smoother import Retrospect
+from tidegate.estimate.mixture.weights import MOST_MODELS, UNDECIDED, packed, unpacked
 from tidegate.perturb.adaptive.trees import RANGE_ERROR
 
 

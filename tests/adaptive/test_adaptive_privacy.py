@@ -66,7 +66,7 @@ def test_audit_on_a_short_stream(nodes: tuple[int, ...] | None) -> None:
     pipeline = tg.Pipeline(
         threshold=tg.threshold.Fixed(4),
         perturber=AdaptiveTrees(epsilon=epsilon, horizon=40, nodes=nodes),
-        smoother=tg.forecast.Mixture(),
+        estimator=tg.estimate.Mixture(),
     )
     length = pipeline.perturber.lengths(0)[0]
     values = np.full(40, 2)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.forecast.kalman import Beliefs
-from tidegate.forecast.tree_choice import tree_costs
+from tidegate.estimate.mixture.kalman import Beliefs
+from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 
 HOLDOUT, HORIZON = 4096, 1 << 15

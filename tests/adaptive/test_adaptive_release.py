@@ -76,7 +76,7 @@ def coverage(kind: str, epsilon: str) -> np.ndarray:
     pipeline = tg.Pipeline(
         threshold=tg.threshold.Fixed(60),
         perturber=tg.perturb.AdaptiveTrees(epsilon=epsilon, horizon=HORIZON // 2),
-        smoother=tg.forecast.Mixture(),
+        estimator=tg.estimate.Mixture(),
     )
     random = np.random.default_rng(0)
     inside = []

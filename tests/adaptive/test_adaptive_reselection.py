@@ -23,7 +23,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 def test_adaptive_takes_what_tops_takes() -> None:
     """But for the shape of the fixed tree, and what predicts inside its blocks."""
-    tree = {"fanout", "skipped", "smoother"}
+    tree = {"fanout", "skipped", "estimator"}
     mine, theirs = (signature(preset).parameters for preset in (tg.adaptive, tg.tops))
     assert theirs.keys() - mine.keys() == tree
     assert mine.keys() - theirs.keys() == {"nodes"}
@@ -82,7 +82,7 @@ def test_a_stream_that_outgrows_its_threshold_is_helped() -> None:
         pipeline = tg.Pipeline(
             threshold=tg.threshold.ScaleFree(epsilon=1, bound=5000, holdout=500),
             perturber=tg.perturb.Hierarchy(epsilon=1, horizon=2000, fanout=4, skipped=2),
-            smoother=tg.forecast.Mixture(),
+            estimator=tg.estimate.Mixture(),
             reselect=None
             if not more
             else tg.adaptive(1, 5000, holdout=500, horizon=2000, **more).reselect,

@@ -9,8 +9,8 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import covariance_of
-from tests.laws.catalogue import stages
-from tidegate.forecast.leaf_noise import noise_path
+from tests.laws.catalogue import perturbers
+from tidegate.estimate.mixture.leaf_noise import noise_path
 
 HORIZON = 4096
 
@@ -20,33 +20,33 @@ def followed(**chosen: Any) -> tg.Pipeline:
         **{"epsilon": "1/5", "horizon": HORIZON, "fanout": 4, "skipped": 3, **chosen}
     )
     return tg.Pipeline(
-        threshold=tg.threshold.Fixed(100), perturber=tree, smoother=tg.forecast.Mixture()
+        threshold=tg.threshold.Fixed(100), perturber=tree, estimator=tg.estimate.Mixture()
     )
 
 
 def test_a_forecaster_follows_a_fixed_tree_better_than_the_last_block_does() -> None:
-    """The same tree and budget: running sums are nearer to the truth than with `smooth.Recent`."""
+    """The same tree and budget: running sums are nearer to the truth than with `Recent`."""
     random = np.random.default_rng(1)
     values = random.poisson(20 * (1 + 0.5 * np.sin(np.arange(HORIZON) / 500)))
     errors = []
-    for smoother in (tg.smooth.Recent(), tg.forecast.Mixture()):
+    for estimator in (tg.estimate.Recent(), tg.estimate.Mixture()):
         pipeline = tg.Pipeline(
             threshold=tg.threshold.Fixed(100),
             perturber=followed(epsilon="1/20").perturber,
-            smoother=smoother,
+            estimator=estimator,
         )
         runs = [pipeline.start(tg.seeded(seed)).push(values) for seed in range(10)]
         errors.append(np.mean([np.cumsum(run - values).var() for run in runs]))
     assert errors[1] < 0.7 * errors[0]
 
 
-@pytest.mark.parametrize("name", stages("perturb"))
+@pytest.mark.parametrize("name", perturbers(fixed=True))
 def test_the_noise_is_that_of_the_forest(name: str) -> None:
     """Followed or not, the same sums come out: same words, same scales, whole horizons of them."""
-    stage = stages("perturb")[name]
+    stage = perturbers(fixed=True)[name]
     if not stage.noise_law(9).consistent:
         with pytest.raises(tg.SettingError, match="consistent"):
-            tg.forecast.Mixture().check(stage)
+            tg.estimate.Mixture().check(stage)
         return
     keystream = tg.seeded(1).new_epoch().keystream("perturb", b"followed")
     values = np.random.default_rng(2).integers(0, 20, size=min(3 * stage.horizon, 3000))

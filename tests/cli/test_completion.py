@@ -20,7 +20,7 @@ from tidegate.cli.app import app
         ("tidegate query --j", {"--json"}),
         ("tidegate release --preset a", {"adaptive"}),
         ("tidegate release --preset pak-", {"pak-with-tops-threshold", "pak-with-tops-stream"}),
-        ("tidegate release --smoother me", {"mean", "median"}),
+        ("tidegate release --estimator me", {"mean", "median"}),
         ("tidegate release --emit n", {"new"}),
         ("tidegate plan --preset t", {"tops"}),
         ("tidegate query --format p", {"parquet"}),
@@ -44,7 +44,7 @@ def test_bash_offers_them(tmp_path):
     command.chmod(0o755)
     script = (
         'eval "$(tidegate --show-completion bash)"\n'
-        "COMP_WORDS=(tidegate release --smoother me); COMP_CWORD=3\n"
+        "COMP_WORDS=(tidegate release --estimator me); COMP_CWORD=3\n"
         '_tidegate_completion tidegate; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"

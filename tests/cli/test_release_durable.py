@@ -299,7 +299,7 @@ def test_parquet_under_another_name(folder):
         ["--horizon", "512"],
         ["--skipped", "0"],
         ["--non-negative"],
-        ["--smoother", "mean"],
+        ["--estimator", "mean"],
         ["--unit", "window:2"],
         ["--rethreshold", "every=500"],
         ["--resolution", "0.5"],

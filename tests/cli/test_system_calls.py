@@ -72,7 +72,7 @@ def test_every_call_of_a_run_fails_in_every_way(undisturbed, shared_memory, how)
 def test_every_call_for_an_output_fails_in_every_format(undisturbed, shared_memory):
     """Each in one way, and its neighbour in another; and every write is torn."""
     number = 0
-    step = 1 if undisturbed[0].pipeline.smoother.adds_up else 5  # many calls, all alike, and dear
+    step = 1 if undisturbed[0].pipeline.estimator.adds_up else 5  # many calls, all alike, and dear
     while disturbed(
         undisturbed, shared_memory / str(number), beside_the_state, number, ERRORS[number % 4]
     ):

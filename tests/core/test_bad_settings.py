@@ -22,8 +22,8 @@ GOOD: dict[str, tuple[Any, dict[str, Any]]] = {
     "pak": (tg.pak, {"epsilon": 1, "bound": 9}),
     "pak_with_tops_threshold": (tg.pak_with_tops_threshold, {"epsilon": 1, "bound": 9}),
     "pak_with_tops_stream": (tg.pak_with_tops_stream, {"epsilon": 1, "bound": 9}),
-    "MovingAverage": (tg.smooth.MovingAverage, {}),
-    "Exponential": (tg.smooth.Exponential, {}),
+    "MovingAverage": (tg.estimate.MovingAverage, {}),
+    "Exponential": (tg.estimate.Exponential, {}),
     "Pipeline": (
         tg.Pipeline,
         {"threshold": tg.threshold.Fixed(9), "perturber": tg.perturb.Flat(epsilon=1)},
@@ -121,19 +121,19 @@ def test_bound(name: str, value: Any) -> None:
         ("Pipeline", "history", 2.5),
         ("Pipeline", "threshold", None),
         ("Pipeline", "threshold", 21),
-        ("Pipeline", "threshold", tg.smooth.Recent()),
+        ("Pipeline", "threshold", tg.estimate.Recent()),
         ("Pipeline", "threshold", tg.perturb.Flat(epsilon=1)),
         ("Pipeline", "threshold", tg.threshold.Fixed),
         ("Pipeline", "perturber", None),
         ("Pipeline", "perturber", "H16c"),
-        ("Pipeline", "perturber", tg.smooth.Recent()),
+        ("Pipeline", "perturber", tg.estimate.Recent()),
         ("Pipeline", "perturber", tg.threshold.Fixed(9)),
         ("Pipeline", "perturber", tg.perturb.Hierarchy),
-        ("Pipeline", "smoother", None),
-        ("Pipeline", "smoother", "recent"),
-        ("Pipeline", "smoother", tg.threshold.Fixed(9)),
-        ("Pipeline", "smoother", tg.perturb.Flat(epsilon=1)),
-        ("Pipeline", "smoother", tg.smooth.Recent),
+        ("Pipeline", "estimator", None),
+        ("Pipeline", "estimator", "recent"),
+        ("Pipeline", "estimator", tg.threshold.Fixed(9)),
+        ("Pipeline", "estimator", tg.perturb.Flat(epsilon=1)),
+        ("Pipeline", "estimator", tg.estimate.Recent),
         ("tops", "horizon", 0),
         ("tops", "holdout", 0),
         ("tops", "fanout", 1),
@@ -173,7 +173,7 @@ def test_an_unknown_stage_is_refused() -> None:
     with pytest.raises(tg.SettingError, match=r"perturb\.Magic"):
         tg.Pipeline.from_settings({**settings, "perturber": {"kind": "perturb.Magic"}})
     with pytest.raises(tg.SettingError, match="os"):
-        tg.Pipeline.from_settings({**settings, "smoother": {"kind": "os.system"}})
+        tg.Pipeline.from_settings({**settings, "estimator": {"kind": "os.system"}})
 
 
 @pytest.mark.parametrize(

@@ -24,27 +24,27 @@ STREAMS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 }
 
 TREES: dict[str, tuple[Any, Any]] = {
-    "H16c": (tg.perturb.Hierarchy(epsilon=0.5, horizon=HORIZON, skipped=0), tg.smooth.Recent()),
-    "flat": (tg.perturb.Flat(epsilon=0.5, horizon=HORIZON), tg.smooth.Recent()),
+    "H16c": (tg.perturb.Hierarchy(epsilon=0.5, horizon=HORIZON, skipped=0), tg.estimate.Recent()),
+    "flat": (tg.perturb.Flat(epsilon=0.5, horizon=HORIZON), tg.estimate.Recent()),
     "H2": (
         tg.perturb.Hierarchy(
             epsilon=0.5, horizon=HORIZON, fanout=2, skipped=0, levels=10, consistent=False
         ),
-        tg.smooth.Unsmoothed(),
+        tg.estimate.Unsmoothed(),
     ),
-    "tops": (tg.perturb.Hierarchy(epsilon=0.5, horizon=HORIZON, skipped=1), tg.smooth.Recent()),
+    "tops": (tg.perturb.Hierarchy(epsilon=0.5, horizon=HORIZON, skipped=1), tg.estimate.Recent()),
     "tops low ε": (
         tg.perturb.Hierarchy(epsilon=0.05, horizon=HORIZON, fanout=8, skipped=1),
-        tg.smooth.Recent(),
+        tg.estimate.Recent(),
     ),
     "tops high ε": (
         tg.perturb.Hierarchy(epsilon=5, horizon=HORIZON, skipped=1),
-        tg.smooth.Recent(),
+        tg.estimate.Recent(),
     ),
-    "mean": (tg.perturb.Hierarchy(epsilon=0.5, horizon=HORIZON, skipped=1), tg.smooth.Mean()),
+    "mean": (tg.perturb.Hierarchy(epsilon=0.5, horizon=HORIZON, skipped=1), tg.estimate.Mean()),
     "unsmoothed": (
         tg.perturb.Hierarchy(epsilon=0.5, horizon=HORIZON, skipped=1),
-        tg.smooth.Unsmoothed(),
+        tg.estimate.Unsmoothed(),
     ),
 }
 
@@ -88,9 +88,9 @@ def computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def coverage(tree: str, stream: str) -> dict[tuple[float, str], float]:
     """The share of intervals that hold the true truncated sum, per confidence and kind of range."""
-    perturber, smoother = TREES[tree]
+    perturber, estimator = TREES[tree]
     pipeline = tg.Pipeline(
-        threshold=tg.threshold.Fixed(THETA), perturber=perturber, smoother=smoother
+        threshold=tg.threshold.Fixed(THETA), perturber=perturber, estimator=estimator
     )
     hits: dict[tuple[float, str], list[float]] = {}
     for seed in range(SEEDS):
@@ -134,9 +134,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say(tree: str) -> None:
 
 def test_intervals_hold_at_the_edges_of_the_record() -> None:
     """Blocks at the oldest end of a short history, the first blocks ever, and the open block."""
-    perturber, smoother = TREES["tops"]
+    perturber, estimator = TREES["tops"]
     pipeline = tg.Pipeline(
-        threshold=tg.threshold.Fixed(THETA), perturber=perturber, smoother=smoother, history=800
+        threshold=tg.threshold.Fixed(THETA), perturber=perturber, estimator=estimator, history=800
     )
     hits: dict[str, list[np.ndarray]] = {"oldest": [], "open": [], "first": []}
     for seed in range(300):

@@ -161,7 +161,7 @@ def test_a_plan_for_a_guided_release_is_honest(roughness: str) -> None:
     pipeline = tg.Pipeline(
         threshold=tg.threshold.Fixed(theta),
         perturber=tg.perturb.AdaptiveTrees(epsilon="1/2", horizon=horizon),
-        smoother=tg.forecast.Mixture(),
+        estimator=tg.estimate.Mixture(),
     )
     lengths = [200, 2000]
     planned = expect(pipeline, lengths, threshold=theta, roughness=roughness)
@@ -184,5 +184,5 @@ def test_a_plan_for_a_guided_release_is_honest(roughness: str) -> None:
     for item in planned:
         empirical = math.sqrt(np.mean(errors[item.length]))
         shown = math.sqrt(np.mean(said[item.length]))
-        assert item.standard_error == pytest.approx(empirical, rel=0.3)
-        assert item.standard_error == pytest.approx(shown, rel=0.2)
+        assert empirical == pytest.approx(item.standard_error, rel=0.3)
+        assert shown == pytest.approx(item.standard_error, rel=0.2)

@@ -45,14 +45,16 @@ def online(release: tg.Release, positions: np.ndarray) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.parametrize("smoother", [tg.smooth.Recent(), tg.smooth.Mean(), tg.smooth.Unsmoothed()])
+@pytest.mark.parametrize(
+    "estimator", [tg.estimate.Recent(), tg.estimate.Mean(), tg.estimate.Unsmoothed()]
+)
 @pytest.mark.parametrize("resolution", ["1", "1/8", "1/10"])
 @pytest.mark.parametrize("name", PERTURBERS)
 def test_the_estimate_is_the_sum_of_the_released_values(
-    name: str, resolution: str, smoother: Any
+    name: str, resolution: str, estimator: Any
 ) -> None:
     """Of whole blocks always; of parts of a block as of then, when they were predictions."""
-    release, out = released(name, resolution=resolution, smoother=smoother)
+    release, out = released(name, resolution=resolution, estimator=estimator)
     block = PERTURBERS[name].block
     ends = np.random.default_rng(3).integers(0, out.size // block + 1, size=(2, 300)) * block
     starts, ends = ends.min(axis=0), ends.max(axis=0)

@@ -17,9 +17,9 @@ def baskets(data_directory: Path) -> np.ndarray:
     return table.column(0).to_numpy()
 
 
-@pytest.mark.parametrize("smoother", [tg.smooth.Recent(), tg.smooth.Mean()], ids=repr)
-def test_tops_on_real_baskets(baskets: np.ndarray, smoother: tg.stages.Smoother) -> None:
-    pipeline = tg.tops(epsilon=0.1, bound=1657, smoother=smoother)
+@pytest.mark.parametrize("estimator", [tg.estimate.Recent(), tg.estimate.Mean()], ids=repr)
+def test_tops_on_real_baskets(baskets: np.ndarray, estimator: tg.stages.Smoother) -> None:
+    pipeline = tg.tops(epsilon=0.1, bound=1657, estimator=estimator)
     held, values = baskets[: 2**16], baskets[2**16 :]
     random = np.random.default_rng(0)
     hits, errors, later = [], [], []

@@ -45,15 +45,15 @@ def exponential(alpha: float) -> Callable[[list[float]], float]:
 
 
 NAIVE = {
-    "Recent": (tg.smooth.Recent(), recent),
-    "Mean": (tg.smooth.Mean(), mean),
-    "Median": (tg.smooth.Median(), median),
-    "MovingAverage 1": (tg.smooth.MovingAverage(window=1), moving(1)),
-    "MovingAverage 3": (tg.smooth.MovingAverage(window=3), moving(3)),
-    "MovingAverage 8": (tg.smooth.MovingAverage(), moving(8)),
-    "Exponential 1/2": (tg.smooth.Exponential(), exponential(0.5)),
-    "Exponential 1/10": (tg.smooth.Exponential(alpha="1/10"), exponential(0.1)),
-    "Unsmoothed": (tg.smooth.Unsmoothed(), lambda known: 0.0),
+    "Recent": (tg.estimate.Recent(), recent),
+    "Mean": (tg.estimate.Mean(), mean),
+    "Median": (tg.estimate.Median(), median),
+    "MovingAverage 1": (tg.estimate.MovingAverage(window=1), moving(1)),
+    "MovingAverage 3": (tg.estimate.MovingAverage(window=3), moving(3)),
+    "MovingAverage 8": (tg.estimate.MovingAverage(), moving(8)),
+    "Exponential 1/2": (tg.estimate.Exponential(), exponential(0.5)),
+    "Exponential 1/10": (tg.estimate.Exponential(alpha="1/10"), exponential(0.1)),
+    "Unsmoothed": (tg.estimate.Unsmoothed(), lambda known: 0.0),
 }
 
 
@@ -105,7 +105,7 @@ def test_the_first_prediction_is_half_the_threshold() -> None:
 def test_median_forgets_with_each_horizon() -> None:
     """Five blocks a horizon; the old median takes the place of u_0."""
     sums = np.random.default_rng(0).integers(-100, 100, size=23)
-    found = start(tg.smooth.Median(), blocks=5).push(Noisy(sums))
+    found = start(tg.estimate.Median(), blocks=5).push(Noisy(sums))
     stand_in, expected = U0, []
     for horizon in range(0, 23, 5):
         known = [stand_in]
@@ -123,7 +123,7 @@ def test_a_block_ends_with_what_is_missing_to_its_sum(name: str) -> None:
     pipeline = tg.Pipeline(
         threshold=tg.threshold.Fixed(THETA),
         perturber=tg.perturb.Flat(epsilon=1, block=BLOCK, horizon=1000),
-        smoother=stage,
+        estimator=stage,
     )
     values = np.random.default_rng(2).integers(0, 12, size=30 * BLOCK + 3)
     release = pipeline.start(tg.seeded(1))

@@ -296,7 +296,7 @@ def test_facts_are_public_and_enough(tmp_path):
         {"perturber": tg.perturb.Hierarchy(epsilon=1, horizon=2**20, fanout=16, skipped=0)},
         {
             "perturber": tg.perturb.AdaptiveTrees(epsilon=1, horizon=2**18, nodes=[1, 16, 128]),
-            "smoother": tg.forecast.Mixture(),
+            "estimator": tg.estimate.Mixture(),
         },
     ],
     ids=["hierarchy", "adaptive"],

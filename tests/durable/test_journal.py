@@ -35,7 +35,7 @@ PIPELINES = {
     ),
     "blocked": tg.tops(
         epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1, non_negative=True,
-        rethreshold_every=60, smoother=tg.smooth.Mean(),
+        rethreshold_every=60, estimator=tg.estimate.Mean(),
     ),
     "always blocked": tg.tops(
         epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1, rethreshold_every=20

@@ -54,9 +54,9 @@ def test_all_methods_are_ranked_and_every_output_is_stamped(
 def test_every_central_method_takes_part() -> None:
     built = [build() for build in methods(Question(epsilon=0.5, bound=500), 750, 5250).values()]
     stages = {
-        type(stage) for one in built for stage in (one.threshold, one.perturber, one.smoother)
+        type(stage) for one in built for stage in (one.threshold, one.perturber, one.estimator)
     }
-    for family in (tg.threshold, tg.perturb, tg.smooth):
+    for family in (tg.threshold, tg.perturb, tg.estimate):
         assert {getattr(family, name) for name in family.__all__} <= stages
 
 

@@ -113,7 +113,7 @@ def test_an_unknown_figure_lists_the_known_ones() -> None:
     ],
 )
 def test_an_unknown_method_is_named(spec: dict[str, object], message: str) -> None:
-    stages = {"perturber": {"kind": "Hierarchy"}, "smoother": {"kind": "Recent"}}
+    stages = {"perturber": {"kind": "Hierarchy"}, "estimator": {"kind": "Recent"}}
     protocol = figures()["hie"].settings[0].protocol
     values = twin(dataset("pos"))[:70_000]
     with pytest.raises(ExperimentError, match=message):

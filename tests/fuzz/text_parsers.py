@@ -35,7 +35,7 @@ _LATTICES = [Lattice(Fraction(100), Fraction(1)), Lattice(Fraction(30), Fraction
 _CELLS = ["", "nan", "1", "2.5", "-3", "1e400", "null", '"7"', '"', "ann", " 7 ", "1_0", "٣", "\r"]
 _OPTIONS = [
     "epsilon", "bound", "delta", "resolution", "holdout", "horizon", "fanout", "skipped", "preset",
-    "smoother", "unit", "rethreshold", "start-early", "non-negative", "column", "header", "follow",
+    "estimator", "unit", "rethreshold", "start-early", "non-negative", "column", "header", "follow",
 ]  # fmt: skip
 
 

@@ -59,21 +59,20 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"nodes": [1, 8]},
         {"nodes": [1, 16, 128], "horizon": 1500},
     ],
-    "forecast.Mixture": [{"truncated": "1/200"}],
-    "smooth.MovingAverage": [{"window": 1}, {"window": 3}],
-    "smooth.Exponential": [{"alpha": "1/10"}, {"alpha": 1}],
+    "estimate.Mixture": [{"truncated": "1/200"}],
+    "estimate.MovingAverage": [{"window": 1}, {"window": 3}],
+    "estimate.Exponential": [{"alpha": "1/10"}, {"alpha": 1}],
 }
 
 FAMILIES: dict[str, ModuleType] = {
     "threshold": tg.threshold,
     "perturb": tg.perturb,
-    "smooth": tg.smooth,
-    "forecast": tg.forecast,
+    "estimate": tg.estimate,
 }
 
 
 def exported() -> dict[str, type]:
-    """The stages by name, for example `smooth.Recent`."""
+    """The stages by name, for example `estimate.Recent`."""
     found = {
         f"{family}.{name}": getattr(module, name)
         for family, module in FAMILIES.items()
@@ -100,24 +99,25 @@ def make(name: str, **chosen: Any) -> Any:
 
 
 def stages(family: str) -> dict[str, Any]:
-    """All stages of a family, plain and in their variants; "perturb" are those with fixed blocks.
-
-    (Those that are guided by a forecaster are the family "guided".)
-    """
+    """All stages of a family, plain and in their variants."""
     made = {}
     for name in exported():
-        if name.startswith(f"{'perturb' if family == 'guided' else family}."):
+        if name.startswith(f"{family}."):
             for chosen in ({}, *VARIANTS.get(name, [])):
                 label = ",".join(f"{key}={value}" for key, value in chosen.items())
-                stage = make(name, **chosen)
-                if family not in ("perturb", "guided") or family == _form(stage):
-                    made[f"{name}({label})".replace(" ", "")] = stage
+                made[f"{name}({label})".replace(" ", "")] = make(name, **chosen)
     return made
 
 
-def _form(perturber: Any) -> str:
-    """Fixed hierarchies can be followed by a forecaster, but are no family of their own."""
-    return "perturb" if perturber.noise_law(1) is not None else "guided"
+def perturbers(fixed: bool) -> dict[str, Any]:
+    """Perturbers with one option for every block, or with several."""
+    found = stages("perturb").items()
+    return {name: stage for name, stage in found if (stage.noise_law(1) is not None) == fixed}
+
+
+def smoothers() -> dict[str, Any]:
+    """Estimators that follow blocks of fixed size."""
+    return {name: stage for name, stage in stages("estimate").items() if stage.adds_up}
 
 
 @cache
@@ -129,29 +129,26 @@ def pipelines() -> dict[str, tg.Pipeline]:
         name: tg.Pipeline(threshold=stage, perturber=tree)
         for name, stage in stages("threshold").items()
     }
-    for name, stage in stages("perturb").items():
-        found[name] = tg.Pipeline(threshold=fixed, perturber=stage, smoother=tg.smooth.Mean())
-    for name, stage in stages("smooth").items():
-        found[name] = tg.Pipeline(threshold=fixed, perturber=tree, smoother=stage)
-    for name, stage in stages("guided").items():
-        found[name] = tg.Pipeline(threshold=fixed, perturber=stage, smoother=tg.forecast.Mixture())
-    for name, stage in stages("forecast").items():
-        found[name] = tg.Pipeline(
-            threshold=fixed, perturber=make("perturb.AdaptiveTrees"), smoother=stage
-        )
+    for name, stage in perturbers(fixed=True).items():
+        found[name] = tg.Pipeline(threshold=fixed, perturber=stage, estimator=tg.estimate.Mean())
+    for name, stage in perturbers(fixed=False).items():
+        found[name] = tg.Pipeline(threshold=fixed, perturber=stage, estimator=tg.estimate.Mixture())
+    for name, stage in stages("estimate").items():
+        ordinary = tree if stage.adds_up else make("perturb.AdaptiveTrees")
+        found[name] = tg.Pipeline(threshold=fixed, perturber=ordinary, estimator=stage)
     for name, stage in followed().items():
-        found[f"forecast.Mixture()+{name}"] = tg.Pipeline(
-            threshold=fixed, perturber=stage, smoother=tg.forecast.Mixture()
+        found[f"estimate.Mixture()+{name}"] = tg.Pipeline(
+            threshold=fixed, perturber=stage, estimator=tg.estimate.Mixture()
         )
     found["threshold.ScaleFree+tops"] = tg.Pipeline(
-        threshold=make("threshold.ScaleFree"), perturber=tree, smoother=tg.smooth.Recent()
+        threshold=make("threshold.ScaleFree"), perturber=tree, estimator=tg.estimate.Recent()
     )
     found["non_negative"] = tg.Pipeline(threshold=fixed, perturber=tree, non_negative=True)
     found["non_negative,block=1"] = tg.Pipeline(
         threshold=fixed, perturber=make("perturb.Hierarchy", skipped=0), non_negative=True
     )
     found["resolution=1/100"] = tg.Pipeline(
-        threshold=fixed, perturber=tree, resolution="1/100", smoother=tg.smooth.Median()
+        threshold=fixed, perturber=tree, resolution="1/100", estimator=tg.estimate.Median()
     )
     found["resolution=3"] = tg.Pipeline(threshold=fixed, perturber=tree, resolution=3)
     found["history=20"] = tg.Pipeline(threshold=fixed, perturber=tree, history=20)
@@ -171,19 +168,19 @@ def pipelines() -> dict[str, tg.Pipeline]:
     found["reselect"] = tg.Pipeline(
         threshold=tg.threshold.Fixed(40),
         perturber=tree,
-        smoother=tg.smooth.Median(),
+        estimator=tg.estimate.Median(),
         reselect=tg.Reselection(threshold=again, first=30, every=70),
     )
     found["reselect,adaptive"] = tg.Pipeline(
         threshold=make("threshold.ScaleFree"),
         perturber=make("perturb.AdaptiveTrees"),
-        smoother=tg.forecast.Mixture(),
+        estimator=tg.estimate.Mixture(),
         reselect=tg.Reselection(threshold=again, first=30, every=70),
     )
     found["reselect,adaptive,blocking"] = tg.Pipeline(
         threshold=make("threshold.ScaleFree"),
         perturber=make("perturb.AdaptiveTrees"),
-        smoother=tg.forecast.Mixture(truncated="1/200"),
+        estimator=tg.estimate.Mixture(truncated="1/200"),
         reselect=tg.Reselection(threshold=again, every=70, blocking=True),
         non_negative=True,
     )

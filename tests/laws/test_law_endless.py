@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.laws.catalogue import pipelines, stages
+from tests.laws.catalogue import perturbers, pipelines
 
 
 def peak_memory(pipeline: tg.Pipeline, count: int, batch: int) -> int:
@@ -23,7 +23,7 @@ def peak_memory(pipeline: tg.Pipeline, count: int, batch: int) -> int:
 
 
 # The same geometry with short horizons is enough here.
-SHORT = {name: one for name, one in stages("perturb").items() if one.horizon < 1000}
+SHORT = {name: one for name, one in perturbers(fixed=True).items() if one.horizon < 1000}
 SHORT_PIPELINES = {name: one for name, one in pipelines().items() if one.perturber.horizon < 1000}
 
 
@@ -70,7 +70,7 @@ def test_peak_memory_is_that_of_a_short_stream() -> None:
     pipeline = tg.Pipeline(
         threshold=tg.threshold.Fixed(9),
         perturber=tg.perturb.Hierarchy(epsilon=1, horizon=4096, skipped=1),
-        smoother=tg.smooth.Median(),
+        estimator=tg.estimate.Median(),
     )
     short = peak_memory(pipeline, 20 * 4096, 4096)
     long = peak_memory(pipeline, 200 * 4096, 4096)

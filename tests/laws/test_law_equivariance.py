@@ -13,8 +13,8 @@ import tidegate as tg
 from tests.laws.catalogue import courses, length, plain_pipelines
 from tidegate.perturb.consistency import consistent_leaves, own_weights, prefix_leaves
 
-FIXED = {name: one for name, one in plain_pipelines().items() if one.smoother.adds_up}
-GUIDED = {name: one for name, one in plain_pipelines().items() if not one.smoother.adds_up}
+FIXED = {name: one for name, one in plain_pipelines().items() if one.estimator.adds_up}
+GUIDED = {name: one for name, one in plain_pipelines().items() if not one.estimator.adds_up}
 
 
 @pytest.mark.parametrize("name", GUIDED)

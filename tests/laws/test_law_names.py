@@ -26,18 +26,18 @@ GOLDEN = {
     "perturb.AdaptiveTrees": "2e18783a885da8b8",
     "perturb.Flat": "b6e385b15376a5e0",
     "perturb.Hierarchy": "62cd89f0375d733e",
-    "smooth.Exponential": "b50414ff39fa2f58",
-    "smooth.Mean": "734cb890023c1bed",
-    "smooth.Median": "db5012ed254507e9",
-    "smooth.MovingAverage": "fcd30116969388e1",
-    "smooth.Recent": "1960d477e3ea6d9b",
-    "smooth.Unsmoothed": "d00d04d809d92450",
-    "forecast.Mixture": "739b991fe12c52af",
+    "estimate.Exponential": "f55b21ca94d61bb4",
+    "estimate.Mean": "5d1a646e39fd479d",
+    "estimate.Median": "7b6ce077e9af7573",
+    "estimate.MovingAverage": "394b2fae78d203a8",
+    "estimate.Recent": "14bff242bcc092c8",
+    "estimate.Unsmoothed": "eeb56821536d040e",
+    "estimate.Mixture": "e60e8cc5abcb96c1",
     "units.Event": "618f60d0d52df0e1",
     "units.Window": "98dc2209a3f11f27",
     "units.UserHorizon": "d9056cc1501916b8",
     "reselection.Reselection": "60e62ea702bcceaa",
-    "pipeline.Pipeline": "ef6ab8f8622ee15e",
+    "pipeline.Pipeline": "980e5de856664830",
     "local.Topl": "58c6df53686049ec",
 }
 
@@ -93,9 +93,9 @@ def test_renaming_and_moving_changes_no_digest(spec: Any) -> None:
 
 @pytest.mark.parametrize("name", ["perturb.Hierarchy", "perturb.AdaptiveTrees"])
 def test_renamed_stages_make_the_same_noise(name: str) -> None:
-    smoother = tg.smooth.Recent() if name == "perturb.Hierarchy" else tg.forecast.Mixture()
-    plain = tg.Pipeline(threshold=tg.threshold.Fixed(12), perturber=make(name), smoother=smoother)
-    other = replace(plain, perturber=renamed(plain.perturber), smoother=renamed(plain.smoother))
+    estimator = tg.estimate.Recent() if name == "perturb.Hierarchy" else tg.estimate.Mixture()
+    plain = tg.Pipeline(threshold=tg.threshold.Fixed(12), perturber=make(name), estimator=estimator)
+    other = replace(plain, perturber=renamed(plain.perturber), estimator=renamed(plain.estimator))
     values = stream(200)
     first, second = (one.start(tg.seeded(3)).push(values) for one in (plain, other))
     assert bits(first) == bits(second)

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.laws.catalogue import bits, courses, exported, length, pipelines, stages, stream
+from tests.laws.catalogue import (
+    bits,
+    courses,
+    exported,
+    length,
+    perturbers,
+    pipelines,
+    smoothers,
+    stages,
+    stream,
+)
 from tidegate.estimate.spread import Smoother
 from tidegate.settings import Spec
 from tidegate.stages import Noisy
@@ -55,15 +65,15 @@ class SpyRun:
 def test_the_output_can_be_computed_from_what_the_smoother_saw(name: str) -> None:
     """Nothing but noisy sums and public numbers goes in; rebuild the whole output from these."""
     pipeline = pipelines()[name]
-    spy = Spy(pipeline.smoother)
-    watched = tg.Pipeline(threshold=pipeline.threshold, perturber=pipeline.perturber, smoother=spy)
+    spy = Spy(pipeline.estimator)
+    watched = tg.Pipeline(threshold=pipeline.threshold, perturber=pipeline.perturber, estimator=spy)
     values = stream(length(pipeline))
     out = watched.start(tg.seeded(3)).push(values)
     assert bits(out) == bits(pipeline.start(tg.seeded(3)).push(values))
     assert spy.started == {"threshold": 12, "block": 4, "blocks": 15}
 
     noisy = np.concatenate(spy.seen)
-    run = pipeline.smoother.predictor(threshold=12, block=4, blocks=15)
+    run = pipeline.estimator.predictor(threshold=12, block=4, blocks=15)
     predictions = [run.first, *run.push(Noisy(noisy))]
     rebuilt = []
     for index in range(out.size):
@@ -73,7 +83,7 @@ def test_the_output_can_be_computed_from_what_the_smoother_saw(name: str) -> Non
     np.testing.assert_allclose(out, rebuilt, rtol=1e-12, atol=1e-9)
 
 
-GUIDED = [name for name, one in pipelines().items() if not one.smoother.adds_up]
+GUIDED = [name for name, one in pipelines().items() if not one.estimator.adds_up]
 
 
 @pytest.mark.parametrize("name", GUIDED)
@@ -82,7 +92,7 @@ def test_what_a_forecaster_did_can_be_computed_from_what_was_released(name: str)
     pipeline = replace(pipelines()[name], history=10**6)
     release = pipeline.start(tg.seeded(3))
     out = release.push(stream(length(pipeline)))
-    stage, forecaster = pipeline.perturber, pipeline.smoother
+    stage, forecaster = pipeline.perturber, pipeline.estimator
     for course in courses(release):
         run = forecaster.start(threshold=course.threshold, perturber=stage)
         sums, rebuilt, chunk, number = iter(course.released.tolist()), [], 0, 0
@@ -112,7 +122,7 @@ def test_what_was_answered_then_is_the_answer_as_of_then(name: str) -> None:
     """Later releases say more about the past, but do not change what could be said before."""
     pipeline = pipelines()[name]
     moments = 7
-    if not pipeline.smoother.adds_up:  # there, what was forgotten would have said something too
+    if not pipeline.estimator.adds_up:  # there, what was forgotten would have said something too
         pipeline = replace(pipeline, history=10**6)
         moments = 4  # and answers take their time
     values = stream(length(pipeline))
@@ -132,9 +142,9 @@ def test_what_was_answered_then_is_the_answer_as_of_then(name: str) -> None:
             assert bits(getattr(now, column)) == bits(getattr(before, column)[known])
 
 
-@pytest.mark.parametrize("name", stages("smooth"))
+@pytest.mark.parametrize("name", smoothers())
 def test_equal_noisy_sums_give_equal_predictions(name: str) -> None:
-    stage = stages("smooth")[name]
+    stage = smoothers()[name]
     sums = np.random.default_rng(1).integers(-500, 500, size=200)
     whole = stage.predictor(threshold=9, block=6, blocks=30).push(Noisy(sums))
     run = stage.predictor(threshold=9, block=6, blocks=30)
@@ -144,10 +154,10 @@ def test_equal_noisy_sums_give_equal_predictions(name: str) -> None:
     assert bits(np.concatenate(parts)) == bits(whole)
 
 
-@pytest.mark.parametrize("name", stages("smooth"))
+@pytest.mark.parametrize("name", smoothers())
 def test_predictions_are_causal(name: str) -> None:
     """The prediction for a block does not move when that block or a later one does."""
-    stage = stages("smooth")[name]
+    stage = smoothers()[name]
     sums = np.random.default_rng(1).integers(-500, 500, size=80)
     other = sums.copy()
     other[40:] += 1000
@@ -156,9 +166,9 @@ def test_predictions_are_causal(name: str) -> None:
     assert bits(one[:40]) == bits(two[:40])
 
 
-@pytest.mark.parametrize("name", stages("smooth"))
+@pytest.mark.parametrize("name", smoothers())
 def test_smoothers_do_not_change_what_they_are_shown(name: str) -> None:
-    stage = stages("smooth")[name]
+    stage = smoothers()[name]
     sums = np.arange(50)
     sums.flags.writeable = False
     stage.predictor(threshold=9, block=6, blocks=7).push(Noisy(sums))
@@ -170,13 +180,15 @@ def test_types_say_that_smoothers_take_noisy_sums_only(name: str) -> None:
     assert set(inspect.signature(stage.predictor).parameters) == {
         "self", "threshold", "block", "blocks"
     }  # fmt: skip
-    run = type(stages("smooth")[f"{name}()"].predictor(threshold=9, block=6, blocks=7))
+    run = type(smoothers()[f"{name}()"].predictor(threshold=9, block=6, blocks=7))
     hints = get_type_hints(run.push)
     assert hints.pop("return") is not None
     assert list(hints.values()) == [Noisy]
 
 
-@pytest.mark.parametrize("name", sorted({name.partition("(")[0] for name in stages("perturb")}))
+@pytest.mark.parametrize(
+    "name", sorted({name.partition("(")[0] for name in perturbers(fixed=True)})
+)
 def test_types_say_that_perturbers_make_noisy_sums(name: str) -> None:
     keystream = tg.seeded(1).new_epoch().keystream("perturb", b"")
     run = stages("perturb")[f"{name}()"].start(9, 9, keystream)

@@ -98,7 +98,7 @@ def test_taking_a_snapshot_does_not_disturb_the_release(name: str) -> None:
 def test_a_stored_record_answers_like_the_release(name: str) -> None:
     pipeline = pipelines()[name]
     release = pipeline.start(tg.seeded(9))
-    moments = 4 if pipeline.smoother.adds_up else 2  # others take their time
+    moments = 4 if pipeline.estimator.adds_up else 2  # others take their time
     for part in np.array_split(stream(length(pipeline), seed=6), moments):
         release.push(part)
         if release.threshold is None:
@@ -122,7 +122,7 @@ def test_a_brief_snapshot_goes_on_alike(name: str) -> None:
     assert bits(out) == bits(expected)
     start, end = release.record.start, release.record.end
     assert end == whole.position
-    if start < end and pipeline.smoother.adds_up:  # there the past says more about the present
+    if start < end and pipeline.estimator.adds_up:  # there the past says more about the present
         mine, theirs = release.query(start, end), whole.query(start, end)
         assert mine.estimate == pytest.approx(theirs.estimate)
         assert mine.noise_error == theirs.noise_error

@@ -19,6 +19,7 @@ from tests.laws.catalogue import (
     exported,
     length,
     make,
+    perturbers,
     pipelines,
     stages,
     stream,
@@ -28,7 +29,7 @@ ALL = {name: stage for family in FAMILIES for name, stage in stages(family).item
 
 
 def test_every_export_is_found() -> None:
-    assert {"threshold.NoisyMax", "perturb.Hierarchy", "smooth.Recent"} <= set(exported())
+    assert {"threshold.NoisyMax", "perturb.Hierarchy", "estimate.Recent"} <= set(exported())
     assert len(exported()) == sum(len(module.__all__) for module in FAMILIES.values())
     assert set(VARIANTS) <= set(exported()), "VARIANTS names a stage that is not exported"
 
@@ -88,9 +89,9 @@ def test_the_float_methods_say_so() -> None:
 
 
 @pytest.mark.parametrize("theta", [1, 9, 1000, 10**9])
-@pytest.mark.parametrize("name", stages("perturb"))
+@pytest.mark.parametrize("name", perturbers(fixed=True))
 def test_noise_scales_spend_at_most_epsilon_and_hardly_less(name: str, theta: int) -> None:
-    stage = stages("perturb")[name]
+    stage = perturbers(fixed=True)[name]
     scales = stage.noise_law(theta).scales
     spent = sum(Fraction(theta) / scale for scale in scales)
     assert stage.guarantee.epsilon == stage.epsilon == Fraction(1, 2)
@@ -145,7 +146,7 @@ def test_settings_survive_json(name: str) -> None:
         ("holdout", 38),
         ("fanout", 5),
         ("resolution", "1/2"),
-        ("smoother", tg.smooth.Mean()),
+        ("estimator", tg.estimate.Mean()),
         ("skipped", 0),
         ("non_negative", True),
     ],

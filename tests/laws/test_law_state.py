@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.laws.catalogue import answers, bits, length, pipelines, stages, stream
+from tests.laws.catalogue import answers, bits, length, pipelines, smoothers, stream
 from tidegate.durable.journal import HEAD_BYTES, encoded, merged, pieces, published
-from tidegate.forecast.cap_steps import Ladder
+from tidegate.estimate.mixture.cap_steps import Ladder
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.run import ForestRun
 from tidegate.record.codec import as_text, from_text, restored_segment, segment_state
@@ -24,10 +24,10 @@ from tidegate.run.stream import Stream
 # One of each kind: leaves of one and of several values, gaps, chosen layouts, a followed forest.
 KINDS = (
     "perturb.Hierarchy(skipped=0)",
-    "smooth.Median()",
+    "estimate.Median()",
     "reselect,blocking",
     "reselect,adaptive,blocking",
-    "forecast.Mixture()+perturb.Flat(block=5)",
+    "estimate.Mixture()+perturb.Flat(block=5)",
 )
 
 
@@ -124,12 +124,12 @@ def test_a_record_is_the_same_in_every_encoding(name: str) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("name", ["smooth.Median()", "perturb.AdaptiveTrees(horizon=700)"])
+@pytest.mark.parametrize("name", ["estimate.Median()", "perturb.AdaptiveTrees(horizon=700)"])
 def test_a_record_whose_parts_do_not_fit_is_refused(name: str, damage: dict[str, Any]) -> None:
     segment = released(name, 100).record.segments[0]
     state = segment_state(segment)
     restored_segment(segment._method, state)
-    if name == "smooth.Median()" and np.array_equal(damage.get("blocks", ()), [0, 64, 0, 0]):
+    if name == "estimate.Median()" and np.array_equal(damage.get("blocks", ()), [0, 64, 0, 0]):
         return  # it has no opinion: this is no damage
     with pytest.raises((ValueError, KeyError, IndexError)):
         restored_segment(segment._method, {**state, **damage})
@@ -157,7 +157,7 @@ def test_a_journal_of_small_rows_publishes_the_same_again(name: str) -> None:
 
 def test_named_state_is_plain_attributes() -> None:
     """No setter that works only after another one."""
-    made = [stage.predictor(threshold=9, block=6, blocks=7) for stage in stages("smooth").values()]
+    made = [stage.predictor(threshold=9, block=6, blocks=7) for stage in smoothers().values()]
     for one in (*map(type, made), ForestRun, Ladder, Remainder):
         assert not [name for name in one.STATE if isinstance(vars(one).get(name), property)]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.laws.catalogue import courses, length, pipelines, stages, stream
+from tests.laws.catalogue import courses, length, perturbers, pipelines, stream
 from tidegate.perturb import forest as forest_module
 from tidegate.perturb.forest import Forest
 
@@ -50,11 +50,11 @@ def offline(stage: Any, sums: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("grove", [None, 8], ids=["groves as shipped", "many groves"])
-@pytest.mark.parametrize("name", stages("perturb"))
+@pytest.mark.parametrize("name", perturbers(fixed=True))
 def test_online_is_offline(name: str, grove: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if grove:
         monkeypatch.setattr(forest_module, "_GROVE_LEAVES", grove)
-    stage = stages("perturb")[name]
+    stage = perturbers(fixed=True)[name]
     span = stage.horizon * 5 // 2 if small(stage) else stage.horizon + 100
     values = stream(span + 3 * stage.block, top=30)
     run = stage.start(THETA, THETA, keystream())
@@ -67,10 +67,10 @@ def test_online_is_offline(name: str, grove: int | None, monkeypatch: pytest.Mon
 
 # Non-negative output pays negative values out of later ones: see tests/core/test_non_negative.py.
 SIGNED = {name: one for name, one in pipelines().items() if not one.non_negative}
-FIXED = [name for name, one in SIGNED.items() if one.smoother.adds_up]
+FIXED = [name for name, one in SIGNED.items() if one.estimator.adds_up]
 # A forecaster publishes posterior means, not noisy sums: there the law is the next one. (Leaves add
 # up to their parents' noise, online and offline: tests/adaptive/test_adaptive_choice.py.)
-GUIDED = [name for name, one in SIGNED.items() if not one.smoother.adds_up]
+GUIDED = [name for name, one in SIGNED.items() if not one.estimator.adds_up]
 
 
 @pytest.mark.parametrize("name", GUIDED)

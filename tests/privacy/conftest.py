@@ -119,7 +119,7 @@ def pipeline(**changes) -> tg.Pipeline:
     settings = {
         "threshold": tg.threshold.Fixed(20),
         "perturber": tg.perturb.Hierarchy(**tree),
-        "smoother": tg.smooth.Unsmoothed(),
+        "estimator": tg.estimate.Unsmoothed(),
     }
     return tg.Pipeline(**{**settings, **changes})
 

@@ -37,7 +37,10 @@ class Lax(tg.threshold.Fixed):
 
 def release_of(perturber, seed, **settings):
     pipeline = tg.Pipeline(
-        threshold=Lax(value=THETA), perturber=perturber, smoother=tg.smooth.Unsmoothed(), **settings
+        threshold=Lax(value=THETA),
+        perturber=perturber,
+        estimator=tg.estimate.Unsmoothed(),
+        **settings,
     )
     assert pipeline.guarantee.epsilon == perturber.epsilon
     return pipeline.start(tg.seeded(seed))
@@ -156,7 +159,7 @@ PIPELINE = tg.Pipeline(
     # θ ∈ {1, 2} from one held-out value of {0, 1, 2}; the public part of the score is negligible.
     threshold=tg.threshold.NoisyMax(epsilon=1, bound=2, holdout=1, horizon=4, scale=10**12),
     perturber=tg.perturb.Flat(epsilon=1, horizon=4),
-    smoother=tg.smooth.Unsmoothed(),
+    estimator=tg.estimate.Unsmoothed(),
 )
 
 

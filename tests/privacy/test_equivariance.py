@@ -140,7 +140,7 @@ def test_online_is_offline(tools, spy, small_groves, perturber):
     # Catches: a wrong leaf, chunk or grove for some position, noise used twice, a lost carry.
     small_groves(16)  # several in a small horizon
     pipeline = tg.Pipeline(
-        threshold=tg.threshold.Fixed(20), perturber=perturber, smoother=tg.smooth.Unsmoothed()
+        threshold=tg.threshold.Fixed(20), perturber=perturber, estimator=tg.estimate.Unsmoothed()
     )
     values = np.random.default_rng(3).integers(0, 60, size=2000)
     release = pipeline.start(tg.seeded(11))

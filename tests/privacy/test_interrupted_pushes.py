@@ -38,7 +38,11 @@ PURE = (
         "perturb/adaptive/stage.py",
         "user_ids.py",
     ),
-    *("forecast/grid.py", "forecast/tree_choice.py", "forecast/leaf_noise.py"),
+    *(
+        "estimate/mixture/grid.py",
+        "estimate/mixture/tree_choice.py",
+        "estimate/mixture/leaf_noise.py",
+    ),
 )
 USER = tg.units.UserHorizon(most=1)
 

@@ -274,6 +274,9 @@ def test_an_interrupted_choice_of_the_threshold_releases_nothing(monkeypatch, er
     assert SECRET not in repr(release)
 
 
+SMOOTHERS = [kind for kind in tg.estimate.__all__ if getattr(tg.estimate, kind).adds_up]
+
+
 class Marked:
     """numpy whose fresh arrays of floats are full of NaN."""
 
@@ -289,15 +292,15 @@ class Marked:
 
 
 @pytest.mark.parametrize("non_negative", [False, True])
-@pytest.mark.parametrize("smoother", tg.smooth.__all__)
+@pytest.mark.parametrize("estimator", SMOOTHERS)
 @pytest.mark.parametrize("block", [1, 2, 5])
-def test_every_published_number_was_written(monkeypatch, smoother, block, non_negative):
+def test_every_published_number_was_written(monkeypatch, estimator, block, non_negative):
     # Catches: a slice of the output that no branch fills, hence old memory.
     monkeypatch.setattr("tidegate.run.release.np", Marked())  # where the output is made
     pipeline = tg.Pipeline(
         threshold=tg.threshold.NoisyMax(epsilon=1, bound=9999, holdout=4, horizon=64),
         perturber=tg.perturb.Flat(epsilon=1, horizon=13, block=block),
-        smoother=getattr(tg.smooth, smoother)(),
+        estimator=getattr(tg.estimate, estimator)(),
         non_negative=non_negative,
     )
     release = pipeline.start(tg.seeded(2))

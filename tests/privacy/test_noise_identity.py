@@ -158,7 +158,7 @@ CHANGES = {
     "consistent": {"perturber": {"consistent": False}},
     "horizon": {"perturber": {"horizon": 66}},
     "resolution": {"resolution": "1/2"},
-    "smoother": {"smoother": tg.smooth.Recent()},
+    "estimator": {"estimator": tg.estimate.Recent()},
     "non-negative": {"non_negative": True},
 }
 

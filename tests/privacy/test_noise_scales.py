@@ -20,7 +20,7 @@ TREES = 8000
 
 def noise_of(perturber, values, seed=1):
     pipeline = tg.Pipeline(
-        threshold=tg.threshold.Fixed(THETA), perturber=perturber, smoother=tg.smooth.Unsmoothed()
+        threshold=tg.threshold.Fixed(THETA), perturber=perturber, estimator=tg.estimate.Unsmoothed()
     )
     return pipeline.start(tg.seeded(seed)).push(np.zeros(values)).astype(np.int64)
 

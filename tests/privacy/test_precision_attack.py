@@ -69,7 +69,7 @@ def pipeline_of(perturber, resolution=STEP):
     return tg.Pipeline(
         threshold=tg.threshold.Fixed(3),
         perturber=perturber,
-        smoother=tg.smooth.Unsmoothed(),
+        estimator=tg.estimate.Unsmoothed(),
         resolution=resolution,
     )
 

@@ -17,7 +17,7 @@ def pipeline(**changes):
         **{
             "threshold": tg.threshold.NoisyMax(epsilon=1, bound=9999, holdout=4, horizon=64),
             "perturber": tg.perturb.Hierarchy(epsilon=1, horizon=64, fanout=4, skipped=1),
-            "smoother": tg.smooth.Mean(),
+            "estimator": tg.estimate.Mean(),
             **changes,
         }
     )
@@ -95,7 +95,7 @@ def test_an_unsealed_snapshot_cannot_take_the_place_of_a_sealed_one():
     "change",
     [
         {"resolution": 2},
-        {"smoother": tg.smooth.Recent()},
+        {"estimator": tg.estimate.Recent()},
         {"non_negative": True},
         {"history": 100},
         {"threshold": tg.threshold.Fixed(20)},

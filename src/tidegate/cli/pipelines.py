@@ -23,12 +23,12 @@ PRESETS: dict[str, Callable[..., tg.Pipeline]] = {
     "pak-with-tops-stream": tg.pak_with_tops_stream,
 }
 SMOOTHERS: dict[str, Callable[[], Estimator]] = {
-    "recent": tg.smooth.Recent,
-    "mean": tg.smooth.Mean,
-    "median": tg.smooth.Median,
-    "moving-average": tg.smooth.MovingAverage,
-    "exponential": tg.smooth.Exponential,
-    "none": tg.smooth.Unsmoothed,
+    "recent": tg.estimate.Recent,
+    "mean": tg.estimate.Mean,
+    "median": tg.estimate.Median,
+    "moving-average": tg.estimate.MovingAverage,
+    "exponential": tg.estimate.Exponential,
+    "none": tg.estimate.Unsmoothed,
 }
 # Option → argument of the preset. Not every preset takes every one.
 _ARGUMENTS = {
@@ -100,8 +100,8 @@ def build(options: Mapping[str, Any]) -> tg.Pipeline:
     arguments = {
         argument: options[name] for name, argument in _ARGUMENTS.items() if name in options
     }
-    if "smoother" in options:
-        arguments["smoother"] = _one_of("smoother", options["smoother"], SMOOTHERS)()
+    if "estimator" in options:
+        arguments["estimator"] = _one_of("estimator", options["estimator"], SMOOTHERS)()
     if "unit" in options:
         arguments["unit"] = unit(options["unit"])
     if "rethreshold" in options:

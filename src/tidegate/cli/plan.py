@@ -132,8 +132,8 @@ def plan(
         report = Report(
             chosen,
             rows(roughness),
-            _best(chosen, asked, roughness) if chosen.smoother.adds_up else None,
-            {} if chosen.smoother.adds_up else {assumed: rows(assumed) for assumed in _OTHERS},
+            _best(chosen, asked, roughness) if chosen.estimator.adds_up else None,
+            {} if chosen.estimator.adds_up else {assumed: rows(assumed) for assumed in _OTHERS},
             roughness,
             wanted,
             confidence,

@@ -63,7 +63,7 @@ def release(
             autocompletion=offering(PRESETS),
         ),
     ] = None,
-    smoother: Annotated[
+    estimator: Annotated[
         str | None,
         typer.Option(
             help=f"In blocks: {', '.join(SMOOTHERS)} (default recent).",

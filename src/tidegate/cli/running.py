@@ -45,7 +45,7 @@ def release_once(
         return public_facts(pipeline, release.guarantee, known, released=released, record=record)
 
     # A journal: for the record, and because phases would be forgotten within a long push.
-    recorded = not pipeline.smoother.adds_up
+    recorded = not pipeline.estimator.adds_up
     journalled = recorded or pipeline.reselect is not None
     if journalled:
         release.journalled()

@@ -122,7 +122,7 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
     mean = f"{total.estimate / size:.6g} ± {half:.3g}"
     thresholds = [f"{phase.threshold:g} from {phase.start:,} on" for phase in file.thresholds]
     blocks = f"blocks of {pipeline.perturber.block:,}"
-    if not pipeline.smoother.adds_up:
+    if not pipeline.estimator.adds_up:
         lowest, *_, highest = [*file.truncation, file.truncation[-1]]
         blocks = f"blocks measured as needed, truncated at {lowest:g} to {highest:g}"
     if len(thresholds) == 1:
@@ -145,7 +145,7 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
             f"resolution {float(pipeline.resolution):g}, "
             f"hold-out {pipeline.threshold.holdout:,}, {blocks}",
         ),
-        ("", f"{kind} ({chosen}), smoother {type(pipeline.smoother).__name__}"),
+        ("", f"{kind} ({chosen}), estimator {type(pipeline.estimator).__name__}"),
         ("version", f"released with Tidegate {file.metadata.get('tidegate', 'unknown')}"),
     ]
 

@@ -47,7 +47,7 @@ def public_facts(
         "released": released,
         "phases": [vars(phase) for phase in phases],
     }
-    if not pipeline.smoother.adds_up and record is not None:
+    if not pipeline.estimator.adds_up and record is not None:
         facts["record"] = plain_record(record)
     return facts
 
@@ -59,7 +59,7 @@ def describe(
 
     `record` is needed if the release has forgotten, or does not know, some of its past.
     """
-    if not pipeline.smoother.adds_up and phases and record is None:
+    if not pipeline.estimator.adds_up and phases and record is None:
         record = release.record
     return public_facts(
         pipeline, release.guarantee, phases, released=release.position, record=record

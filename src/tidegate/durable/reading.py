@@ -115,7 +115,7 @@ class Reading:
         """
         with self._custody.lock:
             committed = self._saving.committed
-            record = self._whole_record() if not self._pipeline.smoother.adds_up else None
+            record = self._whole_record() if not self._pipeline.estimator.adds_up else None
             return public_facts(
                 self._pipeline,
                 self.guarantee,

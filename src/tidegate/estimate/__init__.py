@@ -1,1 +1,15 @@
-"""What all smoothers share: block sums spread over values, and answers inside a block."""
+"""Stage 3: from noisy sums to one number a value, and to answers about ranges. One file a method.
+
+The smoothers predict the values inside a block of fixed size; `spread` and `block_posterior` are
+what they share. `Mixture` (in `mixture/`) also chooses how the next block is measured.
+"""
+
+from tidegate.estimate.exponential import Exponential
+from tidegate.estimate.mean import Mean
+from tidegate.estimate.median import Median
+from tidegate.estimate.mixture.stage import Mixture
+from tidegate.estimate.moving_average import MovingAverage
+from tidegate.estimate.recent import Recent
+from tidegate.estimate.unsmoothed import Unsmoothed
+
+__all__ = ["Exponential", "Mean", "Median", "Mixture", "MovingAverage", "Recent", "Unsmoothed"]

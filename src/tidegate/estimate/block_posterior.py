@@ -9,8 +9,7 @@ import numpy as np
 
 from tidegate.estimate.block_shape import Shape, shapes
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.recorded import Parts, Recorded
-from tidegate.stages import fixed_law
+from tidegate.stages import Parts, Recorded, fixed_law
 
 RESIDUALS = 16  # how many of the last leaves say how well leaves are predicted
 _CACHED = 1 << 14  # ranges at a time, whose intermediate results stay in the cache

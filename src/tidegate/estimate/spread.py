@@ -16,10 +16,8 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.estimate.block_posterior import RESIDUALS, BlockPosterior
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.layout import Layout
-from tidegate.recorded import NO_NUMBERS, Cells, Recorded
 from tidegate.sealing import restore, state_of
-from tidegate.stages import ENDLESS, NO_SUMS, Noisy, Perturber
+from tidegate.stages import ENDLESS, NO_NUMBERS, NO_SUMS, Cells, Layout, Noisy, Perturber, Recorded
 
 
 class Predictor(Protocol):
@@ -61,9 +59,9 @@ class Smoother:
         """Leaves must have one size."""
         if perturber.noise_law(1) is None:
             raise SettingError(
-                "smoother",
-                "must choose how blocks are measured, such as tidegate.forecast.Mixture(): this "
-                "perturber has several options",
+                "estimator",
+                "must choose how blocks are measured, such as tidegate.estimate.Mixture(): "
+                "this perturber has several options",
             )
 
     def start(

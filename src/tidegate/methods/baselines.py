@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tidegate import perturb, smooth, threshold
+from tidegate import estimate, perturb, threshold
 from tidegate.exact_numbers import Number, whole
 from tidegate.perturb.forest import level_count
 from tidegate.run.pipeline import Pipeline
@@ -30,7 +30,7 @@ def pak(
     return Pipeline(
         threshold=_pak_threshold(epsilon, bound, delta, horizon, holdout, clip),
         perturber=_binary_tree(epsilon, horizon),
-        smoother=smooth.Unsmoothed(),
+        estimator=estimate.Unsmoothed(),
         resolution=resolution,
         history=history,
     )
@@ -51,7 +51,7 @@ def pak_with_tops_threshold(
             epsilon=epsilon, bound=bound, holdout=holdout, horizon=horizon
         ),
         perturber=_binary_tree(epsilon, horizon),
-        smoother=smooth.Unsmoothed(),
+        estimator=estimate.Unsmoothed(),
         resolution=resolution,
         history=history,
     )
@@ -66,7 +66,7 @@ def pak_with_tops_stream(
     holdout: int = 65_536,
     fanout: int = 16,
     resolution: Number = 1,
-    smoother: Estimator | None = None,
+    estimator: Estimator | None = None,
     clip: bool = True,
     history: int | None = None,
 ) -> Pipeline:
@@ -74,7 +74,7 @@ def pak_with_tops_stream(
     return Pipeline(
         threshold=_pak_threshold(epsilon, bound, delta, horizon, holdout, clip),
         perturber=perturb.Hierarchy(epsilon=epsilon, horizon=horizon, fanout=fanout),
-        smoother=smoother or smooth.Recent(),
+        estimator=estimator or estimate.Recent(),
         resolution=resolution,
         history=history,
     )

@@ -1,6 +1,6 @@
 """Named combinations of stages: the paper's methods are functions, not classes.
 
-| function | threshold | perturber | smoother | guarantee |
+| function | threshold | perturber | estimator | guarantee |
 |---|---|---|---|---|
 | `tops` | NM-E | Ĥ16c (levels skipped) | Recent | ε |
 | `adaptive` | scale-free | trees chosen block by block | mixture of forecasters | ε |
@@ -17,10 +17,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from tidegate import forecast, perturb, smooth, threshold, units
+from tidegate import estimate, perturb, threshold, units
 from tidegate.errors import SettingError
+from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number, positive
-from tidegate.forecast.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.methods.baselines import pak, pak_with_tops_stream, pak_with_tops_threshold
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import chosen_again, share_of
@@ -102,7 +102,7 @@ def adaptive(
         perturber=perturb.AdaptiveTrees(
             epsilon=per_event * (1 - share), horizon=horizon, nodes=nodes
         ),
-        smoother=forecast.Mixture(truncated=min(MOST_TRUNCATED, TRUNCATED / information)),
+        estimator=estimate.Mixture(truncated=min(MOST_TRUNCATED, TRUNCATED / information)),
         resolution=resolution,
         non_negative=non_negative,
         history=history,
@@ -119,7 +119,7 @@ def tops(
     holdout: int = 65_536,
     fanout: int = 16,
     resolution: Number = 1,
-    smoother: Estimator | None = None,
+    estimator: Estimator | None = None,
     skipped: int | None = None,
     non_negative: bool = False,
     history: int | None = None,
@@ -138,7 +138,7 @@ def tops(
         holdout: how many values are spent on the threshold and not released.
         fanout: children per node of the hierarchy.
         resolution: values are rounded to multiples of this.
-        smoother: how values inside a block are predicted; None: `smooth.Recent()`.
+        estimator: how values inside a block are predicted; None: `estimate.Recent()`.
         skipped: levels left to the smoother; None: the paper's rule.
         non_negative: publish no negative values.
         history: how many released values queries can look back on; None: 16 horizons.
@@ -178,7 +178,7 @@ def tops(
         perturber=perturb.Hierarchy(
             epsilon=stream_epsilon, horizon=horizon, fanout=fanout, skipped=skipped
         ),
-        smoother=smoother or smooth.Recent(),
+        estimator=estimator or estimate.Recent(),
         resolution=resolution,
         non_negative=non_negative,
         history=history,

@@ -10,10 +10,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
-from tidegate.layout import Layout
 from tidegate.perturb.forest import Forest
 from tidegate.perturb.run import ForestRun
 from tidegate.randomness import Keystream
+from tidegate.stages import Layout
 
 # Groups of top trees per horizon: an estimator with models has some work to do for each.
 _GROUPS = 16

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tidegate.lattice import IntArray
-from tidegate.layout import Layout
 from tidegate.perturb.forest import Forest
 from tidegate.randomness import Keystream
 from tidegate.sealing import restore, state_of
-from tidegate.stages import NO_SUMS, Noisy
+from tidegate.stages import NO_SUMS, Layout, Noisy
 
 
 class ForestRun:

@@ -14,16 +14,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tidegate.estimate.mixture.models import COUNT, LEVEL_MEAN, WALKS
+from tidegate.estimate.mixture.stage import Mixture
+from tidegate.estimate.mixture.tree_choice import tree_costs
+from tidegate.estimate.mixture.weights import packed
 from tidegate.exact_numbers import whole
-from tidegate.forecast.mixture import Mixture
-from tidegate.forecast.models import COUNT, LEVEL_MEAN, WALKS
-from tidegate.forecast.tree_choice import tree_costs
-from tidegate.forecast.weights import packed
 from tidegate.lattice import IntArray
-from tidegate.layout import Layout
 from tidegate.record.segment import Method, Segment
-from tidegate.recorded import NO_NUMBERS, Parts
-from tidegate.stages import Perturber
+from tidegate.stages import NO_NUMBERS, Layout, Parts, Perturber
 
 _STARTS = 256
 

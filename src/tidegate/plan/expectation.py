@@ -76,7 +76,7 @@ def expect(
     lengths = [whole("length", length, minimum=1) for length in lengths]
     assumed = lattice.bound if threshold is None else positive("threshold", threshold)
     units = min(max(round(assumed / lattice.resolution), 1), lattice.top)
-    if not pipeline.smoother.adds_up:
+    if not pipeline.estimator.adds_up:
         return _expect_adaptive(pipeline, lengths, units, _checked(roughness))
     largest = fixed_law(pipeline.perturber, units).largest_variance
     return [
@@ -119,7 +119,7 @@ def half_width(pipeline: Pipeline, expectation: Expectation, confidence: float =
     True
     """
     # For truncation: where the estimate allows for it, the interval reaches down by as much.
-    allowance = pipeline.smoother.allowance * expectation.threshold * expectation.length
+    allowance = pipeline.estimator.allowance * expectation.threshold * expectation.length
     times = quantile(
         np.array([expectation.noise_error**2]),
         np.array([expectation.largest_variance]),

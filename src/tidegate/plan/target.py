@@ -104,7 +104,7 @@ def compare_trees(
             threshold=threshold,
             roughness=roughness,
             # The usual rule chooses one tree by ε; adaptive trees follow ε step by step.
-            falling=skipped is not None or not usual.smoother.adds_up,
+            falling=skipped is not None or not usual.estimator.adds_up,
         )
 
     # Settings that are wrong with any ε are refused here.

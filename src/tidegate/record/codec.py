@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.record.segment import Method, Segment
-from tidegate.recorded import Block
+from tidegate.stages import Block
 
 _WHOLE = ("blocks", "sums")
 _REAL = ("predictions", "squares")

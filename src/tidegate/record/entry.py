@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.recorded import NO_NUMBERS
-from tidegate.stages import NO_SUMS
+from tidegate.stages import NO_NUMBERS, NO_SUMS
 
 
 @dataclass
@@ -18,7 +17,7 @@ class Trace:
     Attributes:
         sums: the noisy sums that were completed.
         begun: start, length, choice and opinion of the blocks that were begun, one after another.
-        predictions, totals, widths: the cells that were completed (`tidegate.recorded.Cells`).
+        predictions, totals, widths: the cells that were completed (`tidegate.stages.Cells`).
     """
 
     sums: IntArray = field(default_factory=lambda: NO_SUMS)

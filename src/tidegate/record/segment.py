@@ -9,10 +9,8 @@ import numpy as np
 
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.layout import Layout
 from tidegate.record.ring_buffer import Rings
-from tidegate.recorded import Block, Parts, Posterior
-from tidegate.stages import Estimator, Perturber
+from tidegate.stages import Block, Estimator, Layout, Parts, Perturber, Posterior
 
 _MOST_PENDING = 1024  # leaves that wait for someone to ask
 _LEAST_CELLS = 16  # an estimator looks at a block in at least so many parts

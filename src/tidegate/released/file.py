@@ -80,7 +80,7 @@ class ReleasedFile:
         else:
             metadata = _metadata(path, format)
         pipeline, phases = _understood(metadata, name)
-        if not pipeline.smoother.adds_up:
+        if not pipeline.estimator.adds_up:
             return cls(Path(path), metadata, pipeline, _carried(metadata, pipeline, name))
         if index is None or index.metadata != metadata:
             parts = stretches(pipeline, phases, name)
@@ -111,14 +111,14 @@ class ReleasedFile:
     @property
     def truncation(self) -> list[float]:
         """Every level at which values were truncated, lowest first."""
-        if not self.pipeline.smoother.adds_up:
+        if not self.pipeline.estimator.adds_up:
             return sorted({cap for segment in self.record.segments for cap in segment.caps})
         return sorted({phase.threshold for phase in self.thresholds})
 
     @property
     def note(self) -> str:
         """What to know about answers from this file, or nothing."""
-        if not self.pipeline.smoother.adds_up:
+        if not self.pipeline.estimator.adds_up:
             return (
                 "Answers use all that was released up to now, from the record that the file "
                 "carries: they differ a little from the sums of its rows, each of which was "
@@ -129,7 +129,7 @@ class ReleasedFile:
     @property
     def debts(self) -> str:
         """What to know about a file that was made non-negative, if sums are taken from its rows."""
-        if not self.pipeline.smoother.adds_up or not self.pipeline.non_negative:
+        if not self.pipeline.estimator.adds_up or not self.pipeline.non_negative:
             return ""
         return (
             "The file was made non-negative: block sums include debts carried over from negative "

@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
-from tidegate import forecast, perturb, smooth, threshold, units
+from tidegate import estimate, perturb, threshold, units
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.exact_numbers import said
 from tidegate.guarantee import Guarantee, parallel
@@ -28,7 +28,7 @@ from tidegate.units import Unit
 # What stored settings can name: never code from elsewhere, whatever a file says.
 _STAGES: dict[str, type[Spec]] = {
     stage.KIND: stage
-    for family in (threshold, perturb, smooth, forecast, units, reselection)
+    for family in (threshold, perturb, estimate, units, reselection)
     for stage in (getattr(family, name) for name in family.__all__)
 }
 _HORIZONS_KEPT = 16
@@ -39,24 +39,24 @@ _Spec = TypeVar("_Spec", bound=Spec)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Pipeline(Spec):
-    """Threshold, perturber and smoother, put together; `start` it to release a stream.
+    """Threshold, perturber and estimator, put together; `start` it to release a stream.
 
     Args:
         threshold: how the truncation level is chosen (`tidegate.threshold`).
         perturber: how noise is added (`tidegate.perturb`).
-        smoother: the estimator. How values inside a block are predicted (`tidegate.smooth`); or how
-            running sums are, and which blocks are to be measured finely (`tidegate.forecast`).
+        estimator: how values are predicted from noisy sums (`tidegate.estimate`); `Mixture` also
+            chooses which blocks are measured finely.
         resolution: values are rounded to multiples of this. Public, never read off the data.
         non_negative: publish no negative values (see `tidegate.run.non_negative.Remainder`).
         unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
         reselect: when to choose the threshold again (`Reselection`); None: never.
         history: how many released values `query` can look back on; None: 16 horizons.
 
-    >>> from tidegate import perturb, smooth, threshold
+    >>> from tidegate import estimate, perturb, threshold
     >>> pipeline = Pipeline(
     ...     threshold=threshold.Fixed(21),
     ...     perturber=perturb.Hierarchy(epsilon=0.1, horizon=2**20),
-    ...     smoother=smooth.Recent(),
+    ...     estimator=estimate.Recent(),
     ... )
     >>> print(pipeline.guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
@@ -66,7 +66,7 @@ class Pipeline(Spec):
 
     threshold: Threshold
     perturber: Perturber
-    smoother: Estimator = smooth.Recent()
+    estimator: Estimator = estimate.Recent()
     resolution: Exact = Exact(default=1)
     non_negative: Flag = Flag(default=False)
     unit: Unit = units.Event()
@@ -77,7 +77,7 @@ class Pipeline(Spec):
         contracts: list[tuple[str, type, str]] = [
             ("threshold", Threshold, "threshold.Fixed(21)"),
             ("perturber", Perturber, "perturb.Hierarchy(epsilon=0.1, horizon=1000)"),
-            ("smoother", Estimator, "smooth.Recent()"),
+            ("estimator", Estimator, "estimate.Recent()"),
         ]
         for name, contract, example in contracts:
             stage = getattr(self, name)
@@ -90,7 +90,7 @@ class Pipeline(Spec):
         if self.reselect is not None and self.reselect.threshold.bound != self.threshold.bound:
             raise SettingError("reselect", "must have the same bound as the threshold")
         self.perturber.check(self.ceiling)
-        self.smoother.check(self.perturber)
+        self.estimator.check(self.perturber)
 
     @cached_property
     def ceiling(self) -> int:
@@ -104,7 +104,7 @@ class Pipeline(Spec):
     def method(self) -> Method:
         """How values are measured and estimated: what records must know."""
         step, history = self.lattice.step, self.kept_history
-        return Method(self.perturber, self.smoother, self.ceiling, step, history)
+        return Method(self.perturber, self.estimator, self.ceiling, step, history)
 
     @cached_property
     def lattice(self) -> Lattice:

@@ -42,7 +42,7 @@ class Stream:
         self._perturber = pipeline.perturber.start(
             threshold, pipeline.ceiling, keystream, known["perturber"]
         )
-        self._estimator = pipeline.smoother.start(
+        self._estimator = pipeline.estimator.start(
             threshold=threshold,
             perturber=pipeline.perturber,
             state=known["estimator"],

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidegate.lattice import IntArray
-from tidegate.layout import Layout
 from tidegate.noise import discrete_laplace
 from tidegate.perturb.adaptive.trees import RANGE_ERROR
 from tidegate.perturb.consistency import consistent_leaves, own_weights
 from tidegate.randomness import Keystream
-from tidegate.stages import NO_SUMS, Noisy
+from tidegate.stages import NO_SUMS, Layout, Noisy
 
 if TYPE_CHECKING:
     from tidegate.perturb.adaptive.stage import AdaptiveTrees

@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
-from tidegate.layout import Layout
 from tidegate.perturb.adaptive.run import AdaptiveRun
 from tidegate.perturb.adaptive.trees import BLIND, RANGE_ERROR, all_trees, shares
 from tidegate.perturb.budget import check_headroom
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Setting, Spec, Whole
+from tidegate.stages import Layout
 
 # Blocks end at these fractions of the first horizon; later ones know the stream and need no start.
 _FIRST_ENDS = tuple(Fraction(1, 512 >> k) for k in range(5)) + tuple(

@@ -7,8 +7,8 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from tidegate.layout import Layout
 from tidegate.perturb.budget import level_scales
+from tidegate.stages import Layout
 
 # Nodes per level, and the error that the tree leaves in ranges over a horizon whose sixteenths are
 # all measured by it, in (θ/ε)²: 16·V/3 for the prefix error at block ends, which walks by V a
@@ -37,7 +37,7 @@ _TYPICAL_ERROR = 40.0
 _CAP_EXPONENT = 1 / 24
 # Caps are θ times a whole number of these, so that they are the same on every machine.
 _CAP_GRAIN = 1024
-# Caps can be raised up to √2^16 = 256 times θ (`tidegate.forecast.cap_steps` says when they are).
+# Caps can be raised up to √2^16 = 256 times θ (`estimate.mixture.cap_steps` says when they are).
 _RUNGS = 18
 _DIGITS = 60  # of decimals; scales may be as large as 2**40, and 1 − q loses as many digits twice
 

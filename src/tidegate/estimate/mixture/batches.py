@@ -1,7 +1,7 @@
 """Blocks that are cut into the same cells, filtered side by side.
 
 A filter goes from cell to cell, but many blocks can be gone through at once: first with what they
-begin with left open (`Passage`), then with what `tidegate.forecast.block_chain` made of that.
+begin with left open (`Passage`), then with what `block_chain` made of that.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.forecast.grid import Cells
-from tidegate.forecast.kalman import LEVEL, SIZE, SUM, SWING, Beliefs, Cell
-from tidegate.forecast.leaf_noise import Leaf
-from tidegate.forecast.models import Models
+from tidegate.estimate.mixture.grid import Cells
+from tidegate.estimate.mixture.kalman import LEVEL, SIZE, SUM, SWING, Beliefs, Cell
+from tidegate.estimate.mixture.leaf_noise import Leaf
+from tidegate.estimate.mixture.models import Models
 from tidegate.lattice import FloatArray, IntArray
 
 # What a block hands on to the next one: its leaves are closed, and its noise is its own.

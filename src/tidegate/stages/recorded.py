@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.layout import Layout
+from tidegate.stages.layout import Layout
 
 if TYPE_CHECKING:
-    from tidegate.stages import Perturber
+    from tidegate.stages.contracts import Perturber
 
 
 NO_NUMBERS: FloatArray = np.empty(0)  # no predictions

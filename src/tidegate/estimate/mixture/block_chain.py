@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate.forecast.batches import HANDED_ON, Stretch
-from tidegate.forecast.cap_steps import moved
-from tidegate.forecast.covariances import applied, product
-from tidegate.forecast.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
+from tidegate.estimate.mixture.batches import HANDED_ON, Stretch
+from tidegate.estimate.mixture.cap_steps import moved
+from tidegate.estimate.mixture.covariances import applied, product
+from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
 from tidegate.lattice import FloatArray, IntArray
 
 

@@ -18,7 +18,7 @@ from tidegate.stages import Noisy
 class Exponential(Smoother, Spec):
     """α·u_{t−1}/B + (1 − α)·(the previous prediction)."""
 
-    KIND: ClassVar[str] = "smooth.Exponential"
+    KIND: ClassVar[str] = "estimate.Exponential"
 
     alpha: Exact = Exact(default="1/2")
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tidegate.errors import SettingError
+from tidegate.estimate.mixture.leaf_noise import MOST_LEVELS
+from tidegate.estimate.mixture.posterior import MixturePosterior
+from tidegate.estimate.mixture.run import MixtureRun
+from tidegate.estimate.mixture.weights import unpacked
 from tidegate.exact_numbers import Number, exact
-from tidegate.forecast.leaf_noise import MOST_LEVELS
-from tidegate.forecast.mixture_run import MixtureRun
-from tidegate.forecast.posterior import MixturePosterior
-from tidegate.forecast.weights import unpacked
-from tidegate.layout import Layout
-from tidegate.recorded import Recorded
 from tidegate.settings import Setting, Spec
-from tidegate.stages import Perturber
+from tidegate.stages import Layout, Perturber, Recorded
 
 
 class _Share(Setting[float, Number]):
@@ -34,7 +32,7 @@ class Mixture(Spec):
     """Publishes forecasts inside a cell, and at its end what sets the running sum right.
 
     Post-processing: it sees trees and released leaf sums, and costs no privacy. Every model is a
-    Gaussian one (`tidegate.forecast.models`) and is conditioned on each leaf sum as it is released;
+    Gaussian one (`models`) and is conditioned on each leaf sum as it is released;
     the likelihoods give the weights, the weighted mean is published. Before a block begins, the
     tree with the least expected log error under the weighted models is chosen.
 
@@ -52,7 +50,7 @@ class Mixture(Spec):
             is added to every published value. `tidegate.adaptive` fills it in.
     """
 
-    KIND: ClassVar[str] = "forecast.Mixture"
+    KIND: ClassVar[str] = "estimate.Mixture"
 
     truncated: _Share = _Share(default=0)
 

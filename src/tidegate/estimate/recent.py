@@ -15,7 +15,7 @@ from tidegate.stages import Noisy
 class Recent(Smoother, Spec):
     """The mean of the previous block, u_{t−1}/B. (The paper's index t is not causal.)"""
 
-    KIND: ClassVar[str] = "smooth.Recent"
+    KIND: ClassVar[str] = "estimate.Recent"
 
     def predictor(self, *, threshold: int, block: int, blocks: int) -> RecentRun:
         """Begin with half the threshold."""

@@ -28,9 +28,9 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray, Lattice
-from tidegate.layout import Layout
 from tidegate.randomness import Keystream
-from tidegate.recorded import Cells, Posterior, Recorded
+from tidegate.stages.layout import Layout
+from tidegate.stages.recorded import Cells, Posterior, Recorded
 
 ENDLESS = 1 << 62  # more values than any stream has
 

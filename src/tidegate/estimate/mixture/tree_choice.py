@@ -7,13 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from tidegate.forecast.kalman import SUM, Beliefs, Cell
-from tidegate.forecast.leaf_noise import noise_path
-from tidegate.forecast.models import CELLS, ROUGHER, Models, models
-from tidegate.forecast.portable_math import log
+from tidegate.estimate.mixture.kalman import SUM, Beliefs, Cell
+from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.models import CELLS, ROUGHER, Models, models
+from tidegate.estimate.mixture.portable_math import log
 from tidegate.lattice import FloatArray
-from tidegate.layout import Layout
-from tidegate.stages import Perturber
+from tidegate.stages import Layout, Perturber
 
 Shape = tuple[tuple[int, ...], tuple[float, ...]]  # nodes per level, and the levels' shares of ε
 # Beliefs settle after a few blocks; the third is typical.

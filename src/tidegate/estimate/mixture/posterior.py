@@ -19,12 +19,12 @@ from operator import itemgetter
 
 import numpy as np
 
-from tidegate.forecast.batches import Measured
-from tidegate.forecast.grid import cells_of
-from tidegate.forecast.smoother import Retrospect
-from tidegate.forecast.weights import unpacked
+from tidegate.estimate.mixture.batches import Measured
+from tidegate.estimate.mixture.grid import cells_of
+from tidegate.estimate.mixture.smoother import Retrospect
+from tidegate.estimate.mixture.weights import unpacked
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.recorded import Parts, Recorded
+from tidegate.stages import Parts, Recorded
 
 # Variances are doubled, once or twice, so that many blocks stay of one kind. They are never halved,
 # for intervals must not become too short.

@@ -2,8 +2,7 @@
 
 A posterior mean and its covariance. The model is run forward over all cells and then backward (the
 modified Bryson-Frazier smoother, which inverts nothing): from block to block first
-(`tidegate.forecast.block_chain`), then inside all blocks of one kind at once. Post-processing of
-released sums: free.
+(`block_chain`), then inside all blocks of one kind at once. Post-processing of released sums: free.
 
 Let x_k be the state at the end of cell k before its leaf is measured, (m, P) its belief then, h, s,
 e the measurement's direction, variance and miss, and C_k the map from x_k to x_{k+1} with the gain
@@ -19,11 +18,11 @@ from functools import cached_property
 
 import numpy as np
 
-from tidegate.forecast.batches import Measured, Step, Stretch, Way, stretches
-from tidegate.forecast.block_chain import joints
-from tidegate.forecast.covariances import Crossings, product
-from tidegate.forecast.kalman import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Cell
-from tidegate.forecast.models import Models, models
+from tidegate.estimate.mixture.batches import Measured, Step, Stretch, Way, stretches
+from tidegate.estimate.mixture.block_chain import joints
+from tidegate.estimate.mixture.covariances import Crossings, product
+from tidegate.estimate.mixture.kalman import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Cell
+from tidegate.estimate.mixture.models import Models, models
 from tidegate.lattice import FloatArray, IntArray
 
 

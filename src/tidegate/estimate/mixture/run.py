@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.forecast.cap_steps import Ladder, moved
-from tidegate.forecast.grid import Cells as BlockCells
-from tidegate.forecast.grid import cells_of
-from tidegate.forecast.kalman import MISSES_PER_HALVING, Beliefs, Cell, mixed
-from tidegate.forecast.models import SECOND_CHANCE, models
-from tidegate.forecast.tree_choice import tree_costs
-from tidegate.forecast.weights import packed
+from tidegate.estimate.mixture.cap_steps import Ladder, moved
+from tidegate.estimate.mixture.grid import Cells as BlockCells
+from tidegate.estimate.mixture.grid import cells_of
+from tidegate.estimate.mixture.kalman import MISSES_PER_HALVING, Beliefs, Cell, mixed
+from tidegate.estimate.mixture.models import SECOND_CHANCE, models
+from tidegate.estimate.mixture.tree_choice import tree_costs
+from tidegate.estimate.mixture.weights import packed
 from tidegate.lattice import FloatArray
-from tidegate.layout import Layout
-from tidegate.recorded import Cells, Recorded
 from tidegate.sealing import restore, state_of
-from tidegate.stages import Noisy, Perturber
+from tidegate.stages import Cells, Layout, Noisy, Perturber, Recorded
 
 # Forecasts are published as multiples of this part of a lattice step, running sums as whole steps.
 _FORECAST_GRAIN = float(1 << 16)

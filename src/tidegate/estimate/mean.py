@@ -21,7 +21,7 @@ class Mean(Smoother, Spec):
     stream with a strong daily cycle `Recent` is better.
     """
 
-    KIND: ClassVar[str] = "smooth.Mean"
+    KIND: ClassVar[str] = "estimate.Mean"
 
     def predictor(self, *, threshold: int, block: int, blocks: int) -> MeanRun:
         """Begin with u_0 as the only block."""

@@ -10,8 +10,8 @@ is fine enough: what counts is which two or three models share the trust.
 
 from __future__ import annotations
 
-from tidegate.forecast.kalman import Weights
-from tidegate.forecast.models import COUNT
+from tidegate.estimate.mixture.kalman import Weights
+from tidegate.estimate.mixture.models import COUNT
 
 _BITS = 4
 _MOST = (1 << _BITS) - 1

@@ -22,7 +22,7 @@ class Median(Smoother, Spec):
     median takes the place of u_0.
     """
 
-    KIND: ClassVar[str] = "smooth.Median"
+    KIND: ClassVar[str] = "estimate.Median"
 
     def predictor(self, *, threshold: int, block: int, blocks: int) -> MedianRun:
         """Begin with u_0 as the only block."""

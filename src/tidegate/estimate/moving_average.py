@@ -17,7 +17,7 @@ from tidegate.stages import NO_SUMS, Noisy
 class MovingAverage(Smoother, Spec):
     """The mean of the last `window` blocks; of all of u_0, u_1, … while there are fewer."""
 
-    KIND: ClassVar[str] = "smooth.MovingAverage"
+    KIND: ClassVar[str] = "estimate.MovingAverage"
 
     window: Whole = Whole(minimum=1, default=8)
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
-from tidegate.forecast.leaf_noise import Leaf, noise_path
-from tidegate.forecast.models import CELLS
-from tidegate.layout import Layout
+from tidegate.estimate.mixture.leaf_noise import Leaf, noise_path
+from tidegate.estimate.mixture.models import CELLS
+from tidegate.stages import Layout
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tidegate.stages import Noisy
 class Unsmoothed(Smoother, Spec):
     """Zero inside a block, the whole noisy sum at its end; the natural choice for blocks of one."""
 
-    KIND: ClassVar[str] = "smooth.Unsmoothed"
+    KIND: ClassVar[str] = "estimate.Unsmoothed"
 
     def predictor(self, *, threshold: int, block: int, blocks: int) -> UnsmoothedRun:
         """Begin."""

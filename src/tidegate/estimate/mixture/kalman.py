@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.forecast.leaf_noise import Leaf
-from tidegate.forecast.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
-from tidegate.forecast.portable_math import NOTHING, exp, expm1, halved
+from tidegate.estimate.mixture.leaf_noise import Leaf
+from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
+from tidegate.estimate.mixture.portable_math import NOTHING, exp, expm1, halved
 from tidegate.lattice import FloatArray
 
 # Those that move together lie side by side: one operation for all.

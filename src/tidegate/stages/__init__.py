@@ -1,0 +1,50 @@
+"""What the three stages promise each other: `contracts`, and the public data that they exchange.
+
+`layout` says how a block is measured, `recorded` what was released and what is known of it.
+"""
+
+from tidegate.stages.contracts import (
+    ENDLESS,
+    NO_SUMS,
+    Estimator,
+    EstimatorRun,
+    NoiseLaw,
+    Noisy,
+    Perturber,
+    PerturberRun,
+    Threshold,
+    fixed_law,
+    fulfils,
+)
+from tidegate.stages.layout import Layout
+from tidegate.stages.recorded import (
+    NO_NUMBERS,
+    Block,
+    Cells,
+    Leaves,
+    Parts,
+    Posterior,
+    Recorded,
+)
+
+__all__ = [
+    "ENDLESS",
+    "NO_NUMBERS",
+    "NO_SUMS",
+    "Block",
+    "Cells",
+    "Estimator",
+    "EstimatorRun",
+    "Layout",
+    "Leaves",
+    "NoiseLaw",
+    "Noisy",
+    "Parts",
+    "Perturber",
+    "PerturberRun",
+    "Posterior",
+    "Recorded",
+    "Threshold",
+    "fixed_law",
+    "fulfils",
+]
