@@ -18,14 +18,15 @@ from numpy.typing import ArrayLike
 
 from tidegate.errors import InputError, RefusedError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.questions import Question, ValueQuestion, question_from_plain
+from tidegate.local.messages import question_from_plain
+from tidegate.local.questions import Question, ValueQuestion
 from tidegate.local.questions.bulk import slices
-from tidegate.local.questions.question import number, whole_field, whole_number
 from tidegate.local.record import Collected
 from tidegate.local.reports import largest_variance
 from tidegate.local.running_sums import CAPACITY
 from tidegate.local.schedule import Again, Agenda, Reporter
 from tidegate.local.survey import MOST, Decision, Survey, Tally, counts_of
+from tidegate.local.wire import number, whole_field, whole_number
 from tidegate.record.answer import Answer, Answers
 
 THRESHOLD, STREAM = "threshold", "stream"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 from tidegate.errors import RefusedError
 from tidegate.noise import exponential_bounds
@@ -29,6 +30,7 @@ def least_weight(largest: int, epsilon: Fraction) -> int:
     return _least(largest, _shrinkage(epsilon))
 
 
+@lru_cache(maxsize=64)  # a device and a server meet few different epsilons
 def _shrinkage(epsilon: Fraction) -> int:
     """⌈2**64·e^(−ε)⌉"""
     return exponential_bounds(epsilon.numerator, epsilon.denominator, _BITS)[1]

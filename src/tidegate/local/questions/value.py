@@ -18,7 +18,8 @@ from tidegate.local.privacy_loss import WORDS, check_loss
 from tidegate.local.questions.bulk import halves, slices, whole_steps, word_pairs
 from tidegate.local.questions.guide import Guide
 from tidegate.local.questions.places import Places
-from tidegate.local.questions.question import LEAST_TOTAL, Words, drawn, number, whole_field
+from tidegate.local.questions.question import LEAST_TOTAL, Words, drawn
+from tidegate.local.wire import number, whole_field
 from tidegate.randomness import WordSource
 
 _MOST_CELLS = 1 << 15  # the largest table of `mechanisms` has half as many
