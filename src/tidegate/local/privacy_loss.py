@@ -8,7 +8,7 @@ device above all: it need not trust whoever made the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
 
@@ -38,6 +38,14 @@ def _shrinkage(epsilon: Fraction) -> int:
 
 def _least(largest: int, shrinkage: int) -> int:
     return -(-largest * shrinkage >> _BITS)
+
+
+def drawn(total: int, words: Callable[[], int]) -> int:
+    """A uniform integer below `total` ≤ 2**32: words that are not below it are thrown away."""
+    while True:
+        word = words()
+        if word < total:
+            return word
 
 
 def coin_weights(epsilon: Fraction) -> tuple[int, int]:

@@ -45,11 +45,3 @@ class Question(Protocol):
     def plain(self) -> dict[str, Any]:
         """Plain data for a message; `messages.question_from_plain` reads it."""
         ...
-
-
-def drawn(total: int, words: Words) -> int:
-    """A uniform integer below `total` ≤ 2**32: words that are not below it are thrown away."""
-    while True:
-        word = words()
-        if word < total:
-            return word
