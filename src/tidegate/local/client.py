@@ -34,10 +34,9 @@ from tidegate.exact_numbers import Number, positive
 from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import Lattice
 from tidegate.local.assignment import of_one_round, slot_of
-from tidegate.local.device_checks import check_announcement
 from tidegate.local.memory import Memory, Pin
 from tidegate.local.messages import Announcement, Report
-from tidegate.local.questions import Words
+from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion, Words
 from tidegate.local.wire import name_of
 from tidegate.randomness import Epoch, Randomness, secure
 
@@ -138,7 +137,7 @@ class Client:
         asked = _parsed(announcement)
         digest = asked.digest
         if self.memory.pin(asked.round) is None:  # outside of the turn: tables may be large
-            check_announcement(asked, self.epsilon, self.lattice)
+            _check_announcement(asked, self.epsilon, self.lattice)
         with self.memory.turn:
             known = self.memory.pin(asked.round)
             if known is not None:
@@ -207,6 +206,38 @@ class Client:
     def _keyed(self, purpose: str, text: str) -> str:
         named = f"tidegate/1/{purpose}/{text}".encode("utf-8", "surrogatepass")
         return hmac.digest(self.memory.key, named, "sha256").hex()
+
+
+def _check_announcement(asked: Announcement, epsilon: Fraction, lattice: Lattice) -> None:
+    """Refuse what asks for more than `epsilon`, or about values beyond the lattice.
+
+    The weights are checked in integers against the ε that is announced, and that against the
+    device's own: who made the table need not be trusted. (Tables that could not be drawn from, or
+    only for some values, are no messages at all, see `questions`: a device that falls silent for
+    some values would give them away.)
+    """
+    if asked.epsilon > epsilon:
+        raise RefusedError(
+            f"the round asks for epsilon = {asked.epsilon}; this device gives at most {epsilon} at "
+            "a time"
+        )
+    if asked.resolution != lattice.resolution:
+        raise RefusedError(
+            f"the round has resolution {asked.resolution}, this device {lattice.resolution}"
+        )
+    if asked.bound > lattice.bound or _reach(asked.question) > lattice.top:
+        raise RefusedError(f"the round asks beyond the bound {lattice.bound}")
+    asked.question.check(asked.epsilon)
+
+
+def _reach(question: Question) -> float:
+    if isinstance(question, ValueQuestion):
+        return question.threshold
+    if isinstance(question, WaveQuestion):
+        return question.top
+    if isinstance(question, TailQuestion):
+        return max(question.level, question.dither)
+    raise RefusedError("this device does not know this kind of question")
 
 
 def _parsed(announcement: Announcement | str | bytes) -> Announcement:

@@ -18,16 +18,17 @@ from numpy.typing import ArrayLike
 
 from tidegate.errors import InputError, RefusedError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.questions import Question, ValueQuestion, question_from_plain
-from tidegate.local.questions.bulk import slices
-from tidegate.local.questions.question import number, whole_field, whole_number
+from tidegate.local.messages import question_from_plain
+from tidegate.local.questions import Question, ValueQuestion
 from tidegate.local.record import Collected
 from tidegate.local.reports import largest_variance
 from tidegate.local.running_sums import CAPACITY
 from tidegate.local.schedule import Again, Agenda, Reporter
 from tidegate.local.survey import MOST, Decision, Survey, Tally, counts_of
+from tidegate.local.wire import number, whole_field, whole_number
 from tidegate.record.answer import Answer, Answers
 
+_SLICE = 1 << 14  # reports whose intermediate arrays fit into a processor's second cache
 THRESHOLD, STREAM = "threshold", "stream"
 
 
@@ -149,7 +150,8 @@ class Collection:
         self._refuse_wrong(slots, reports)
         published = np.zeros(0 if self._value is None else len(reports))
         if self._value is not None:
-            for piece in slices(len(reports)):  # the split changes nothing
+            for start in range(0, len(reports), _SLICE):  # the split changes nothing
+                piece = slice(start, start + _SLICE)
                 published[piece] = self._publish(
                     self._value, self._is_value[slots[piece]], reports[piece]
                 )

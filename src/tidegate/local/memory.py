@@ -21,8 +21,7 @@ from tidegate._contexts import Closed
 from tidegate.errors import TidegateError
 from tidegate.local.memory_file import DeviceMemoryError, MemoryFile
 from tidegate.local.privacy_loss import WORDS
-from tidegate.local.questions.question import whole_field
-from tidegate.local.wire import common, name_of
+from tidegate.local.wire import common, name_of, whole_field
 from tidegate.ownership import Custody
 from tidegate.randomness import random_bytes
 

@@ -8,6 +8,7 @@ for every reader: 3.0 is a whole number, and the same as 3.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,23 +16,25 @@ from typing import Any
 
 from tidegate.errors import SettingError
 from tidegate.local.privacy_loss import WORDS
-from tidegate.local.questions import Question, question_from_plain
-from tidegate.local.questions.question import whole_field
+from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion
 from tidegate.local.wire import (
     PHASES,
     VERSION,
     MessageError,
     common,
+    digest,
     exact_of,
     field,
     name_of,
     naming,
     read,
+    whole_field,
     written,
 )
-from tidegate.settings import digest
 
-__all__ = ["PHASES", "VERSION", "Announcement", "MessageError", "Report"]
+__all__ = ["PHASES", "VERSION", "Announcement", "MessageError", "Report", "question_from_plain"]
+
+_QUESTIONS = {kind.form: kind for kind in (TailQuestion, ValueQuestion, WaveQuestion)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +97,7 @@ class Announcement:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all of it: by this a device knows an announcement again."""
-        return digest(self.plain()).hex()
+        return digest(self.plain())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Announcement:
@@ -162,6 +165,43 @@ class Report:
                 client=name_of(plain, "client"),
                 report=whole_field(plain, "report", 0, WORDS - 1),
             )
+
+    def problem(self, announced: Sequence[Announcement]) -> str | None:
+        """Why this report answers none of these announcements (`report_checks.REASONS`), or None.
+
+        `announced` are the announcements of the open round, in the order of their slots.
+        """
+        if self.round != announced[0].round:
+            return "round"
+        if not 0 <= self.slot < len(announced):
+            return "slot"
+        asked = announced[self.slot]
+        if not 0 <= self.report < asked.question.reports:
+            return "domain"
+        if self.phase != asked.phase:
+            return "phase"
+        if self.epsilon != asked.epsilon:
+            return "epsilon"
+        return None
+
+
+def parsed(message: Report | str | bytes) -> Report | str:
+    """The report, read strictly, or the reason to reject it. Needs no lock: nothing is compared."""
+    try:
+        return Report.from_json(message.json() if isinstance(message, Report) else message)
+    except MessageError as error:
+        return error.reason
+
+
+def question_from_plain(plain: object) -> Question:
+    """The question that `plain()` was taken of; refuses anything malformed by name."""
+    if not isinstance(plain, Mapping):
+        raise SettingError("question", "must be an object")
+    read: Mapping[str, Any] = plain
+    form = read.get("form")
+    if not isinstance(form, str) or form not in _QUESTIONS:
+        raise SettingError("question", f"its form must be one of {', '.join(sorted(_QUESTIONS))}")
+    return _QUESTIONS[form].from_plain(read)
 
 
 def _question(plain: Any) -> Question:

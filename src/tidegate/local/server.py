@@ -26,10 +26,10 @@ from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.local.assignment import slot_of
 from tidegate.local.collection import Collection
-from tidegate.local.messages import Announcement, Report
+from tidegate.local.messages import Announcement, Report, parsed
 from tidegate.local.poisoning import PoisoningBound, bound_of
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.report_checks import Received, RejectedError, admitted, checked, parsed
+from tidegate.local.report_checks import Received, RejectedError, admitted
 from tidegate.local.shuffle import Shuffled, amplified, least_hidden
 from tidegate.local.store import ServerStateError, Store
 from tidegate.local.wire import name_of
@@ -151,8 +151,7 @@ class Server(Closed):
             return self._announcements[(self._handed_out - 1) % len(self._announcements)]
 
     def next_round(self) -> str:
-        """Close the open round and ask the same again under a new name, so that every device may
-        report once more (with another value, and from its own lifetime)."""
+        """Close the round; ask the same under a new name, so that every device may report again."""
         with self._store.turn, self._store.transaction():
             self._window += 1
             self._store.set_facts({"window": self._window})
@@ -173,8 +172,7 @@ class Server(Closed):
             raise RejectedError(reason)
 
     def collect_many(self, reports: Iterable[Report | str | bytes]) -> Received:
-        """Take many reports, in batches that are durable one by one. Those that were taken before
-        are duplicates, so that a file may simply be read again."""
+        """Take many reports, each batch durably. Sending a report again is safe: a duplicate."""
         accepted, given = 0, 0
         rejected, rejected_at = Counter[str](), dict[int, str]()
         messages = iter(reports)
@@ -231,7 +229,11 @@ class Server(Closed):
     def _admitted(self, given: Report | str) -> tuple[int, int]:
         if isinstance(given, str):
             raise RejectedError(given)
-        checked(given, self._announcements, by_name=self.by_name)
+        announced = self._announcements
+        if problem := given.problem(announced):
+            raise RejectedError(problem)
+        if self.by_name and given.slot != slot_of(self.round, given.client, len(announced)):
+            raise RejectedError("assignment")
         if not self._store.is_new(given.client):
             raise RejectedError("duplicate")
         return given.slot, given.report
@@ -275,10 +277,7 @@ class Server(Closed):
             return self.collection.queries(starts, ends, confidence)
 
     def poisoning_bound(self, fraction: float) -> PoisoningBound:
-        """How far a fraction of malicious clients can move a range sum (see `poisoning`).
-
-        At the largest threshold that was in use so far: reports are worth in proportion to it.
-        """
+        """How far a fraction of malicious clients can move a range sum, at the largest θ so far."""
         with self._store.committed:
             used = [threshold for _, threshold in self.collection.collected.thresholds]
             slots = self.collection.slots

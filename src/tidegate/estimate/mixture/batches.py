@@ -1,7 +1,7 @@
 """Blocks that are cut into the same cells, filtered side by side.
 
 A filter goes from cell to cell, but many blocks can be gone through at once: first with what they
-begin with left open (`Passage`), then with what `block_chain` made of that.
+begin with left open (`BlockTransition`), then with what `block_chain` made of that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.estimate.mixture.grid import Cells
-from tidegate.estimate.mixture.kalman import LEVEL, SIZE, SUM, SWING, Beliefs, Cell
+from tidegate.estimate.mixture.kalman import LEVEL, SIZE, SUM, SWING, KalmanFilters, Transition
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.models import Models
 from tidegate.lattice import FloatArray, IntArray
@@ -44,7 +44,7 @@ class Step(NamedTuple):
     measured: Leaf | None
 
 
-class Passage(NamedTuple):
+class BlockTransition(NamedTuple):
     """What leads through blocks of one kind.
 
     A block that is handed x hands on across·x + shift, give or take `noise`; and its sums speak
@@ -59,7 +59,7 @@ class Passage(NamedTuple):
     hints: FloatArray
 
 
-class Way(NamedTuple):
+class FilterPass(NamedTuple):
     """What a filter knew on its way: one entry per block and cell, before its end is measured."""
 
     sum_rows: FloatArray  # of the covariance, and the mean
@@ -69,7 +69,7 @@ class Way(NamedTuple):
     gains: FloatArray
 
 
-class Stretch:
+class BlockBatch:
     """Blocks of one kind; `numbers` says which ones of the release they are."""
 
     def __init__(self, numbers: Sequence[int], blocks: Sequence[Measured], one: Models) -> None:
@@ -80,74 +80,74 @@ class Stretch:
         self._noisy: FloatArray = np.array([block.sums for block in blocks]).T
         self._noisy = self._noisy / blocks[0].cells.unit
 
-    def passage(self) -> Passage:
+    def passage(self) -> BlockTransition:
         """Filter as if all blocks began with zeros, exactly known; and what a unit more changes."""
         count = self.numbers.size
-        beliefs = Beliefs(_repeated(self._one, count + 2))
-        beliefs.table.fill(0.0)
-        beliefs.mean[LEVEL, count] = beliefs.mean[SWING, count + 1] = 1.0
+        filters = KalmanFilters(_repeated(self._one, count + 2))
+        filters.augmented.fill(0.0)
+        filters.mean[LEVEL, count] = filters.mean[SWING, count + 1] = 1.0
         nothing = np.zeros((len(self._noisy), 2))
         information, hints = np.zeros((2, 2)), np.zeros((count, 2))
-        for step in self._filter(beliefs, np.concatenate((self._noisy, nothing), axis=1)):
+        for step in self._filter(filters, np.concatenate((self._noisy, nothing), axis=1)):
             if step.measured is not None:
-                misses, variances, _ = beliefs.last_measurement()
+                misses, variances, _ = filters.last_update()
                 changes = -misses[count:] / variances[0]
                 information -= misses[count:, np.newaxis] * changes
                 hints += misses[:count, np.newaxis] * changes
         across = np.eye(len(HANDED_ON))
-        across[:, 1:] = beliefs.mean[HANDED_ON, count:]
-        noise = beliefs.covariance[HANDED_ON][:, HANDED_ON, 0]
-        return Passage(across, noise, information, beliefs.mean[HANDED_ON, :count].T, hints)
+        across[:, 1:] = filters.mean[HANDED_ON, count:]
+        noise = filters.covariance[HANDED_ON][:, HANDED_ON, 0]
+        return BlockTransition(across, noise, information, filters.mean[HANDED_ON, :count].T, hints)
 
-    def way(self, means: FloatArray, covariances: FloatArray) -> Way:
+    def way(self, means: FloatArray, covariances: FloatArray) -> FilterPass:
         """Filter with this knowledge of what each block is handed."""
         count, cells = self.numbers.size, len(self.steps)
-        beliefs = Beliefs(_repeated(self._one, count))
-        beliefs.table.fill(0.0)
-        beliefs.mean[HANDED_ON] = means.T
+        filters = KalmanFilters(_repeated(self._one, count))
+        filters.augmented.fill(0.0)
+        filters.mean[HANDED_ON] = means.T
         for row, known in zip(HANDED_ON, covariances.transpose(1, 2, 0), strict=True):
-            beliefs.covariance[row, HANDED_ON] = known
-        way = Way(
+            filters.covariance[row, HANDED_ON] = known
+        way = FilterPass(
             np.empty((count, cells, SIZE + 1)),
             np.empty((count, cells, SIZE + 1)),
             np.zeros((count, cells)),
             np.ones((count, cells)),
             np.zeros((count, cells, SIZE)),
         )
-        for cell, step in enumerate(self._filter(beliefs, self._noisy, way)):
+        for cell, step in enumerate(self._filter(filters, self._noisy, way)):
             if step.measured is not None:
-                way.misses[:, cell], way.variances[:, cell], gains = beliefs.last_measurement()
+                way.misses[:, cell], way.variances[:, cell], gains = filters.last_update()
                 way.gains[:, cell] = gains.T
         return way
 
     def _filter(
-        self, beliefs: Beliefs, noisy: FloatArray, way: Way | None = None
+        self, filters: KalmanFilters, noisy: FloatArray, way: FilterPass | None = None
     ) -> Iterator[Step]:
         """From cell to cell; gives each step when it was made."""
         leaves = iter(noisy)
-        movements: dict[int, Cell] = {}
+        transitions: dict[int, Transition] = {}
         models = _repeated(self._one, noisy.shape[1])
         for cell, step in enumerate(self.steps):
             if step.opened is not None:
-                beliefs.open_leaf(step.opened)
-            if step.width not in movements:
-                movements[step.width] = Cell(models, step.width)
-            beliefs.advance(movements[step.width])
+                filters.open_leaf(step.opened)
+            if step.width not in transitions:
+                transitions[step.width] = Transition(models, step.width)
+            filters.predict(transitions[step.width])
             if way is not None:
-                way.sum_rows[:, cell] = beliefs.table[SUM].T
-                way.level_rows[:, cell] = beliefs.table[LEVEL].T
+                way.sum_rows[:, cell] = filters.augmented[SUM].T
+                way.level_rows[:, cell] = filters.augmented[LEVEL].T
             if step.measured is not None:
-                beliefs.measure(step.measured, next(leaves))
+                filters.update(step.measured, next(leaves))
             yield step
 
 
-def stretches(blocks: Sequence[Measured], one: Models) -> list[Stretch]:
+def block_batches(blocks: Sequence[Measured], one: Models) -> list[BlockBatch]:
     """All blocks, those of one kind together."""
     kinds: dict[object, list[int]] = {}
     for number, block in enumerate(blocks):
         kind = block.cells, block.end - block.start, block.sums.size, block.doubt
         kinds.setdefault(kind, []).append(number)
-    return [Stretch(same, [blocks[number] for number in same], one) for same in kinds.values()]
+    return [BlockBatch(same, [blocks[number] for number in same], one) for same in kinds.values()]
 
 
 def _steps(block: Measured) -> list[Step]:
@@ -160,7 +160,7 @@ def _steps(block: Measured) -> list[Step]:
         complete = cell // cells.per_leaf < block.sums.size
         opened = cells.opens[cell]
         if opened is not None and block.doubt != 1.0:
-            opened = opened.doubted(block.doubt)
+            opened = opened.reweighted(block.doubt)
         steps.append(Step(opened, width, cells.closes[cell] if complete else None))
     return steps
 

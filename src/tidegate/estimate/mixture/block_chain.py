@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate.estimate.mixture.batches import HANDED_ON, Stretch
+from tidegate.estimate.mixture.batches import HANDED_ON, BlockBatch
 from tidegate.estimate.mixture.cap_steps import moved
 from tidegate.estimate.mixture.covariances import applied, product
 from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
@@ -20,7 +20,7 @@ from tidegate.lattice import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Joints:
+class BlockChain:
     """One entry per block, for what it begins with.
 
     Attributes:
@@ -39,7 +39,7 @@ class Joints:
         return np.concatenate((self.later, np.zeros((1, 2, 3))))[numbers + 1]
 
 
-def joints(parts: Sequence[Stretch], rungs: Sequence[int], one: Models) -> Joints:
+def solve_chain(parts: Sequence[BlockBatch], rungs: Sequence[int], one: Models) -> BlockChain:
     """From the first block to the last and back; `rungs` says how high the caps of the blocks are.
 
     There: a belief (m, P) about what a block is handed meets its information J and hint η. With
@@ -80,7 +80,7 @@ def joints(parts: Sequence[Stretch], rungs: Sequence[int], one: Models) -> Joint
         adding[at, :, 2] = -applied(left, hint - applied(later, means[at, 1:]))
         left = _left(later, unsettled[at])
         later, hint = product(left, later), applied(left, hint)
-    return Joints(means, covariances, adding)
+    return BlockChain(means, covariances, adding)
 
 
 def _left(information: FloatArray, noise: FloatArray) -> FloatArray:

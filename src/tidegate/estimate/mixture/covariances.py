@@ -32,7 +32,7 @@ def applied(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     return total
 
 
-class Crossings:
+class CellCovariances:
     """`shared(k, j)` for arrays of cells k ≤ j."""
 
     def __init__(self, maps: FloatArray, rows: FloatArray, ends: FloatArray) -> None:

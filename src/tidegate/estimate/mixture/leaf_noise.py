@@ -47,7 +47,7 @@ class Leaf:
             return self.outer
         return 0.0 if self.inner is None or self.inner_share else self.inner
 
-    def doubted(self, times: float) -> Leaf:
+    def reweighted(self, times: float) -> Leaf:
         """The same with so many times the variance in a coarsest node that begins here."""
         if not self.coarsest:
             return self

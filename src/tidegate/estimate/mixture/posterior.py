@@ -21,7 +21,7 @@ import numpy as np
 
 from tidegate.estimate.mixture.batches import Measured
 from tidegate.estimate.mixture.grid import cells_of
-from tidegate.estimate.mixture.smoother import Retrospect
+from tidegate.estimate.mixture.smoother import ModelSmoother
 from tidegate.estimate.mixture.weights import unpacked
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Parts, Recorded
@@ -58,7 +58,7 @@ class MixturePosterior:
                     min(block.start + block.layout.length, until),
                 )
             )
-        self._known = LookBack(measured, recorded.perturber.horizon, latest.opinion)
+        self._known = MixtureSmoother(measured, recorded.perturber.horizon, latest.opinion)
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
@@ -111,7 +111,7 @@ class MixturePosterior:
         return found
 
 
-class LookBack:
+class MixtureSmoother:
     """The posterior mean and variance of sums under a mixture of models, in units of θ.
 
     `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
@@ -121,8 +121,10 @@ class LookBack:
     def __init__(self, blocks: Sequence[Measured], horizon: int, opinion: int) -> None:
         weights = unpacked(opinion)
         trusted, _ = max(weights, key=itemgetter(1))
-        weighed = doubted(blocks, Retrospect(blocks, horizon, trusted))
-        self._views = [(weight, Retrospect(weighed, horizon, model)) for model, weight in weights]
+        weighed = reweighted(blocks, ModelSmoother(blocks, horizon, trusted))
+        self._views = [
+            (weight, ModelSmoother(weighed, horizon, model)) for model, weight in weights
+        ]
         self.edges: IntArray = self._views[0][1].edges
         self.sums = self._mixed([view.sums for _, view in self._views])
         self.levels = self._mixed([view.levels for _, view in self._views])
@@ -146,7 +148,7 @@ class LookBack:
         return total
 
 
-def doubted(blocks: Sequence[Measured], seen: Retrospect) -> list[Measured]:
+def reweighted(blocks: Sequence[Measured], seen: ModelSmoother) -> list[Measured]:
     """All blocks, those with large noise with a larger variance of it.
 
     With N the expected noise of the block's sum and V the variance that is left of it, the variance

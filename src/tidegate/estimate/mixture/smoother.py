@@ -18,15 +18,15 @@ from functools import cached_property
 
 import numpy as np
 
-from tidegate.estimate.mixture.batches import Measured, Step, Stretch, Way, stretches
-from tidegate.estimate.mixture.block_chain import joints
-from tidegate.estimate.mixture.covariances import Crossings, product
-from tidegate.estimate.mixture.kalman import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Cell
+from tidegate.estimate.mixture.batches import BlockBatch, FilterPass, Measured, Step, block_batches
+from tidegate.estimate.mixture.block_chain import solve_chain
+from tidegate.estimate.mixture.covariances import CellCovariances, product
+from tidegate.estimate.mixture.kalman import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Transition
 from tidegate.estimate.mixture.models import Models, models
 from tidegate.lattice import FloatArray, IntArray
 
 
-class Retrospect:
+class ModelSmoother:
     """Prefix sums at every cell's end given everything, in units of θ.
 
     `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
@@ -37,8 +37,8 @@ class Retrospect:
         one = models(horizon).only(model)
         begin = blocks[0].start if blocks else 0
         blocks = [block for block in blocks if block.end > block.start]
-        parts = stretches(blocks, one)
-        met = joints(parts, [block.cells.tree.rung for block in blocks], one)
+        parts = block_batches(blocks, one)
+        met = solve_chain(parts, [block.cells.tree.rung for block in blocks], one)
         cells = np.zeros(len(blocks), dtype=np.int64)
         for part in parts:
             cells[part.numbers] = len(part.steps)
@@ -71,7 +71,7 @@ class Retrospect:
         self._misfit = max(1.0, misses / max(measured, 1))
 
     def _settle(
-        self, part: Stretch, here: IntArray, way: Way, after: FloatArray, maps: FloatArray
+        self, part: BlockBatch, here: IntArray, way: FilterPass, after: FloatArray, maps: FloatArray
     ) -> None:
         """The way back through blocks of one kind; `maps` lead from their last cells out."""
         state: FloatArray = np.zeros((len(here), SIZE, SIZE + 1))  # Λ, and λ as the last column
@@ -97,8 +97,8 @@ class Retrospect:
             smoothed[here + 1] = rows[..., SIZE] - (rows[..., :SIZE] * seen[..., SIZE]).sum(axis=-1)
 
     @cached_property
-    def _crossings(self) -> Crossings:
-        return Crossings(self._maps, self._rows, self._ends)
+    def _crossings(self) -> CellCovariances:
+        return CellCovariances(self._maps, self._rows, self._ends)
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """Posterior variance of sums between edges `starts` and `ends` (indices), in θ²."""
@@ -111,7 +111,7 @@ class Retrospect:
         return found
 
 
-def _leaving(steps: Sequence[Step], way: Way) -> FloatArray:
+def _leaving(steps: Sequence[Step], way: FilterPass) -> FloatArray:
     """What a measurement does to the state, and the closing of its leaf; else nothing."""
     found = np.tile(np.eye(SIZE), (*way.misses.shape, 1, 1))
     for cell, step in enumerate(steps):
@@ -125,15 +125,15 @@ def _leaving(steps: Sequence[Step], way: Way) -> FloatArray:
 
 def _entering(steps: Sequence[Step], one: Models) -> FloatArray:
     """What opening a leaf leaves of the noise, and how a cell is passed: six numbers for each."""
-    movements = {width: Cell(one, width) for width in {step.width for step in steps}}
+    transitions = {width: Transition(one, width) for width in {step.width for step in steps}}
     rows = []
     for step in steps:
-        cell, opened = movements[step.width], step.opened
+        cell, opened = transitions[step.width], step.opened
         inner, outer, handed = 1.0, 1.0, 0.0
         if opened is not None and opened.inner is not None:
             kept = 0.0 if opened.outer is not None else 1.0
             inner, outer, handed = 0.0, kept * (1.0 - opened.inner_share), kept * opened.inner_share
-        rows.append((inner, outer, handed, cell.width, cell.reaching[0], cell.kept_swing))
+        rows.append((inner, outer, handed, cell.width, cell.swing_sums[0], cell.swing_decay))
     return np.array(rows)
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman import SUM, Beliefs, Cell
+from tidegate.estimate.mixture.kalman import SUM, KalmanFilters, Transition
 from tidegate.estimate.mixture.leaf_noise import noise_path
 from tidegate.estimate.mixture.models import CELLS, ROUGHER, Models, models
 from tidegate.estimate.mixture.portable_math import log
@@ -15,7 +15,7 @@ from tidegate.lattice import FloatArray
 from tidegate.stages import Layout, Perturber
 
 Shape = tuple[tuple[int, ...], tuple[float, ...]]  # nodes per level, and the levels' shares of ε
-# Beliefs settle after a few blocks; the third is typical.
+# KalmanFilters settle after a few blocks; the third is typical.
 _SETTLED = 3
 # What noise left by a block costs all ranges of a horizon, on average over where the block lies:
 # a range of two random ends contains it with probability 1/3.
@@ -47,8 +47,8 @@ def range_errors(
         each = max(1, CELLS // shape[-1])
         count = shape[-1] * each
         width = length / count
-        cell = Cell(wide, width)
-        beliefs = Beliefs(wide)
+        cell = Transition(wide, width)
+        filters = KalmanFilters(wide)
         unseen = 0.5 * (
             wide.scatter * width
             + np.tile(plain.walk, side) * width**3 / 1.5
@@ -56,17 +56,17 @@ def range_errors(
         )
         error = np.array((unseen, unseen))
         for repetition in range(_SETTLED):
-            before = beliefs.covariance[SUM, SUM].copy()
+            before = filters.covariance[SUM, SUM].copy()
             course = np.empty((count, wide.count))
             for at in range(count):
                 leaf, inside = divmod(at, each)
                 if inside == 0:
-                    beliefs.open_leaf(path[leaf])
-                beliefs.advance(cell)
+                    filters.open_leaf(path[leaf])
+                filters.predict(cell)
                 if inside == each - 1:
-                    beliefs.measure(path[leaf], None)
-                course[at] = beliefs.covariance[SUM, SUM]
-            after = beliefs.covariance[SUM, SUM]
+                    filters.update(path[leaf], None)
+                course[at] = filters.covariance[SUM, SUM]
+            after = filters.covariance[SUM, SUM]
             line = before + (after - before) * (np.arange(1, count + 1) / count)[:, np.newaxis]
             inner = np.maximum(course - line, 0).mean(axis=0) + unseen
             left = after if repetition == 0 else after - before

@@ -11,9 +11,10 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
-from tidegate.local.privacy_loss import WORDS, check_loss
+from tidegate.local.privacy_loss import WORDS, check_loss, drawn
 from tidegate.local.questions.bulk import slices, whole_steps, word_pairs
-from tidegate.local.questions.question import LEAST_TOTAL, Words, drawn, whole_field
+from tidegate.local.questions.question import LEAST_TOTAL, Words
+from tidegate.local.wire import whole_field
 from tidegate.randomness import WordSource
 
 _MOST_STEPS = 1 << 37  # times the number of bins, exact as a float: what a browser computes with
