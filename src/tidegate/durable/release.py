@@ -235,6 +235,16 @@ class DurableRelease(Reading, Closed):
         self._seen = self._release.seen
         return first, out
 
+    def save(self) -> None:
+        """Commit everything that was taken. Held-out values are else committed now and then only:
+        nothing depends on them yet."""
+        with self._custody.lock:
+            self._check()
+            if self._saving.unsaved:
+                self._custody.begin()
+                self._saving.commit([])
+                self._custody.done()
+
     # -- keeping house ---------------------------------------------------------------------------
 
     @property
