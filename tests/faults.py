@@ -19,10 +19,9 @@ import numpy as np
 
 import tidegate as tg
 from tidegate import _files
-from tidegate.cli.running import release_durably
+from tidegate.cli.exits import complain
 from tidegate.cli.signals import stopping
-from tidegate.cli.writer import Output
-from tidegate.durable import DurableRelease
+from tidegate.durable import DurableRelease, transfer
 from tidegate.io import Batch, read_metadata
 from tidegate.ledger import Ledger
 
@@ -79,14 +78,7 @@ class Run:
             stopping(None),
             DurableRelease.open(self.state, self.pipeline) as run,
         ):
-            release_durably(
-                run,
-                Pieces(values),
-                Output(str(self.output), None),
-                lambda count: None,
-                resent=True,
-                emit_all=True,
-            )
+            transfer(Pieces(values), run, self.output, warn=complain)
 
     def left(self) -> dict[str, bytes]:
         """Everything beside the state: the output, its metadata, what should not be there."""

@@ -1,10 +1,16 @@
-"""What `with` does to things that are open: they are closed, or completed, or given up."""
+"""What `with` does to things that are open: close them, complete them or give them up.
+
+And to signals: `uninterrupted` delays them.
+"""
 
 from __future__ import annotations
 
+import signal
+import threading
 from abc import ABC, abstractmethod
-from types import TracebackType
-from typing import Protocol, Self
+from contextlib import AbstractContextManager
+from types import FrameType, TracebackType
+from typing import Any, Protocol, Self
 
 
 class Context(Protocol):
@@ -53,3 +59,31 @@ class Completed(ABC):
             self.close()
         else:
             self.abort()
+
+
+class uninterrupted(AbstractContextManager[None]):  # noqa: N801  # reads as an adverb
+    """Delay SIGTERM and Ctrl-C until the block is done: for short work that must not be torn."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._waiting: list[int] = []
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # signals come to the main thread only
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.getsignal(number)
+                signal.signal(number, self._wait)
+        except BaseException:  # a signal between the two
+            self.__exit__()
+            raise
+
+    def _wait(self, number: int, frame: FrameType | None) -> None:
+        self._waiting.append(number)
+
+    def __exit__(self, *reason: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if self._waiting:
+            signal.raise_signal(self._waiting[0])

@@ -128,25 +128,56 @@ def open_lock(path: Path) -> int | None:
 
 
 def unlock(descriptor: int) -> None:
-    """Let go of a lock. An error has no meaning: nothing was written, and the lock is gone."""
+    """Close a descriptor and release its lock. Errors mean nothing: whatever counts was synced."""
     with suppress(OSError):
         os.close(descriptor)
 
 
-def replace_file(path: Path, data: bytes, mode: int = PRIVATE) -> None:
-    """Write a small file in one step, durably: the old content or the new, never a part."""
-    partial = path.with_name(f".{path.name}.partial")
-    remove(partial)  # of a process that was killed
-    try:
-        descriptor = create(partial, mode)
+class Draft:
+    """A new version of a file, written beside it under a name of its own.
+
+    `publish` gives it the file's name: the old content or the new, never a part.
+    """
+
+    def __init__(self, path: Path, mode: int = PRIVATE) -> None:
+        self._path = path
+        self._partial = path.with_name(f".{path.name}.partial")
+        remove(self._partial)  # of a process that was killed
+        self.descriptor = create(self._partial, mode)
+
+    def publish(self) -> None:
+        """Take the file's place, durably.
+
+        Raises:
+            FileExistsError: another process writes the same file, and has removed this draft.
+        """
+        sync(self.descriptor)
+        if not self._is_ours():
+            raise FileExistsError(errno.EEXIST, "another process is writing this file")
+        rename(self._partial, self._path)
+        sync_folder(self._path.parent)
+
+    def discard(self) -> None:
+        """Remove it, unless it was published. Errors are left to whoever writes it again."""
+        with suppress(OSError):
+            if self._is_ours():
+                remove(self._partial)
+
+    def _is_ours(self) -> bool:
         try:
-            write_all(descriptor, data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        rename(partial, path)
+            return os.path.samestat(os.fstat(self.descriptor), self._partial.stat())
+        except FileNotFoundError:
+            return False
+
+
+def replace_file(path: Path, data: bytes, mode: int = PRIVATE) -> None:
+    """Write a small file in one step, durably."""
+    draft = Draft(path, mode)
+    try:
+        write_all(draft.descriptor, data)
+        draft.publish()
     except BaseException:
-        with suppress(OSError):  # of two errors the first one counts
-            remove(partial)
+        draft.discard()
         raise
-    sync_folder(path.parent)
+    finally:
+        unlock(draft.descriptor)

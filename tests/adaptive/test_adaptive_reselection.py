@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.durable.charges import costs
+from tidegate.durable.charging import costs
 
 SMALL = {"epsilon": 1, "bound": 5000, "holdout": 60, "horizon": 300}
 SHAPES: dict[str, dict[str, Any]] = {

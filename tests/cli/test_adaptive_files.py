@@ -11,8 +11,7 @@ from typer.testing import CliRunner, Result
 
 import tidegate as tg
 from tidegate.cli.app import app
-from tidegate.cli.running import Output, release_once
-from tidegate.durable import DurableRelease
+from tidegate.durable import DurableRelease, transfer
 from tidegate.io import Batch, SourceError, read_metadata, read_released
 from tidegate.io.metadata import write_sidecar
 from tidegate.released import ReleasedFile
@@ -123,7 +122,7 @@ def test_a_file_that_still_grows_can_be_asked_as_far_as_its_record_goes(source: 
                     known.append(record.end)
 
     pipeline = tg.adaptive("1/2", 200, holdout=500, horizon=2000)
-    release_once(pipeline, Growing(), Output(str(output), None), lambda _: None)
+    transfer(Growing(), pipeline.start(), output)
     assert 8 < len(set(known)) < 25
     assert ReleasedFile.open(output).record.end == 8500
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.faults import PIECE, PIPELINES, VALUES, Disk, Pieces, failing_disk
-from tidegate.cli.running import release_once
-from tidegate.cli.signals import stopping, uninterrupted
-from tidegate.cli.writer import Output
+from tidegate._contexts import uninterrupted
+from tidegate.cli.signals import stopping
+from tidegate.durable import transfer
 from tidegate.errors import InputError
 from tidegate.io import KINDS, SinkError, open_sink, read_metadata, read_released
 from tidegate.run.release import Release
@@ -22,7 +22,7 @@ def rows(path):
 
 def go(path, source, pipeline="tops"):
     with stopping(None):
-        release_once(PIPELINES[pipeline], source, Output(str(path), None), lambda count: None)
+        transfer(source, PIPELINES[pipeline].start(), path)
 
 
 class Broken(Pieces):

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tidegate.errors import InputError, SettingError
 from tidegate.guarantee import Guarantee, grouped
-from tidegate.units import Event, UserCap, UserHorizon, Window
+from tidegate.run.user_cap import UserCap
+from tidegate.units import Event, UserHorizon, Window
 
 budgets = st.fractions(Fraction(1, 1000), 5, max_denominator=1000)
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.units import UserCap, UserHorizon
+from tidegate.run.user_cap import UserCap
+from tidegate.units import UserHorizon
 
 HOLDOUT, HORIZON = 2, 2
 LENGTH = HOLDOUT + 2 * HORIZON

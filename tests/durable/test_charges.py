@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tidegate.durable.charges import costs
+from tidegate.durable.charging import costs
 from tidegate.errors import SettingError
 from tidegate.guarantee import free, parallel, sequential
 from tidegate.units import Event, UserHorizon, Window

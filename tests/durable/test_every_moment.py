@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 # Where something changes: what lies between only computes.
 PLACES = (
-    "durable/release", "durable/commit", "durable/store", "durable/payments", "durable/folder",
+    "durable/release", "durable/commit", "durable/store", "durable/charging", "durable/folder",
     "durable/user_log", "ledger/book", "ledger/chain", "_files",
 )  # fmt: skip
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))

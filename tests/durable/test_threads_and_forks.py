@@ -260,7 +260,7 @@ def test_a_child_of_a_thread_that_pushes_does_not_hang(tmp_path):
             leave.wait()
             return charge(run._ledger, **given)
 
-    run._payments._ledger = Slow()
+    run._charging._ledger = Slow()
     thread = threading.Thread(target=run.push, args=(np.arange(20.0),))
     thread.start()
     inside.wait()

@@ -12,7 +12,7 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import answers, bits, length, pipelines, smoothers, stream
-from tidegate.durable.journal import HEAD_BYTES, encoded, merged, pieces, published
+from tidegate.durable.journal import encoded, merged, pieces, published
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.run import ForestRun
@@ -142,7 +142,7 @@ def test_a_journal_of_small_rows_publishes_the_same_again(name: str) -> None:
     release = pipeline.start(tg.seeded(4))
     release.journalled()
     values, bodies, outs, at = stream(length(pipeline)), [], [], 0
-    head = bytes(HEAD_BYTES)
+    head = bytes(32)
     for size in itertools.cycle((1, 7, 2, 0, 31, 3)):
         outs.append(release.push(values[at : at + size]))
         for piece in merged(release.journalled()):

@@ -27,9 +27,7 @@ from tidegate.errors import SettingError
 from tidegate.run.pipeline import Pipeline
 
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
-    from tidegate.cli.progress import Progress
-    from tidegate.cli.running import Outcome
-    from tidegate.cli.writer import Output
+    from tidegate.durable import DurableRelease, Transferred
 
 EXAMPLES = """
 Examples:
@@ -154,64 +152,64 @@ def release(
 
 def _run(source: str, options: dict[str, Any]) -> None:
     from tidegate.cli.progress import Progress
-    from tidegate.cli.running import release_once
-    from tidegate.cli.writer import Output
+    from tidegate.durable import transfer
     from tidegate.io import open_source
 
     pipeline = build(options)
-    output = Output(options.get("output"), options.get("output-format"))
     _check(source, options)
-    with open_source(
-        source,
-        format=options.get("format"),
-        column=options.get("column"),
-        user_column=options.get("user-column"),
-        header=options.get("header"),
-        follow=bool(options.get("follow")),
-    ) as opened:
-        quiet = bool(options.get("quiet"))
-        follow = bool(options.get("follow"))
-        with Progress(opened, quiet=quiet) as progress, stopping(opened if follow else None):
-            if "state" in options:
-                result = _durable(pipeline, opened, output, options, progress, source)
-            else:
-                result = release_once(pipeline, opened, output, progress.advance)
+    quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
+    with (
+        open_source(
+            source,
+            format=options.get("format"),
+            column=options.get("column"),
+            user_column=options.get("user-column"),
+            header=options.get("header"),
+            follow=follow,
+        ) as opened,
+        Progress(opened, quiet=quiet) as progress,
+        stopping(opened if follow else None),
+    ):
+        into: dict[str, Any] = {
+            "sink": options.get("output"),
+            "format": options.get("output-format"),
+            "progress": progress.advance,
+            "warn": complain,
+        }
+        if "state" not in options:
+            result = transfer(opened, pipeline.start(), **into)
+        else:
+            with _opened(pipeline, options) as run:
+                into.update(_after_a_restart(run, source, options))
+                result = transfer(opened, run, **into)
     if not quiet:
-        _close(result)
+        _close(result, pipeline)
 
 
-def _durable(
-    pipeline: Pipeline,
-    opened: Any,
-    output: Output,
-    options: dict[str, Any],
-    progress: Progress,
-    source: str,
-) -> Outcome:
-    from tidegate.cli.running import release_durably
+def _opened(pipeline: Pipeline, options: dict[str, Any]) -> DurableRelease:
     from tidegate.durable import DurableRelease
 
-    with DurableRelease.open(
+    run = DurableRelease.open(
         options["state"],
         pipeline,
         key=read_key(options.get("key-file")),
         source=options.get("ledger-source"),
         cap=options.get("cap"),
         new_epoch=bool(options.get("new-epoch")),
-    ) as run:
-        if not run.sealed and not run.seen and not options.get("quiet"):
-            complain(
-                f"the state in {options['state']} is not sealed (no --key-file, no TIDEGATE_KEY): "
-                f"{READABLE}"
-            )
-        return release_durably(
-            run,
-            opened,
-            output,
-            progress.advance,
-            resent=source != "-" or options.get("stdin", "resent") == "resent",
-            emit_all=options.get("emit", "all") == "all",
+    )
+    if not run.sealed and not run.seen and not options.get("quiet"):
+        complain(
+            f"the state in {options['state']} is not sealed (no --key-file, no TIDEGATE_KEY): "
+            f"{READABLE}"
         )
+    return run
+
+
+def _after_a_restart(run: DurableRelease, source: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Where the input and the output go on: a pipe and standard output cannot be looked at."""
+    continues = source == "-" and options.get("stdin", "resent") == "continues"
+    new = options.get("output") in (None, "-") and options.get("emit", "all") == "new"
+    return {"start": run.seen if continues else None, "written": run.position if new else None}
 
 
 def _check(source: str, options: dict[str, Any]) -> None:
@@ -235,14 +233,14 @@ def _check(source: str, options: dict[str, Any]) -> None:
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
 
 
-def _close(result: Outcome) -> None:
+def _close(result: Transferred, pipeline: Pipeline) -> None:
     if result.held:
         complain(
             f"nothing was released: the hold-out needs {result.held} more values "
-            f"(--holdout {result.pipeline.threshold.holdout})"
+            f"(--holdout {pipeline.threshold.holdout})"
         )
     elif sys.stderr.isatty() or os.environ.get("TIDEGATE_SUMMARY"):
         complain(
             f"released {result.released:,} values, truncated at {result.threshold:g}; "
-            f"{result.pipeline.guarantee}"
+            f"{pipeline.guarantee}"
         )

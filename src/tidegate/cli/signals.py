@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
-from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -32,31 +30,3 @@ class stopping:  # noqa: N801  # reads as a verb in `with`
     def __exit__(self, *reason: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-
-
-class uninterrupted(AbstractContextManager[None]):  # noqa: N801  # reads as an adverb
-    """SIGTERM and Ctrl-C wait until the block is done: for short work that must not be torn."""
-
-    def __init__(self) -> None:
-        self._before: dict[int, Any] = {}
-        self._waiting: list[int] = []
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return  # signals come to the main thread only
-        try:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.getsignal(number)
-                signal.signal(number, self._wait)
-        except BaseException:  # a signal between the two
-            self.__exit__()
-            raise
-
-    def _wait(self, number: int, frame: FrameType | None) -> None:
-        self._waiting.append(number)
-
-    def __exit__(self, *reason: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        if self._waiting:
-            signal.raise_signal(self._waiting[0])

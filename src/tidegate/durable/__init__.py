@@ -1,23 +1,25 @@
-"""Releases that survive: kill −9, power cuts, restarts, and audits.
+"""Releases that survive kill −9, power cuts, restarts and audits.
 
     values → DurableRelease.push → charge the ledger → release → journal + state, one transaction
-           → the caller writes the values out; what was lost on the way is replayed from the journal
+           → the values are written out; what was lost on the way is replayed from the journal
 
 | module | what it holds |
 |---|---|
-| `folder` | its lock, and the newest entry of the ledger that was seen |
-| `store`, `tables` | one SQLite file: state, journal, input digests; nothing of Tidegate's logic |
-| `inputs` | keyed digests of the input so far: was it resent, or changed? |
-| `journal` | released block sums ↔ published values, bit for bit |
-| `looking_back` | the record of the whole past, from the journal |
-| `charges`, `payments` | which budget each stretch of the input costs; charged before it is read |
-| `saving`, `users` | everything that a push changes, in one transaction |
-| `opening`, `facts` | may this state and its ledger be used; what is public about a release |
-| `reading` | facts, answers, replays: from committed state only |
-| `release` | `DurableRelease`, which puts these together |
+| `transfer` | source → release → sink, exactly once |
+| `writer`, `output_check`, `memory_run` | parts of it |
+| `release` | `DurableRelease`: opening, push, keys |
+| `reading` | metadata, answers and replays of a durable release: from committed state only |
+| `commit` | everything that a push changes, in one transaction |
+| `charging` | what each part of the input costs, and charging it before it is read |
+| `checks` | may this state and its ledger be used? |
+| `journal`, `journal_record` | released block sums → published values, bit for bit; the record |
+| `input_digests`, `user_log` | keyed digests of the input so far; counts of users |
+| `metadata` | public facts about a release |
+| `folder`, `store`, `tables` | the lock file and one SQLite file; nothing of Tidegate's logic |
 """
 
 from tidegate.durable.folder import StateError, StorageError
 from tidegate.durable.release import DurableRelease
+from tidegate.durable.transfer import Transferred, transfer
 
-__all__ = ["DurableRelease", "StateError", "StorageError"]
+__all__ = ["DurableRelease", "StateError", "StorageError", "Transferred", "transfer"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from tidegate._chain import START
 from tidegate._version import __version__
 from tidegate.durable.folder import Anchor, StateError
 from tidegate.durable.input_digests import InputDigests
-from tidegate.durable.journal import HEAD_BYTES, encoded, merged
+from tidegate.durable.journal import encoded, merged
 from tidegate.durable.store import WAY_ON, Store
 from tidegate.durable.tables import Changes, UserRows
 from tidegate.durable.user_log import UserLog
@@ -50,7 +51,7 @@ class Saving:
         self._users: UserLog | None = None
         if release.user_cap is not None:
             self._users = UserLog(release.user_cap, release.derived_key("users"))
-        self.committed = Committed(0, bytes(HEAD_BYTES), 0, ())
+        self.committed = Committed(0, START, 0, ())
         self.unsaved = 0  # values that were taken since the last commit
 
     def begin(self, source: str) -> None:

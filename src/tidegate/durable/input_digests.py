@@ -78,20 +78,33 @@ class InputDigests:
 
 
 class Recogniser:
-    """Compares an input that is read again with what was remembered of it."""
+    """Compares an input that is read again with what was remembered of it.
 
-    def __init__(self, remembered: InputDigests, digests: bytes) -> None:
+    An input that is read again from `start` on, in the middle of a stretch that has a digest, is
+    compared from the next stretch on: what comes before that cannot be.
+    """
+
+    def __init__(self, remembered: InputDigests, digests: bytes, start: int = 0) -> None:
         self._remembered = remembered.copy()  # the run goes on while this is still in use
         self._digests = digests
         self._again = remembered.anew()
+        self._again.stretches = min(-(-start // STRETCH), remembered.stretches)
+        self._uncompared = max(0, self._again.seen - start)
+        into = max(0, start - self._again.seen)  # the raw tail: as if its beginning had come again
+        self._again.tail = remembered.tail[:into].copy()
+        self._again.user_tail = remembered.user_tail[:into]
 
     @property
     def left(self) -> int:
         """How many values are still to be recognised."""
-        return self._remembered.seen - self._again.seen
+        return self._uncompared + self._remembered.seen - self._again.seen
 
     def push(self, units: IntArray, users: Any = None) -> bool:
         """Take at most `left` values; False: they are not what was read before."""
+        if self._uncompared:
+            passed = min(self._uncompared, units.size)
+            self._uncompared -= passed
+            units, users = units[passed:], None if users is None else users[passed:]
         done = self._again.stretches * _BYTES
         fresh = self._again.push(units, users)
         if fresh != self._digests[done : done + len(fresh)]:

@@ -7,12 +7,12 @@ changed, dropped or put elsewhere is noticed.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
 import numpy as np
 
+from tidegate._chain import START, head_of, link
 from tidegate.durable.folder import StateError
 from tidegate.errors import SnapshotError
 from tidegate.estimate.spread import spread, spread_widths
@@ -22,29 +22,18 @@ from tidegate.run.non_negative import Remainder
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import seal, understood, unseal
 
-HEAD_BYTES = 32
-
 
 def encoded(piece: Piece, head: bytes, key: bytes) -> tuple[bytes, bytes]:
     """A piece as the bytes of a row, and the new head of the chain."""
     content = {**vars(piece), **vars(piece.trace)}
     del content["trace"]
     body = seal({"content": "journal"}, content, None)
-    return body, chained(head, body, key)
+    return body, link(head, body, key)
 
 
-def chained(head: bytes, body: bytes, key: bytes) -> bytes:
-    """The head of the chain after a row."""
-    return hashlib.blake2b(head + body, key=key, digest_size=HEAD_BYTES).digest()
-
-
-def verified(
-    bodies: Iterable[bytes], key: bytes, expected: bytes, head: bytes = bytes(HEAD_BYTES)
-) -> None:
+def verified(bodies: Iterable[bytes], key: bytes, expected: bytes, head: bytes = START) -> None:
     """Refuse rows, from `head` on, whose chain does not end in the head that is expected."""
-    for body in bodies:
-        head = chained(head, body, key)
-    if head != expected:
+    if head_of(bodies, key, head) != expected:
         raise StateError(f"the journal {_TAMPERED}")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tidegate._chain import START
 from tidegate.durable.commit import Committed
-from tidegate.durable.journal import HEAD_BYTES, pieces, verified
+from tidegate.durable.journal import pieces, verified
 from tidegate.durable.store import Store
 from tidegate.record.rebuild import Recorder
 from tidegate.run.pipeline import Pipeline
@@ -14,7 +15,7 @@ class JournalRecord(Recorder):
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__(pipeline)
-        self._rows, self._head = 0, bytes(HEAD_BYTES)  # how far it has read
+        self._rows, self._head = 0, START  # how far it has read
 
     def catch_up(self, store: Store, key: bytes, committed: Committed) -> None:
         """Read the rows that were added since, once their chain is seen to end as it should."""

@@ -194,11 +194,11 @@ class Reading:
             raise
         return self._journalled.record(str(self.guarantee))
 
-    def recogniser(self) -> Recogniser:
-        """Tells whether an input that is read again is the one that was read before."""
+    def recogniser(self, start: int = 0) -> Recogniser:
+        """Compares an input that is read again, from value `start` on, with the one before."""
         with self._custody.lock:
             self._check()
-            return Recogniser(self._saving.digests, self._store.inputs())
+            return Recogniser(self._saving.digests, self._store.inputs(), start)
 
     def _check_open(self) -> None:
         if not self._open:

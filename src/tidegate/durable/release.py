@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate._contexts import Closed
+from tidegate.durable.charging import Charging
 from tidegate.durable.checks import (
     earlier,
     known_anchors,
@@ -17,7 +18,6 @@ from tidegate.durable.checks import (
 )
 from tidegate.durable.commit import Saving
 from tidegate.durable.folder import StateError
-from tidegate.durable.payments import Payments
 from tidegate.durable.reading import AGAIN, Reading
 from tidegate.durable.store import Store
 from tidegate.errors import InputError, SettingError
@@ -26,8 +26,8 @@ from tidegate.ledger import CapExceeded, Ledger
 from tidegate.ownership import Custody
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
+from tidegate.run.user_cap import checked_users
 from tidegate.sealing import seal
-from tidegate.units import checked_users
 
 # Nothing is released during the hold-out, so it need not be saved value by value.
 _HELD_UNSAVED = 1024
@@ -62,7 +62,7 @@ class DurableRelease(Reading, Closed):
         saving = Saving(store, ledger, release, key)
         super().__init__(store, release, saving, source, custody)
         self._ledger = ledger
-        self._payments = Payments(ledger, release, source, store.lock)
+        self._charging = Charging(ledger, release, source, store.lock)
         release.journalled()
 
     # -- opening ---------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class DurableRelease(Reading, Closed):
         try:
             name = source_of(ledger, source, old.source, store)
             run = cls(store, ledger, pipeline.start(), key, name)
-            run._payments.check(pipeline.threshold.holdout + 1)
+            run._charging.check(pipeline.threshold.holdout + 1)
             if ledger.charges() and not known:
                 ledger.remark(_UNCHECKED)
             if old.readable:
@@ -224,7 +224,7 @@ class DurableRelease(Reading, Closed):
             raise
 
     def _pushed(self, numbers: Any, users: Any) -> tuple[int, FloatArray]:
-        allowed = self._payments.pay(self.seen, numbers.size)
+        allowed = self._charging.charge(self.seen, numbers.size)
         numbers, users = numbers[:allowed], None if users is None else users[:allowed]
         first = self.position
         out = self._release.push(numbers, users)
@@ -234,6 +234,16 @@ class DurableRelease(Reading, Closed):
             self._saving.commit(released)
         self._seen = self._release.seen
         return first, out
+
+    def save(self) -> None:
+        """Commit everything that was taken. Held-out values are else committed now and then only:
+        nothing depends on them yet."""
+        with self._custody.lock:
+            self._check()
+            if self._saving.unsaved:
+                self._custody.begin()
+                self._saving.commit([])
+                self._custody.done()
 
     # -- keeping house ---------------------------------------------------------------------------
 

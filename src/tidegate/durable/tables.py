@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tidegate.run.phases import Phase
 
-FORMAT = 3
+FORMAT = 4
 SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidegate._chain import START, head_of, link
 from tidegate.durable.folder import StateError
-from tidegate.durable.journal import HEAD_BYTES, chained
 from tidegate.durable.tables import UserRows
 from tidegate.errors import SnapshotError
+from tidegate.run.user_cap import UserCap
 from tidegate.sealing import seal, understood, unseal
-from tidegate.units import UserCap
 
 # As many rows are read again at a start; a full table is then written once in as many commits.
 _ROWS = 4096
@@ -24,7 +24,7 @@ _NAMES = 1 << 16
 class UserLog:
     """Keeps the counts of a `UserCap` in rows."""
 
-    def __init__(self, cap: UserCap, digest_key: bytes, head: bytes = bytes(HEAD_BYTES)) -> None:
+    def __init__(self, cap: UserCap, digest_key: bytes, head: bytes = START) -> None:
         self._cap = cap
         self._digest_key = digest_key
         self._rows = self._names = 0
@@ -38,21 +38,18 @@ class UserLog:
         if whole or cap.window != self._window or self._rows > _ROWS or self._names > _NAMES:
             self._window, self._rows, self._names = cap.window, 0, 0
             body = seal({"content": "users"}, {"whole": cap.state()}, key)
-            self.head = chained(bytes(HEAD_BYTES), body, self._digest_key)
+            self.head = link(START, body, self._digest_key)
             return UserRows([body], anew=True)
         if not names:
             return UserRows()
         self._rows, self._names = self._rows + 1, self._names + len(names)
         body = seal({"content": "users"}, {"names": names}, key)
-        self.head = chained(self.head, body, self._digest_key)
+        self.head = link(self.head, body, self._digest_key)
         return UserRows([body])
 
     def read(self, bodies: list[bytes], key: bytes | None) -> None:
         """Take up the counts from the disk; `head` must be the one that the state remembers."""
-        cap, head = self._cap, bytes(HEAD_BYTES)
-        for body in bodies:
-            head = chained(head, body, self._digest_key)
-        if head != self.head:
+        if head_of(bodies, self._digest_key) != self.head:
             raise StateError(_TAMPERED)
         for body in bodies:
             try:
@@ -61,8 +58,8 @@ class UserLog:
                     self._take(content)
             except SnapshotError:
                 raise StateError(_TAMPERED) from None
-        self._window = cap.window
-        cap.fresh = []
+        self._window = self._cap.window
+        self._cap.fresh = []
 
     def _take(self, content: dict[str, Any]) -> None:
         if "whole" in content:

@@ -23,6 +23,7 @@ position,value
 
 from tidegate.io.batches import Batch, Source
 from tidegate.io.errors import ClosedPipeError, SinkError, SourceError
+from tidegate.io.function_sink import FunctionSink
 from tidegate.io.kinds import KINDS
 from tidegate.io.metadata import read_metadata
 from tidegate.io.recovery import Recovered, recover, recover_rows, recoverable
@@ -34,6 +35,7 @@ __all__ = [
     "KINDS",
     "Batch",
     "ClosedPipeError",
+    "FunctionSink",
     "Recovered",
     "Sink",
     "SinkError",

@@ -34,7 +34,7 @@ class Outgoing:
     ) -> None:
         self.name = "standard output" if is_standard(path) else os.fspath(path or "")
         self._target: Path | None = None
-        self._partial: Path | None = None
+        self._draft: _files.Draft | None = None
         self.closed = False
         self.broken = False  # a write did not end well
         self._descriptor = -1
@@ -50,10 +50,8 @@ class Outgoing:
             if not special:
                 self._target = Path(os.path.realpath(self.name))  # a link stays a link
             if whole and not special:  # a device or a named pipe cannot be replaced
-                partial = self._target.with_name(f".{self._target.name}.partial")
-                _files.remove(partial)  # of a run that was killed
-                self._descriptor = _files.create(partial, _PUBLIC)
-                self._partial = partial
+                self._draft = _files.Draft(self._target, _PUBLIC)
+                self._descriptor = self._draft.descriptor
             else:
                 flags = os.O_CREAT | os.O_WRONLY | (os.O_APPEND if append else os.O_TRUNC)
                 self._descriptor = _files.open_file(self._target, flags, _PUBLIC)
@@ -104,16 +102,11 @@ class Outgoing:
         if self.closed:
             return
         try:
-            if self._partial is not None and self._target is not None:
+            if self._draft is not None:
                 if self.broken:
                     raise SinkError(None, _CUT_SHORT, self.name)
-                self.sync()
-                if not os.path.samestat(os.fstat(self._descriptor), self._partial.stat()):
-                    raise SinkError(None, "another process is writing this file", self.name)
-                _files.rename(self._partial, self._target)
-                self._partial = None
-                _files.sync_folder(self._target.parent)
-        except FileNotFoundError:
+                self._draft.publish()
+        except FileExistsError:
             raise SinkError(None, "another process is writing this file", self.name) from None
         except OSError as error:
             raise self._error(error) from None
@@ -125,11 +118,8 @@ class Outgoing:
         if self.closed:
             return
         self.closed = True
-        with contextlib.suppress(OSError):  # of two errors the first one counts
-            if self._partial is not None and os.path.samestat(
-                os.fstat(self._descriptor), self._partial.stat()
-            ):
-                _files.remove(self._partial)
+        if self._draft is not None:
+            self._draft.discard()
         if self._target is not None and self._descriptor >= 0:
             with contextlib.suppress(OSError):
                 _files.close(self._descriptor)
@@ -139,13 +129,13 @@ class Outgoing:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """A small file, replaced in one step."""
-    outgoing = Outgoing(path, whole=True)
+    """Replace a small file in one step."""
     try:
-        outgoing.write(data)
-        outgoing.close()
-    finally:
-        outgoing.abort()
+        _files.replace_file(Path(os.path.realpath(path)), data, _PUBLIC)  # a link stays a link
+    except FileExistsError:
+        raise SinkError(None, "another process is writing this file", os.fspath(path)) from None
+    except OSError as error:
+        raise sink_error(error, os.fspath(path)) from None
 
 
 def _standard_output(name: str) -> tuple[int, Any]:

@@ -8,7 +8,6 @@ the bytes, not of what they mean, so that no byte can change unnoticed, not even
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidegate import _files
+from tidegate._chain import START, link
 from tidegate._forks import Inherited
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
@@ -27,7 +27,6 @@ from tidegate.ledger.entries import LedgerError
 
 VERSION = 1
 _KEY_BYTES = 32
-_START = "0" * 64  # what the first entry is bound to
 _HASH = b',"hash":"%s"}'
 _HASH_BYTES = len(_HASH % bytes(64))
 _DECODER = json.JSONDecoder()  # its raw_decode is the fastest way in, and allows for no spaces
@@ -67,7 +66,7 @@ class Chain(Inherited):
         self._key = key
         self._process = os.getpid()
         self.count = 0
-        self.head = _START
+        self.head = START.hex()
         self.torn = 0
         self._size = 0
         self._ended = True  # the last entry has its newline
@@ -167,9 +166,7 @@ class Chain(Inherited):
         return True  # or more than an entry, as when its newline became another byte: no hash fits
 
     def _hash(self, body: bytes) -> str:
-        if self._key is None:
-            return hashlib.sha256(body).hexdigest()
-        return hmac.digest(self._key, body, "sha256").hex()
+        return link(b"", body, self._key).hex()  # the line itself names the head before it
 
     @property
     def unfinished(self) -> bool:

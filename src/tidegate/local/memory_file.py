@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
+from tidegate._forks import Inherited
 from tidegate.errors import RefusedError
 
 _ATTEMPTS = 10
@@ -32,7 +32,7 @@ class DeviceMemoryError(RefusedError):
     """A device's memory cannot be used, so nothing is reported."""
 
 
-class MemoryFile:
+class MemoryFile(Inherited):
     """An open and locked file with one JSON object.
 
     Args:
@@ -53,7 +53,7 @@ class MemoryFile:
             self._name = os.path.basename(real)  # noqa: PTH119
             self._draft = f".{self._name}.partial"
             self._folder = os.open(os.path.dirname(real), os.O_RDONLY)  # noqa: PTH120
-        _open_files.add(self)
+        self.guard()
 
     def exists(self) -> bool:
         """Lock the file if there is one.
@@ -130,6 +130,10 @@ class MemoryFile:
             if descriptor != _CLOSED:
                 os.close(descriptor)
 
+    def disown(self) -> None:
+        """In a forked process: it may not write, and must not keep the file locked."""
+        self.close()
+
     def _write(self, new: int, plain: Mapping[str, Any]) -> None:
         """Fill the draft, which is open and locked, and give it the file's name."""
         whole = {**plain, "inode": os.fstat(new).st_ino}
@@ -203,17 +207,3 @@ class MemoryFile:
             raise DeviceMemoryError(f"{what}: {error.strerror}") from None
         except UnicodeError:
             raise DeviceMemoryError(f"{what}: no name of a file") from None
-
-
-# A forked process inherits descriptors, and with them locks. It lets go of them: it may not write,
-# and must not keep the file locked when its parent has closed it.
-_open_files: WeakSet[MemoryFile] = WeakSet()
-
-
-def _let_go() -> None:
-    for file in list(_open_files):
-        file.close()
-
-
-if hasattr(os, "register_at_fork"):  # where processes fork at all
-    os.register_at_fork(after_in_child=_let_go)

@@ -25,9 +25,9 @@ from tidegate.record.entry import Piece
 from tidegate.record.record import Record
 from tidegate.run.phases import Phase, Phases
 from tidegate.run.snapshot import opened_snapshot, sealed_snapshot, stored_record
+from tidegate.run.user_cap import UserCap, cap_of, checked_users
 from tidegate.run.warm_up import HoldOut
 from tidegate.settings import digest
-from tidegate.units import UserCap, cap_of, checked_users
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
@@ -310,7 +310,7 @@ class Release:
         Both branches may see the same values, so the fork's cost is added to the guarantee of both:
         the stream's ε, or everything while θ is not chosen yet. (If one of them is a simulation,
         none of them has a guarantee. Branches know of each other within one process only; beyond, a
-        ledger must add them up.) Counts of users go on in both, see `tidegate.units.UserCap`. The
+        ledger must add them up.) Counts of users go on in both: see `tidegate.run.user_cap`. The
         fork starts a new forest at the present position; the past is answered by the original. If
         `fork` is interrupted its charge may stay: too much is counted then, never too little.
         """

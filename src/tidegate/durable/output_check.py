@@ -1,39 +1,38 @@
-"""How much of a release its output holds already.
+"""Compare an output with the state that it belongs to: rollback detection, and what is missing.
 
-The output lies outside the state, so it is an anchor: whatever it says (rows, thresholds, metadata)
-was committed before it left. A state that does not know it was rolled back, and going on would use
-its noise a second time. An output that says less than the state lacks nothing: the rest is in the
-journal, and is written again for nothing.
+The output lies outside the state, and everything in it (rows, thresholds, metadata) was committed
+before it left. A state that does not know some of it was rolled back; continuing it would use its
+noise a second time. An output that has less than the state is completed from the journal, which
+costs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.cli.exits import complain
-from tidegate.durable import DurableRelease, StateError
+from tidegate.durable.folder import StateError
+from tidegate.durable.reading import Reading
 from tidegate.errors import InputError, SettingError
 from tidegate.io import SinkError, SourceError, read_metadata, read_released, recover, recoverable
 from tidegate.io.recovery import last_position
-from tidegate.lattice import FloatArray
-
-Pieces = Iterator[tuple[int, FloatArray]]
 
 
-def rows_written(path: str, format_name: str | None, run: DurableRelease) -> int:
-    """After how many rows the output can be continued; 0: it is written anew from the journal.
+def rows_written(
+    path: str, format_name: str | None, run: Reading, warn: Callable[[str], None]
+) -> int:
+    """After how many rows a file can be continued; 0: it is rewritten from the journal.
 
     Raises:
-        StateError: if the output holds what this state does not know, or is not of this release.
+        StateError: if the file holds what this state does not know, or is not of this release.
     """
     place, facts = Path(path), _facts(path, format_name)
     theirs = _epoch(facts)
     if theirs == run.epoch:
-        _check_not_ahead(path, facts, run)
+        _check_metadata(path, facts, run)
     if not place.is_file() or not place.stat().st_size:
         return 0
     if not recoverable(path, format_name):
@@ -47,9 +46,8 @@ def rows_written(path: str, format_name: str | None, run: DurableRelease) -> int
         if theirs != run.epoch or last is None:
             raise
         # Ours, by its metadata: after a power cut, blocks that never came are zeros anywhere.
-        if last >= run.position:
-            raise _older(path, last + 1, run) from None
-        complain(f"{error}: it is written anew")
+        check_not_ahead(path, last + 1, run)
+        warn(f"{error}: it is written anew from the journal")
         return 0
     rows = found.first + found.rows if found.rows else 0
     if not rows:
@@ -58,16 +56,16 @@ def rows_written(path: str, format_name: str | None, run: DurableRelease) -> int
     if theirs != run.epoch or rows > run.position:
         _check_ours(path, theirs, Compared(compared.same, rows, True), run)
     if compared.same != rows:
-        complain(
+        warn(
             f"{path} differs from what was released, from position {compared.same} on: it is "
-            "written anew"
+            "written anew from the journal"
         )
         return 0
     return rows
 
 
 def _facts(path: str, format_name: str | None) -> dict[str, Any]:
-    """What the file says about itself; nothing, where that is missing or damaged."""
+    """The metadata of the file; empty where it is missing or damaged."""
     try:
         facts = read_metadata(path, format_name) or {}
     except SourceError:
@@ -83,7 +81,13 @@ def _epoch(facts: Mapping[str, Any]) -> str | None:
         return None
 
 
-def _check_not_ahead(path: str, facts: Mapping[str, Any], run: DurableRelease) -> None:
+def check_not_ahead(name: str, rows: int, run: Reading) -> None:
+    """Refuse a state that knows fewer rows than its output holds."""
+    if rows > run.position:
+        raise _older(name, rows, run)
+
+
+def _check_metadata(path: str, facts: Mapping[str, Any], run: Reading) -> None:
     """Metadata may name a threshold or a count of values only if the state knows of it."""
     known, told = [vars(phase) for phase in run.phases], facts["phases"]
     released = facts.get("released", 0)
@@ -99,26 +103,28 @@ class Compared(NamedTuple):
     whole: bool
 
 
-def _check_ours(path: str, theirs: str | None, found: Compared, run: DurableRelease) -> None:
+def _check_ours(path: str, theirs: str | None, found: Compared, run: Reading) -> None:
     """Refuse a file that another release wrote, or something else, or this one at a later time."""
     if found.rows and theirs not in (None, run.epoch):
-        raise StateError(f"{path} holds another release: give another output, or remove it")
+        raise StateError(f"{path} holds another release. Choose another output, or remove this one")
     if found.rows > run.position and (found.same >= run.position or theirs == run.epoch):
         raise _older(path, found.rows, run)
     if theirs != run.epoch and (found.same != found.rows or not found.whole):
-        raise StateError(f"{path} is not what was released: give another output, or remove it")
+        raise StateError(
+            f"{path} is not what was released. Choose another output, or remove this one"
+        )
 
 
-def _older(path: str, told: object, run: DurableRelease) -> StateError:
+def _older(name: str, told: object, run: Reading) -> StateError:
     return StateError(
-        f"{path} holds {told} values, but the state knows of {run.position}: the state is "
-        "older than its output (restored from a backup?). Going on would use noise a second "
+        f"{name} holds {told} values, but the state knows of {run.position}: the state is "
+        "older than its output (restored from a backup?). Continuing would use noise a second "
         "time. Put the newest state folder back. If it is gone, its ledger is as old, and does not "
         "count what was charged since: see the runbook before you begin again with --new-epoch"
     )
 
 
-def _compared(path: str, format_name: str | None, run: DurableRelease) -> Compared:
+def _compared(path: str, format_name: str | None, run: Reading) -> Compared:
     """Compare a file with the journal, value by value."""
     released, rest = run.replay(), np.empty(0)
     same, rows, agree = 0, 0, True

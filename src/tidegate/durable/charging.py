@@ -1,0 +1,98 @@
+"""What each part of the input costs, known by position alone; charged before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, takewhile
+
+from tidegate.durable.folder import FolderLock
+from tidegate.guarantee import Guarantee
+from tidegate.ledger import CapExceeded, Ledger
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.release import Release
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A stage that reads the input positions [start, end); `end` None: without end."""
+
+    stage: str
+    start: int
+    end: int | None
+    guarantee: Guarantee
+
+
+def costs(pipeline: Pipeline) -> Iterator[Cost]:
+    """Every cost of a release, in the order in which it arises.
+
+    Their maximum over positions of the sum is the pipeline's guarantee: hold-out and stream are
+    disjoint; the values of a later selection are also released (shared), or are withheld from the
+    stream (blocked).
+    """
+    widen = pipeline.unit.widen
+    holdout = pipeline.threshold.holdout
+    if holdout:
+        yield Cost("threshold", 0, holdout, widen(pipeline.threshold.guarantee))
+    stream = widen(pipeline.perturber.guarantee)
+    again, block = pipeline.reselect, pipeline.perturber.block
+    if again is None:
+        yield Cost("stream", holdout, None, stream)
+        return
+    selection = widen(again.threshold.guarantee)
+    if not again.blocking:
+        yield Cost("stream", holdout, None, stream)
+    number, begun = 0, 0
+    while True:
+        opening, switch = again.opening(number, block), again.switch(number, block)
+        if again.blocking:
+            end = None if opening is None else holdout + opening
+            if end is None or end > holdout + begun:
+                yield Cost("stream", holdout + begun, end, stream)
+        if opening is None or switch is None:
+            return
+        yield Cost("threshold", holdout + opening, holdout + switch, selection)
+        number, begun = number + 1, switch
+
+
+class Charging:
+    """Charges the costs of one epoch in order, without those that were charged before."""
+
+    def __init__(self, ledger: Ledger, release: Release, source: str, lock: FolderLock) -> None:
+        self._ledger = ledger
+        self._lock = lock
+        self._source = source
+        self._pipeline = release.pipeline
+        self._epoch = release.epoch
+        charged = sum(charge.epoch == self._epoch for charge in ledger.charges())
+        self._costs = islice(costs(release.pipeline), charged, None)
+        self._next = next(self._costs, None)
+
+    def check(self, count: int) -> None:
+        """Refuse with `CapExceeded` if the cap does not allow the first `count` values."""
+        due = list(takewhile(lambda cost: cost.start < count, costs(self._pipeline)))
+        self._ledger.check(self._source, [(cost.start, cost.end, cost.guarantee) for cost in due])
+
+    def charge(self, seen: int, count: int) -> int:
+        """Charge for `count` values after the first `seen`; give how many the cap allows.
+
+        Raises:
+            CapExceeded: if it allows none.
+        """
+        try:
+            allowed = self._charge(seen, count)
+        finally:
+            # Before anything leaves: what was charged is remembered outside the ledger too.
+            self._lock.keep((self._ledger.count, self._ledger.head))
+        return allowed
+
+    def _charge(self, seen: int, count: int) -> int:
+        while (cost := self._next) is not None and cost.start < seen + count:
+            try:
+                self._ledger.charge(source=self._source, epoch=self._epoch, **vars(cost))
+            except CapExceeded:
+                if cost.start <= seen:
+                    raise
+                return cost.start - seen
+            self._next = next(self._costs, None)
+        return count

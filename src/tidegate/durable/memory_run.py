@@ -1,0 +1,85 @@
+"""A release without durable state, as `transfer` sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tidegate.durable.metadata import public_facts
+from tidegate.errors import SettingError
+from tidegate.lattice import FloatArray
+from tidegate.record.rebuild import Recorder
+from tidegate.run.phases import Phase
+from tidegate.run.release import Release
+
+
+class MemoryRun:
+    """A new `Release`, with the methods of a `DurableRelease` that `transfer` uses.
+
+    What it tells is what whole pushes gave: a push that fails half-way has moved the release in
+    memory, and nothing of that leaves.
+    """
+
+    durable = False
+
+    def __init__(self, release: Release) -> None:
+        if release.seen:
+            raise SettingError(
+                "release",
+                "has taken values already, and without durable state nobody knows which. Transfer "
+                "with a new release, or with a DurableRelease",
+            )
+        self._release = release
+        self.pipeline = release.pipeline
+        self.epoch = release.epoch
+        self.seen = self.position = 0
+        self._phases: dict[int, Phase] = {}  # all of them: the release forgets old ones
+        self._recorder = Recorder(release.pipeline)  # the same for the record
+        # A journal: for the record, and because phases would be forgotten within a long push.
+        self._recorded = not self.pipeline.estimator.adds_up
+        self._journalled = self._recorded or self.pipeline.reselect is not None
+        if self._journalled:
+            release.journalled()
+
+    @property
+    def holding(self) -> int:
+        """How many more values the hold-out needs before anything is released."""
+        return self._release.holding
+
+    @property
+    def threshold(self) -> float | None:
+        """The threshold in the unit of the data; None while it is not chosen."""
+        return self.phases[-1].threshold if self._phases else self._release.threshold
+
+    @property
+    def phases(self) -> list[Phase]:
+        """Every threshold so far."""
+        return list(self._phases.values())
+
+    def facts(self) -> dict[str, Any]:
+        """The public metadata of what was handed out."""
+        promise = self._release.guarantee
+        record = self._recorder.record(str(promise))
+        return public_facts(
+            self.pipeline, promise, self.phases, released=self.position, record=record
+        )
+
+    def push(self, values: Any, users: Any = None) -> tuple[int, FloatArray]:
+        """Release values; give the position of the first, and the values."""
+        released = self._release.push(values, users)
+        self._phases.update({phase.start: phase for phase in self._release.phases})
+        pieces = self._release.journalled() if self._journalled else []
+        if self._recorded:
+            known = {at: (phase.threshold, phase.epoch) for at, phase in self._phases.items()}
+            for piece in pieces:
+                self._recorder.push(piece, known)
+        first, self.position = self.position, self._release.position
+        self.seen = self._release.seen
+        return first, released
+
+    def replay(self, start: int = 0) -> Iterator[tuple[int, FloatArray]]:
+        """Nothing: there is no journal."""
+        return iter(())
+
+    def save(self) -> None:
+        """Do nothing: nothing is kept."""

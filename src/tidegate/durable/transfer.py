@@ -1,0 +1,181 @@
+"""From a source through a release into a sink, exactly once.
+
+    source → skip what was read before → DurableRelease.push → commit ║ sink
+                                          journal → rows that the sink lacks ┘
+
+Whatever the moment of a crash, the same call completes the output: every row once, with the noise
+that it had. The command line, a service and a Python program all use this one function.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidegate.durable.folder import StateError
+from tidegate.durable.memory_run import MemoryRun
+from tidegate.durable.output_check import check_not_ahead, rows_written
+from tidegate.durable.release import DurableRelease
+from tidegate.durable.writer import Output, Writer
+from tidegate.errors import SettingError
+from tidegate.io import Batch, Sink, Source
+from tidegate.io.function_sink import Receiver
+from tidegate.run.release import Release
+
+Values = Source | Iterable[Any]
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Transferred:
+    """How far a release has come after a transfer.
+
+    Attributes:
+        read: how many values were taken, in this transfer and before.
+        released: how many rows there are.
+        held: how many more values the hold-out needs before anything is released.
+        threshold: in the unit of the data; None while it is not chosen.
+    """
+
+    read: int
+    released: int
+    held: int
+    threshold: float | None
+
+
+def transfer(
+    source: Values,
+    release: DurableRelease | Release,
+    sink: str | Path | Sink | Receiver | None,
+    *,
+    format: str | None = None,  # noqa: A002  # as in open_sink
+    start: int | None = None,
+    written: int | None = None,
+    progress: Callable[[int], None] | None = None,
+    warn: Callable[[str], None] = _log.warning,
+) -> Transferred:
+    """Read a source to its end, release it, and write what was released, each row once.
+
+    With a `DurableRelease`: values that an earlier transfer has read are compared with keyed
+    digests and skipped; rows that the sink lacks are written from the journal, never computed
+    again; a state that is older than its output is refused. When this returns, all that was read is
+    committed. If it raises, call it again with the same arguments, after opening the state again.
+
+    Everything that reaches the sink, metadata included, is committed state. A push that fails
+    before its commit will be done again, perhaps with other values, so its noise and its threshold
+    must not be seen by anybody.
+
+    With a new `Release` the same is done once, without any of these: an existing file is replaced.
+
+    Args:
+        source: from `tidegate.io.open_source`, or any iterable of blocks: arrays, single numbers,
+            or `tidegate.io.Batch` where users are needed. An array is one block.
+        release: what releases the values.
+        sink: a file, which is compared with the journal and completed; None or "-" for standard
+            output; a `tidegate.io.Sink`; or a function that takes the position of the first row
+            and an array of values.
+        format: the format of a file whose extension does not tell.
+        start: the place of the source's first value, counted from 0 over the whole input. A block
+            that is delivered again is skipped, a gap is refused. None: the source is the whole
+            input, from its beginning.
+        written: how many rows a sink holds that cannot be read back (standard output, a function).
+            It gets the rows from there on: all of them by default.
+        progress: is told how many values were handled, block by block.
+        warn: is told what was repaired, and what went wrong on top of an error. Logged by default.
+
+    Raises:
+        StateError: the input is not the one that was read before, or values are missing; the
+            output is not of this release, or is newer than its state.
+        CapExceeded: the ledger's cap is reached. What it paid for is released and written.
+    """
+    output = Output.to(sink, format)
+    if output.path is not None and written is not None:
+        raise SettingError("written", "must not be given for a file: its rows are counted")
+    run = release if isinstance(release, DurableRelease) else MemoryRun(release)
+    append_at, sent = 0, written or 0
+    if isinstance(run, DurableRelease):
+        if output.path is not None:
+            append_at = sent = rows_written(output.path, output.format, run, warn)
+        check_not_ahead("the sink", sent, run)
+    with Writer(output, run.facts, lambda: len(run.phases), append_at, warn) as writer:
+        for first, values in run.replay(sent):
+            writer.write(first, values)
+        for batch in _unread(run, _batches(source, run, start or 0), start, progress or _ignore):
+            at = 0
+            while at < len(batch):
+                users = None if batch.users is None else batch.users[at:]
+                taken = run.seen
+                first, values = run.push(batch.values[at:], users)
+                writer.write(first, values)
+                at += run.seen - taken
+            if progress is not None:
+                progress(len(batch))
+        run.save()
+    return Transferred(run.seen, run.position, run.holding, run.threshold)
+
+
+def _batches(source: Values, run: DurableRelease | MemoryRun, at: int) -> Iterator[Batch]:
+    """The source as batches; `at` is the place of its first value."""
+    if isinstance(source, str | bytes | Path):
+        raise SettingError("source", "must be open: use tidegate.io.open_source(path)")
+    if hasattr(source, "batches"):
+        yield from source.batches()
+        return
+    for block in [source] if isinstance(source, np.ndarray) else source:
+        batch = block
+        if not isinstance(batch, Batch):
+            single = not isinstance(block, list | tuple) and np.ndim(block) == 0
+            batch = Batch(run.pipeline.lattice.numbers([block] if single else block, at))
+        yield batch
+        at += len(batch)
+
+
+def _unread(
+    run: DurableRelease | MemoryRun,
+    batches: Iterator[Batch],
+    start: int | None,
+    progress: Callable[[int], None],
+) -> Iterator[Batch]:
+    """The batches without the values that were read before, which are compared."""
+    first = start or 0
+    if first > run.seen:
+        raise StateError(
+            f"the source begins at value {first}, but only {run.seen} values were read before it. "
+            f"Send the values from {run.seen} on"
+        )
+    if isinstance(run, DurableRelease) and first < run.seen:
+        recogniser = run.recogniser(first)
+        for batch in batches:
+            known = min(recogniser.left, len(batch))
+            users = None if batch.users is None else batch.users[:known]
+            if not recogniser.push(run.pipeline.lattice.units(batch.values[:known]), users):
+                raise StateError(
+                    "the input differs from what was read before, within its first "
+                    f"{run.seen} values. Reusing noise on changed data would reveal the change. "
+                    f"Give the same input from its beginning ({_CONTINUES}), or begin again with "
+                    "--new-epoch, which is charged on top"
+                )
+            progress(known)
+            if known < len(batch):
+                rest = None if batch.users is None else batch.users[known:]
+                yield Batch(batch.values[known:], rest)
+            if not recogniser.left:
+                break
+        if recogniser.left and start is None:
+            raise StateError(
+                f"the input ends {recogniser.left} values before the place where the last run "
+                f"stopped. Give the whole input again ({_CONTINUES})"
+            )
+    yield from batches
+
+
+def _ignore(count: int) -> None:
+    pass
+
+
+_CONTINUES = "for a pipe that continues where it stopped: --stdin continues, or start=release.seen"

@@ -1,0 +1,152 @@
+"""Write released rows and their metadata to a file, to standard output or to a sink."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from tidegate._contexts import uninterrupted
+from tidegate.errors import SettingError, TidegateError
+from tidegate.io import FunctionSink, Sink, SinkError, open_sink
+from tidegate.io.kinds import is_standard
+from tidegate.lattice import FloatArray
+
+# Some metadata carries the whole record, which grows. It is written again when the file has grown
+# by this factor, so that all writes together cost a small multiple of the last one.
+_GROWTH = 1.1
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where released rows go.
+
+    Attributes:
+        path: a file; None: standard output, or `sink`.
+        format: the file format, where the extension does not tell.
+        sink: an open sink, in place of a path.
+    """
+
+    path: str | None
+    format: str | None = None
+    sink: Sink | None = None
+
+    @classmethod
+    def to(cls, target: Any, format: str | None = None) -> Output:  # noqa: A002  # as in open_sink
+        """The output that `transfer` was given: a path, None or "-", a sink or a function."""
+        if target is None or isinstance(target, str | Path):
+            return cls(None if is_standard(target) else str(target), format)
+        if hasattr(target, "set_metadata"):
+            return cls(None, format, cast("Sink", target))
+        if callable(target):
+            return cls(None, format, FunctionSink(target))
+        raise SettingError(
+            "sink", f"must be a path, a sink or a function, not {type(target).__name__}"
+        )
+
+    @property
+    def regular(self) -> bool:
+        """Whether this is a regular file, which never makes a writer wait for its reader."""
+        place = Path(self.path or "")
+        return self.path is not None and (place.is_file() or not place.exists())
+
+    def opened(self, append_at: int) -> Sink:
+        """The sink; a file is continued after `append_at` rows."""
+        if self.sink is not None:
+            return self.sink
+        return open_sink(self.path, format=self.format, append_at=append_at or None)
+
+
+class Writer:
+    """A sink that is opened when the first row arrives.
+
+    After an error it still completes the file: what was released was paid for, and stays readable.
+    The metadata says `"complete": false` until the input has come to its end.
+
+    Args:
+        output: where to write.
+        facts: the public metadata of what was released. It leaves with the file, so it must not
+            tell of a push that was not committed: not even its threshold.
+        phases: how many thresholds there are by now.
+        append_at: continue a file after this many rows.
+        warn: is told of a problem that came on top of an error.
+    """
+
+    def __init__(
+        self,
+        output: Output,
+        facts: Callable[[], dict[str, Any]],
+        phases: Callable[[], int],
+        append_at: int,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._output = output
+        self._facts = facts
+        self._phases = phases
+        self._append_at = append_at
+        self._warn = warn
+        self._sink: Sink | None = None
+        self._known = 0  # phases in the metadata that was stored
+        self._due: float = math.inf  # the position at which it is stored again
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def write(self, first: int, values: FloatArray) -> None:
+        """Write and flush rows; metadata is stored whenever a threshold was chosen."""
+        if not values.size:
+            return
+        with self._whole():
+            sink = self._opened()
+            # Before its rows: a reader may be close behind.
+            if self._phases() != self._known or first + values.size >= self._due:
+                self._describe(sink, complete=False)
+            sink.write(first, np.asarray(values))
+            sink.flush()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: object) -> None:
+        if self._sink is None and error is None and self._output.path is not None:
+            self._opened()  # an empty stream is a file too
+        if self._sink is None:
+            return
+        with self._whole():
+            try:
+                if error is None:
+                    self._describe(self._sink, complete=True)
+                    self._sink.close()
+                else:
+                    self._end_early(self._sink, error)
+            finally:
+                self._sink.abort()
+
+    def _whole(self) -> AbstractContextManager[None]:
+        """Delay signals until rows are written: a compressed file could not be completed."""
+        return uninterrupted() if self._output.regular else nullcontext()
+
+    def _end_early(self, sink: Sink, error: BaseException) -> None:
+        """Keep what was written. Of further problems only the first is reported."""
+        problems: list[str] = []
+        steps: list[Callable[[], None]] = [lambda: self._describe(sink, complete=False), sink.close]
+        for step in steps:
+            try:
+                step()
+            except TidegateError as problem:
+                problems.append(str(problem))
+        if problems and not isinstance(error, SinkError):
+            self._warn(problems[0])
+
+    def _describe(self, sink: Sink, *, complete: bool) -> None:
+        facts = self._facts()
+        self._known = len(facts["phases"])
+        self._due = _GROWTH * facts["released"] if "record" in facts else math.inf
+        sink.set_metadata({**facts, "complete": complete})
+
+    def _opened(self) -> Sink:
+        if self._sink is None:
+            self._sink = self._output.opened(self._append_at)
+        return self._sink
