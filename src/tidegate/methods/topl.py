@@ -53,5 +53,7 @@ def topl(
 METHOD = Method(
     preset=topl,
     summary="devices perturb their values; the server collects reports",
+    model="local",
+    example={"holdout": 100},
     reference="Wang et al., CCS 2021, section on ToPL; the default scheme is this project's",
 )
