@@ -157,6 +157,27 @@ def concentrated_epsilon(rho: Fraction, delta: Fraction | float) -> float:
     return max(0.0, bound((low + high) / 2)) * (1 + 1e-12)
 
 
+def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """A ρ, close to the largest, for which ρ-zCDP implies (ε, δ)-DP.
+
+    Rounded down to six digits, so that it is a short number and the same on every machine.
+
+    >>> rho = rho_for(Fraction(1), Fraction(1, 10**6))
+    >>> float(rho), concentrated_epsilon(rho, Fraction(1, 10**6)) <= 1
+    (0.0243..., True)
+    """
+    low, high = 0.0, float(epsilon)  # ρ < ε, since ε(ρ, δ) ≥ ρ
+    for _ in range(60):
+        middle = (low + high) / 2
+        fits = concentrated_epsilon(Fraction(middle), delta) <= epsilon
+        low, high = (middle, high) if fits else (low, middle)
+    size = Fraction(10) ** (math.floor(math.log10(low)) - 5)
+    rho = (Fraction(low) // size) * size
+    while concentrated_epsilon(rho, delta) > epsilon:
+        rho -= size
+    return rho
+
+
 def simulated(guarantee: Guarantee) -> Guarantee:
     """What is left of a guarantee when the noise comes from a seed: nothing."""
     return replace(guarantee, epsilon=math.inf, delta=1.0, simulation=True, rho=None)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tidegate as tg
-from tests.laws.catalogue import bits, exported, make, stream
+from tests.laws.catalogue import bits, exported, make, method_stages, stream
 from tidegate.local.topl import Topl
 from tidegate.perturb.forest import Forest
 from tidegate.settings import Spec, digest
@@ -46,6 +46,7 @@ def examples() -> list[Any]:
     """One of every specification, with the settings of the catalogue."""
     return [
         *(make(name) for name in exported()),
+        *method_stages(),
         tg.units.Event(),
         tg.units.Window(length=60),
         tg.units.UserHorizon(most=5),

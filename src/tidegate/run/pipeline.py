@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -31,6 +31,7 @@ _STAGES: dict[str, type[Spec]] = {
     for family in (threshold, perturb, estimate, units, reselection)
     for stage in (getattr(family, name) for name in family.__all__)
 }
+_MORE: list[Callable[[], Iterable[type[Spec]]]] = []  # asked once, for a kind that is not above
 _HORIZONS_KEPT = 16
 _DEEPEST = 6  # stages inside stages: a threshold in a reselection is the second
 _IDENTITIES_KEPT = 256  # thresholds for which a pipeline remembers what keys the noise
@@ -173,6 +174,11 @@ class Pipeline(Spec):
         return _built(cls, _parts(settings, _DEEPEST))
 
 
+def more_stages(source: Callable[[], Iterable[type[Spec]]]) -> None:
+    """Let stored settings also name the stages that `source` gives, when it is first needed."""
+    _MORE.append(source)
+
+
 def load_record(data: bytes) -> Record:
     """A stored record (`Release.save_record`), ready to be queried."""
     header, body = unseal(data, key=None)
@@ -197,6 +203,8 @@ def _parts(settings: object, depth: int) -> dict[str, Any]:
 def _stage(settings: Mapping[str, Any], depth: int) -> Any:
     values = _parts(settings, depth)
     kind = settings.get("kind")
+    while isinstance(kind, str) and kind not in _STAGES and _MORE:
+        _STAGES.update({stage.KIND: stage for stage in _MORE.pop()()})
     if not isinstance(kind, str) or kind not in _STAGES:
         raise SettingError(
             "kind", f"Tidegate has no stage {said(kind)}; build the pipeline in code"
