@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -126,12 +127,11 @@ class Stretch:
         """From cell to cell; gives each step when it was made."""
         leaves = iter(noisy)
         movements: dict[int, Cell] = {}
-        models = _repeated(self._one, noisy.shape[1])
         for cell, step in enumerate(self.steps):
             if step.opened is not None:
                 beliefs.open_leaf(step.opened)
             if step.width not in movements:
-                movements[step.width] = Cell(models, step.width)
+                movements[step.width] = movement(self._one, step.width).repeated(noisy.shape[1])
             beliefs.advance(movements[step.width])
             if way is not None:
                 way.sum_rows[:, cell] = beliefs.table[SUM].T
@@ -139,6 +139,18 @@ class Stretch:
             if step.measured is not None:
                 beliefs.measure(step.measured, next(leaves))
             yield step
+
+
+def movement(one: Models, width: int) -> Cell:
+    """How the belief of one model moves over a cell."""
+    return _movement(*(part.item() for part in one.parts), width)
+
+
+@lru_cache(maxsize=4096)
+def _movement(*facts: float) -> Cell:
+    """Kept: a horizon has few widths, and every look back goes over all of them again."""
+    *parts, width = facts
+    return Cell(Models(*(np.array([part]) for part in parts)), width)
 
 
 def stretches(blocks: Sequence[Measured], one: Models) -> list[Stretch]:

@@ -11,6 +11,8 @@ those of `elementary`, so that all machines agree on every bit.
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -91,6 +93,15 @@ class Cell:
         each = np.stack((lengths, self.reach))
         self.thrice: FloatArray = np.repeat(each, LEVEL, axis=0)
         self.moves: FloatArray = np.repeat(each[:, np.newaxis], SIZE + 1, axis=1)
+
+    def repeated(self, count: int) -> Cell:
+        """The same, side by side: for as many models, all like the one of this cell."""
+        found = copy(self)
+        for name, part in vars(self).items():
+            if isinstance(part, np.ndarray):
+                setattr(found, name, np.repeat(part, count, axis=-1))
+        found.reaching = self.reaching * count
+        return found
 
 
 class Beliefs:

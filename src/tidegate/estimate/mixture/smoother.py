@@ -18,10 +18,10 @@ from functools import cached_property
 
 import numpy as np
 
-from tidegate.estimate.mixture.batches import Measured, Step, Stretch, Way, stretches
+from tidegate.estimate.mixture.batches import Measured, Step, Stretch, Way, movement, stretches
 from tidegate.estimate.mixture.block_chain import joints
 from tidegate.estimate.mixture.covariances import Crossings, product
-from tidegate.estimate.mixture.kalman import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Cell
+from tidegate.estimate.mixture.kalman import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING
 from tidegate.estimate.mixture.models import Models, models
 from tidegate.lattice import FloatArray, IntArray
 
@@ -125,7 +125,7 @@ def _leaving(steps: Sequence[Step], way: Way) -> FloatArray:
 
 def _entering(steps: Sequence[Step], one: Models) -> FloatArray:
     """What opening a leaf leaves of the noise, and how a cell is passed: six numbers for each."""
-    movements = {width: Cell(one, width) for width in {step.width for step in steps}}
+    movements = {width: movement(one, width) for width in {step.width for step in steps}}
     rows = []
     for step in steps:
         cell, opened = movements[step.width], step.opened
