@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -126,12 +127,12 @@ class BlockBatch:
         """From cell to cell; gives each step when it was made."""
         leaves = iter(noisy)
         transitions: dict[int, Transition] = {}
-        models = _repeated(self._one, noisy.shape[1])
         for cell, step in enumerate(self.steps):
             if step.opened is not None:
                 filters.open_leaf(step.opened)
             if step.width not in transitions:
-                transitions[step.width] = Transition(models, step.width)
+                one = transition(self._one, step.width)
+                transitions[step.width] = one.repeated(noisy.shape[1])
             filters.predict(transitions[step.width])
             if way is not None:
                 way.sum_rows[:, cell] = filters.augmented[SUM].T
@@ -139,6 +140,18 @@ class BlockBatch:
             if step.measured is not None:
                 filters.update(step.measured, next(leaves))
             yield step
+
+
+def transition(one: Models, width: int) -> Transition:
+    """How the state of one model moves over a cell."""
+    return _transition(*(part.item() for part in one.parts), width)
+
+
+@lru_cache(maxsize=4096)
+def _transition(*facts: float) -> Transition:
+    """Kept: a horizon has few widths, and every look back goes over all of them again."""
+    *parts, width = facts
+    return Transition(Models(*(np.array([part]) for part in parts)), width)
 
 
 def block_batches(blocks: Sequence[Measured], one: Models) -> list[BlockBatch]:

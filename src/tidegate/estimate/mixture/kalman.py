@@ -19,6 +19,8 @@ views and scratch arrays are made once, and rows are copied (`take`) to where th
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -103,6 +105,15 @@ class Transition:
         # Of the first model, or of all, as plain numbers.
         self.swing_decay = float(decay[0])
         self.width, self.swing_sums = float(lengths[0]), swing_sums.tolist()
+
+    def repeated(self, count: int) -> Transition:
+        """The same, side by side: for as many models, all like the one of this cell."""
+        found = copy(self)
+        for name, part in vars(self).items():
+            if isinstance(part, np.ndarray):
+                setattr(found, name, np.repeat(part, count, axis=-1))
+        found.swing_sums = self.swing_sums * count
+        return found
 
 
 class KalmanFilters:

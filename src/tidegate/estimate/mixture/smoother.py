@@ -18,10 +18,17 @@ from functools import cached_property
 
 import numpy as np
 
-from tidegate.estimate.mixture.batches import BlockBatch, FilterPass, Measured, Step, block_batches
+from tidegate.estimate.mixture.batches import (
+    BlockBatch,
+    FilterPass,
+    Measured,
+    Step,
+    block_batches,
+    transition,
+)
 from tidegate.estimate.mixture.block_chain import solve_chain
 from tidegate.estimate.mixture.covariances import CellCovariances, product
-from tidegate.estimate.mixture.kalman import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING, Transition
+from tidegate.estimate.mixture.kalman import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING
 from tidegate.estimate.mixture.models import Models, models
 from tidegate.lattice import FloatArray, IntArray
 
@@ -125,7 +132,7 @@ def _leaving(steps: Sequence[Step], way: FilterPass) -> FloatArray:
 
 def _entering(steps: Sequence[Step], one: Models) -> FloatArray:
     """What opening a leaf leaves of the noise, and how a cell is passed: six numbers for each."""
-    transitions = {width: Transition(one, width) for width in {step.width for step in steps}}
+    transitions = {width: transition(one, width) for width in {step.width for step in steps}}
     rows = []
     for step in steps:
         cell, opened = transitions[step.width], step.opened
