@@ -173,5 +173,5 @@ def reweighted(blocks: Sequence[Measured], seen: ModelSmoother) -> list[Measured
         square = ((released - expected) ** 2 + variance) / noise
         doublings = math.frexp(square)[1] // 2  # the nearest whole number to log₂ of the root
         if variance < _SEEN * noise and doublings > 0:
-            found[number] = replace(block, doubt=float(1 << min(doublings, _MOST_DOUBLINGS)))
+            found[number] = replace(block, noise_factor=float(1 << min(doublings, _MOST_DOUBLINGS)))
     return found
