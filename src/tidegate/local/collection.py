@@ -180,7 +180,7 @@ class Collection:
 
     def _close(self) -> None:
         asked = [index for index, slot in enumerate(self.slots) if slot.phase == THRESHOLD]
-        if not asked:  # the stretch before the threshold is chosen again
+        if not asked:  # the pause before the next survey has ended
             self._open([], repeated=True)
             return
         tally = Tally(
@@ -190,7 +190,7 @@ class Collection:
         self._open([*self.tallies, tally], repeated=self.repeated)
 
     def _publish(self, value: ValueQuestion, is_value: Any, reports: IntArray) -> FloatArray:
-        """Every report at its position, and again for the devices asked otherwise after it."""
+        """Publish each report at its position, and again for devices after it that sent none."""
         offset = 0.0 if self.decision is None else self.decision.offset
         if len(self.slots) == 1:
             worth, repeats = value.decoded[reports], np.zeros(len(reports), dtype=np.int64)
@@ -240,7 +240,7 @@ class Collection:
         }
 
     def restore(self, plain: Mapping[str, Any]) -> None:
-        """Go on where `plain` was taken; `self` was just made from the same settings.
+        """Resume from `plain`; `self` was just made from the same settings.
 
         Raises:
             SnapshotError: if this is not such a state; then nothing has changed.

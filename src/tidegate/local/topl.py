@@ -248,7 +248,7 @@ class Topl(Spec):
     def server(self, path: str | Path | None = None, *, by_name: bool | None = None) -> Server:
         """The server (see `tidegate.local.server.Server`), with its state in a file or in memory.
 
-        A file that exists is gone on with; it must be of the same settings. `by_name`: clients are
+        An existing file is resumed; it must have the same settings. `by_name`: clients are
         asked what goes with their names, not in rotation (see `tidegate.local.assignment`).
         """
         from tidegate.local.server import Server  # on demand: a client needs no database

@@ -156,9 +156,9 @@ def _choices(stage: Perturber, threshold: int) -> tuple[tuple[int, ...], tuple[S
 
 
 def _contained(position: float, horizon: int) -> float:
-    """How often a range contains this position: 2p(1 − p) of those in the first horizon.
+    """Share of ranges that contain this position: 2p(1 − p) of those in the first horizon.
 
-    From the middle on it is taken for a place in an endless stream.
+    From the middle on, the position is treated as one in an endless stream.
     """
     part = min(position / horizon, 0.5)
     return min(max(2 * part * (1 - part), _AT_LEAST), _ON_AVERAGE)
