@@ -1,6 +1,6 @@
-"""What `with` does to things that are open: close them, complete them or give them up.
+"""Context managers for open files and states: closed, completed or aborted on exit.
 
-And to signals: `uninterrupted` delays them.
+`uninterrupted` delays signals.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Context(Protocol):
 
 
 class Closed(ABC):
-    """Closed when it is left, whatever happened."""
+    """Closed on exit, whatever happened."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is open."""
+        """Release what is open."""
 
     def __enter__(self) -> Self:
         return self
@@ -41,15 +41,15 @@ class Closed(ABC):
 
 
 class Completed(ABC):
-    """Closed, and so completed, when it is left; after an error, given up."""
+    """Closed, and so completed, on exit; aborted after an error."""
 
     @abstractmethod
     def close(self) -> None:
-        """Complete it, and let go of it."""
+        """Complete and close it."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Give up."""
+        """Close it without completing it."""
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 
 class Inherited(ABC):
-    """Something open that belongs to one process; a forked one lets go of it at once."""
+    """An open resource of one process; a forked process disowns it at once."""
 
     def guard(self) -> None:
         """From now on, a forked process disowns it."""
@@ -22,7 +22,7 @@ class Inherited(ABC):
 
     @staticmethod
     def keep_for_ever(thing: Any) -> None:
-        """Never collect it, not even when the process ends: its end would be an act."""
+        """Never collect it, not even at exit: its finaliser would write."""
         if thing is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 

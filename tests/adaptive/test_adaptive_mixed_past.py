@@ -53,12 +53,12 @@ def calm_blocks(noise: list[float]) -> list[Measured]:
 
 def test_blocks_with_a_large_draw_of_noise_count_less() -> None:
     quiet = [0.3, -0.2, 0.1, -0.4, 0.2, -0.1, 0.3, -0.2] * 4
-    assert {block.doubt for block in again(calm_blocks(quiet), 0)} == {1.0}
+    assert {block.noise_factor for block in again(calm_blocks(quiet), 0)} == {1.0}
     loud = [*quiet[:7], 7.0, *quiet[8:]]
-    found = [block.doubt for block in again(calm_blocks(loud), 0)]
+    found = [block.noise_factor for block in again(calm_blocks(loud), 0)]
     assert found == [1.0] * 7 + [4.0] + [1.0] * 24
     # A model that lets the level jump does not take a jump for noise.
-    assert {block.doubt for block in again(calm_blocks(loud), 7)} == {1.0}
+    assert {block.noise_factor for block in again(calm_blocks(loud), 7)} == {1.0}
     # The block's own sum, and all later running sums with it, are nearer to the truth.
     blocks, opinion = calm_blocks(loud), packed([(0, 1.0)])
     truth = THETA * 128 * 0.1 / THETA

@@ -167,7 +167,7 @@ class Client:
             return _report(pin)
 
     def pick(self, announcements: Iterable[Announcement | str | bytes]) -> Announcement:
-        """Of all announcements of a round the one to answer, where that goes by name.
+        """Choose this client's announcement, if questions are assigned by name.
 
         Raises:
             MessageError: one is malformed, or they are not all those of one round.
@@ -177,11 +177,11 @@ class Client:
         return asked[slot_of(name, self.name_in(name), len(asked))]
 
     def name_in(self, name: str) -> str:
-        """What this device is called in the reports of a round."""
+        """The name of this device in the reports of a round."""
         return self.name or self._keyed("client", name)[:32]
 
     def sent(self, name: str) -> Report | None:
-        """What was reported in a round, to send it again; None: nothing."""
+        """The report of a round, to send it again; None if there was none."""
         pin = self.memory.pin(name)
         return None if pin is None else _report(pin)
 
@@ -241,7 +241,7 @@ def _reach(question: Question) -> float:
 
 
 def _parsed(announcement: Announcement | str | bytes) -> Announcement:
-    """As if it had come over the wire: an object may have been put together by hand."""
+    """Parse it as if it had come over the wire: an object may have been made by hand."""
     if isinstance(announcement, Announcement):
         announcement = announcement.json()
     return Announcement.from_json(announcement)

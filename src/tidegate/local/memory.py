@@ -254,7 +254,7 @@ class Memory(Closed):
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """What the custody of a memory refuses is refused by the memory."""
+    """Turn a refusal of `ownership` into a `DeviceMemoryError`."""
     try:
         yield
     except TidegateError as error:

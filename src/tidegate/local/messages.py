@@ -1,7 +1,7 @@
 """What goes over the wire: an announcement to the devices, a report from each.
 
 Plain JSON, read strictly (`wire`): a field that is missing, unknown, doubled or of another kind,
-NaN, a text beyond all measure or another version is a `MessageError` that names the field, before
+NaN, a text that is too long or another version is a `MessageError` that names the field, before
 anything else happens. Numbers that must stay exact are text, "p" or "p/q"; the others are doubles,
 for every reader: 3.0 is a whole number, and the same as 3.
 """
@@ -96,12 +96,12 @@ class Announcement:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all of it: by this a device knows an announcement again."""
+        """SHA-256 of all of it, by which a device recognises an announcement."""
         return digest(self.plain())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Announcement:
-        """The announcement that `json()` was taken of, or a `MessageError`."""
+        """Parse what `json()` gave; raises `MessageError`."""
         plain = read(text, "announcement", 9)
         with naming("announcement"):
             return cls(
@@ -157,7 +157,7 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
-        """The report that `json()` was taken of, or a `MessageError`."""
+        """Parse what `json()` gave; raises `MessageError`."""
         plain = read(text, "report", 8)
         with naming("report"):
             return cls(
@@ -194,7 +194,7 @@ def parsed(message: Report | str | bytes) -> Report | str:
 
 
 def question_from_plain(plain: object) -> Question:
-    """The question that `plain()` was taken of; refuses anything malformed by name."""
+    """The question from the plain data that `plain()` gave; an error names a malformed field."""
     if not isinstance(plain, Mapping):
         raise SettingError("question", "must be an object")
     read: Mapping[str, Any] = plain

@@ -50,7 +50,7 @@ def digest(plain: Mapping[str, Any]) -> str:
 
 
 def read(text: object, kind: str, fields: int) -> dict[str, Any]:
-    """An object of this kind and version with so many fields; the readers below name them all."""
+    """Parse an object of this kind and version; it must have exactly `fields` fields."""
     if not isinstance(text, str | bytes):
         raise MessageError(f"{kind}: must be text")
     if len(text) > LONGEST[kind]:  # before any work
@@ -154,7 +154,7 @@ def whole_field(plain: Mapping[str, Any], name: str, least: int, largest: int) -
 
 
 def whole_number(value: object, name: str, least: int, largest: int) -> int:
-    """The same, of a value that was taken out already."""
+    """A whole number within limits; `name` is for the message."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
         raise SettingError(name, f"must be a whole number from {least} to {largest}")
     return value

@@ -43,7 +43,7 @@ class ForestStage:
         return (group * self.block,) * whole + ((rest * self.block,) if rest else ())
 
     def layouts(self: _Stage, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """One: as many top trees as it takes, of which the last may be cut off."""
+        """The one layout: the top trees that cover `length` values; the last may be incomplete."""
         forest = self.noise_law(min(threshold, ceiling))
         return _layouts(forest, self.block, length, min(threshold, ceiling))
 
@@ -70,7 +70,7 @@ class ForestStage:
 def forest_of(
     fanout: int, leaves: int, scales: tuple[Fraction, ...], consistent: bool = True
 ) -> Forest:
-    """A forest, kept by all that decides about it: most streams have one like a stream before.
+    """The forest of these settings; cached, since many streams share their settings.
 
     (By a stage's settings alone it would not do: what is decided from them is part of the noise.)
     """

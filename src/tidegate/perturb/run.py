@@ -94,7 +94,7 @@ class ForestRun:
         return self._options[self._lengths[self.number]]
 
     def begin(self, choice: int) -> None:
-        """Nothing to be decided."""
+        """There is one layout: refuse any other choice."""
         if choice != 0:
             raise AssertionError("there is one layout only")
 
@@ -111,7 +111,7 @@ class ForestRun:
         return Noisy(sums)
 
     def push_one(self, value: int) -> int | None:
-        """The same for one value, without the cost of arrays."""
+        """Add one value to the open block; give its noisy sum if that completes it, else None."""
         self.total += value if value < self._threshold else self._threshold
         self.filled += 1
         if self.filled < self._block:

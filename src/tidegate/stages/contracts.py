@@ -144,7 +144,7 @@ class Perturber(Protocol):
 
     @property
     def block(self) -> int:
-        """Phases and blocked windows are multiples of this. Fixed methods: values in a leaf."""
+        """Phases and blocked selections are multiples of this. Fixed methods: values in a leaf."""
         ...
 
     @property

@@ -1,7 +1,7 @@
-"""Blocks that are cut into the same cells, filtered side by side.
+"""Kalman filters over many blocks at once: those that are cut into the same cells, side by side.
 
-A filter goes from cell to cell, but many blocks can be gone through at once: first with what they
-begin with left open (`BlockTransition`), then with what `block_chain` made of that.
+First with an unknown initial state, which gives a block's transition (`BlockTransition`); then,
+once `block_chain` has computed the initial states, with these (`FilterPass`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ HANDED_ON = [SUM, LEVEL, SWING]
 class Measured:
     """What was released of one block: its cells, the sums of its leaves, how far it has come.
 
-    `doubt` multiplies the variance of its coarsest nodes' noise.
+    `noise_factor` multiplies the variance of its coarsest nodes' noise.
     """
 
     start: int
     cells: Cells
     sums: IntArray
     end: int
-    doubt: float = 1.0
+    noise_factor: float = 1.0
 
 
 class Step(NamedTuple):
@@ -46,11 +46,18 @@ class Step(NamedTuple):
 
 
 class BlockTransition(NamedTuple):
-    """What leads through blocks of one kind.
+    """From the state x in which blocks of one kind begin to the one in which they end.
 
-    A block that is handed x hands on across·x + shift, give or take `noise`; and its sums speak
-    about the level and the swing in x: information·x = hint, give or take `information`. Only
+    The block ends in across·x + shift + noise. Its measurements have the Fisher information
+    `information` about the level and the swing in x, and the information vector `hint`. Only
     `shifts` and `hints` differ from block to block: one row each.
+
+    Attributes:
+        across: transition matrix F.
+        noise: covariance of what is added.
+        information: J.
+        shifts: added to F·x.
+        hints: η; the estimate from this block alone would be J⁻¹·η.
     """
 
     across: FloatArray
@@ -61,12 +68,12 @@ class BlockTransition(NamedTuple):
 
 
 class FilterPass(NamedTuple):
-    """What a filter knew on its way: one entry per block and cell, before its end is measured."""
+    """What the filter computed: one entry per block and cell, before the update at its end."""
 
-    sum_rows: FloatArray  # of the covariance, and the mean
-    level_rows: FloatArray
-    misses: FloatArray  # 0 where nothing was measured
-    variances: FloatArray  # of the misses; 1 where nothing was measured
+    sum_rows: FloatArray  # of [P | m], for the running sum
+    level_rows: FloatArray  # the same for the level
+    innovations: FloatArray  # 0 where nothing was measured
+    variances: FloatArray  # of the innovations; 1 where nothing was measured
     gains: FloatArray
 
 
@@ -81,8 +88,12 @@ class BlockBatch:
         self._noisy: FloatArray = np.array([block.sums for block in blocks]).T
         self._noisy = self._noisy / blocks[0].cells.unit
 
-    def passage(self) -> BlockTransition:
-        """Filter as if all blocks began with zeros, exactly known; and what a unit more changes."""
+    def transition(self) -> BlockTransition:
+        """Filter from a known state of 0; two more columns begin with a level or a swing of 1.
+
+        The filter is linear: the response to a unit state gives F, and what it changes in the
+        innovations gives J = Σ c·cᵀ/s and η = Σ c·e/s, c the change of the forecast.
+        """
         count = self.numbers.size
         filters = KalmanFilters(_repeated(self._one, count + 2))
         filters.augmented.fill(0.0)
@@ -91,40 +102,42 @@ class BlockBatch:
         information, hints = np.zeros((2, 2)), np.zeros((count, 2))
         for step in self._filter(filters, np.concatenate((self._noisy, nothing), axis=1)):
             if step.measured is not None:
-                misses, variances, _ = filters.last_update()
-                changes = -misses[count:] / variances[0]
-                information -= misses[count:, np.newaxis] * changes
-                hints += misses[:count, np.newaxis] * changes
+                innovations, variances, _ = filters.last_update()
+                changes = -innovations[count:] / variances[0]
+                information -= innovations[count:, np.newaxis] * changes
+                hints += innovations[:count, np.newaxis] * changes
         across = np.eye(len(HANDED_ON))
         across[:, 1:] = filters.mean[HANDED_ON, count:]
         noise = filters.covariance[HANDED_ON][:, HANDED_ON, 0]
         return BlockTransition(across, noise, information, filters.mean[HANDED_ON, :count].T, hints)
 
-    def way(self, means: FloatArray, covariances: FloatArray) -> FilterPass:
-        """Filter with this knowledge of what each block is handed."""
+    def filtered(self, means: FloatArray, covariances: FloatArray) -> FilterPass:
+        """Filter from these initial means and covariances, one of each per block."""
         count, cells = self.numbers.size, len(self.steps)
         filters = KalmanFilters(_repeated(self._one, count))
         filters.augmented.fill(0.0)
         filters.mean[HANDED_ON] = means.T
         for row, known in zip(HANDED_ON, covariances.transpose(1, 2, 0), strict=True):
             filters.covariance[row, HANDED_ON] = known
-        way = FilterPass(
+        passed = FilterPass(
             np.empty((count, cells, SIZE + 1)),
             np.empty((count, cells, SIZE + 1)),
             np.zeros((count, cells)),
             np.ones((count, cells)),
             np.zeros((count, cells, SIZE)),
         )
-        for cell, step in enumerate(self._filter(filters, self._noisy, way)):
+        for cell, step in enumerate(self._filter(filters, self._noisy, passed)):
             if step.measured is not None:
-                way.misses[:, cell], way.variances[:, cell], gains = filters.last_update()
-                way.gains[:, cell] = gains.T
-        return way
+                passed.innovations[:, cell], passed.variances[:, cell], gains = (
+                    filters.last_update()
+                )
+                passed.gains[:, cell] = gains.T
+        return passed
 
     def _filter(
-        self, filters: KalmanFilters, noisy: FloatArray, way: FilterPass | None = None
+        self, filters: KalmanFilters, noisy: FloatArray, passed: FilterPass | None = None
     ) -> Iterator[Step]:
-        """From cell to cell; gives each step when it was made."""
+        """Predict and update from cell to cell; yields each step after it was made."""
         leaves = iter(noisy)
         transitions: dict[int, Transition] = {}
         for cell, step in enumerate(self.steps):
@@ -134,9 +147,9 @@ class BlockBatch:
                 one = transition(self._one, step.width)
                 transitions[step.width] = one.repeated(noisy.shape[1])
             filters.predict(transitions[step.width])
-            if way is not None:
-                way.sum_rows[:, cell] = filters.augmented[SUM].T
-                way.level_rows[:, cell] = filters.augmented[LEVEL].T
+            if passed is not None:
+                passed.sum_rows[:, cell] = filters.augmented[SUM].T
+                passed.level_rows[:, cell] = filters.augmented[LEVEL].T
             if step.measured is not None:
                 filters.update(step.measured, next(leaves))
             yield step
@@ -155,16 +168,16 @@ def _transition(*facts: float) -> Transition:
 
 
 def block_batches(blocks: Sequence[Measured], one: Models) -> list[BlockBatch]:
-    """All blocks, those of one kind together."""
+    """All blocks in batches of one kind: the same cells, as far, with as much noise."""
     kinds: dict[object, list[int]] = {}
     for number, block in enumerate(blocks):
-        kind = block.cells, block.end - block.start, block.sums.size, block.doubt
+        kind = block.cells, block.end - block.start, block.sums.size, block.noise_factor
         kinds.setdefault(kind, []).append(number)
     return [BlockBatch(same, [blocks[number] for number in same], one) for same in kinds.values()]
 
 
 def _steps(block: Measured) -> list[Step]:
-    """The cells that have begun; the last may be cut off."""
+    """The cells that have begun; the last may be incomplete."""
     cells, steps = block.cells, []
     for cell in range(cells.count):
         width = min(cells.edges[cell + 1], block.end - block.start) - cells.edges[cell]
@@ -172,8 +185,8 @@ def _steps(block: Measured) -> list[Step]:
             break
         complete = cell // cells.per_leaf < block.sums.size
         opened = cells.opens[cell]
-        if opened is not None and block.doubt != 1.0:
-            opened = opened.reweighted(block.doubt)
+        if opened is not None and block.noise_factor != 1.0:
+            opened = opened.reweighted(block.noise_factor)
         steps.append(Step(opened, width, cells.closes[cell] if complete else None))
     return steps
 

@@ -1,8 +1,8 @@
-"""Covariances between any two cells, without walking from one to the other for each.
+"""Posterior covariances between any two cells, without a product over all cells between them.
 
 The covariance of the sums at cells k < j is rows_k C_kᵀ … C_{j−1}ᵀ ends_j. Cells are gathered in
-groups of 256: what leads from a cell to the end of its group, from the beginning of a group to a
-cell, and from group to group is multiplied out once. Products are sums in a fixed order.
+groups of 256, and the products from a cell to the end of its group, from the beginning of a group
+to a cell, and from group to group are computed once. Products are sums in a fixed order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 
 _GROUP = 256
-# Pairs of cells that are looked up at once: more would leave the processor's cache.
+# Pairs of cells that are handled at once, so that they stay in the processor's cache.
 _PIECE = 1 << 13
 
 
@@ -33,7 +33,7 @@ def applied(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
 
 
 class CellCovariances:
-    """`shared(k, j)` for arrays of cells k ≤ j."""
+    """Posterior covariances of the sums at cells k ≤ j, for arrays of k and j."""
 
     def __init__(self, maps: FloatArray, rows: FloatArray, ends: FloatArray) -> None:
         count, size = rows.shape
@@ -61,7 +61,7 @@ class CellCovariances:
             whole = after[target - 1, 0]
             self._between[:target, target] = product(whole, self._between[:target, target - 1])
 
-    def shared(self, first: IntArray, last: IntArray) -> FloatArray:
+    def between(self, first: IntArray, last: IntArray) -> FloatArray:
         """The covariance of the sums at the ends of the cells `first` and `last`."""
         group, later = first // _GROUP, last // _GROUP
         found = np.zeros(first.size)

@@ -27,7 +27,7 @@ class Places:
         self._list, self._threshold = means, threshold
 
     def finder(self, count: int) -> Callable[[IntArray], PackedArray]:
-        """How to find the places of so many values: by looking them up, or by computing each."""
+        """How to find the places of `count` values: from a table, or by computing each."""
         if self._threshold < min(_LOOKED_UP, count):
             return self._table.__getitem__
         return self._computed
