@@ -39,6 +39,11 @@ GOLDEN = {
     "reselection.Reselection": "60e62ea702bcceaa",
     "pipeline.Pipeline": "980e5de856664830",
     "local.Topl": "58c6df53686049ec",
+    "methods.AdaptiveSampling": "99dc20aaf2e3e6c5",
+    "methods.DistributedBudget": "c8cbb4c2cae85fd8",
+    "methods.FilteredLevel": "6fcf8e01150916eb",
+    "methods.LastPublished": "34cdcbc10cd364fd",
+    "methods.SquareRoot": "04d2e780d8dec8ff",
 }
 
 

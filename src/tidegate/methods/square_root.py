@@ -161,6 +161,8 @@ class SquareRoot(Spec):
 
     KIND: ClassVar[str] = "methods.SquareRoot"
 
+    irregular: ClassVar[bool] = False
+
     rho: Exact = Exact()
     delta: Delta = Delta()
     horizon: Whole = Whole(minimum=1)

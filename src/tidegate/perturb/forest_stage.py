@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from tidegate.perturb.forest import Forest
 from tidegate.perturb.run import ForestRun
@@ -34,6 +34,8 @@ class ForestStage:
     A block of the release is a group of whole top trees, of equal length but for the last one of a
     horizon. Which group a leaf belongs to changes neither its noise nor its sum.
     """
+
+    irregular: ClassVar[bool] = False
 
     def lengths(self: _Stage, chunk: int) -> tuple[int, ...]:
         """Groups of whole top trees; the last one has what is left of the horizon's leaves."""

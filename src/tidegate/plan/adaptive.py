@@ -21,7 +21,7 @@ from tidegate.estimate.mixture.weights import packed
 from tidegate.exact_numbers import whole
 from tidegate.lattice import IntArray
 from tidegate.record.segment import Method, Segment
-from tidegate.stages import NO_NUMBERS, Layout, Parts, Perturber
+from tidegate.stages import NO_NUMBERS, Layout, Noisy, Parts, Perturber
 
 _STARTS = 256
 
@@ -58,7 +58,7 @@ def played(stage: Perturber, threshold: int, ceiling: int, roughness: float) -> 
         edges = np.array([tree.edge(leaf) for leaf in range(tree.leaves + 1)])
         # As expected: larger innovations would widen all intervals.
         sums: IntArray = np.rint(np.diff(edges) * LEVEL_MEAN * threshold).astype(np.int64)
-        record.extend(sums, NO_NUMBERS, length)
+        record.extend(Noisy(sums), NO_NUMBERS, length)
     return record
 
 

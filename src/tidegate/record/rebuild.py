@@ -46,7 +46,7 @@ class Recorder:
             )
             begun.leaves.predict(piece.first)
             self._segments.append(begun)
-        self._segments[-1].follow(trace.begun, trace.sums, trace.predictions, piece.end)
+        self._segments[-1].follow(trace, piece.end)
         if trace.begun.size:
             self._shorten()
 

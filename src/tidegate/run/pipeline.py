@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from tidegate import estimate, perturb, threshold, units
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.exact_numbers import said
-from tidegate.guarantee import Guarantee, parallel
+from tidegate.guarantee import EVENT, Guarantee, parallel, sequential
 from tidegate.lattice import Lattice
 from tidegate.ownership import Custody
 from tidegate.randomness import Randomness, secure
@@ -90,6 +90,12 @@ class Pipeline(Spec):
             raise SettingError("reselect", "must be a tidegate.Reselection, or None")
         if self.reselect is not None and self.reselect.threshold.bound != self.threshold.bound:
             raise SettingError("reselect", "must have the same bound as the threshold")
+        native = self.perturber.guarantee.unit
+        if native not in (EVENT, self.unit.name):
+            raise SettingError("unit", f"must be the one that the perturber protects: {native}")
+        if native != EVENT and self.reselect is not None:
+            # Its run would forget, at every switch, what the window before has spent.
+            raise SettingError("reselect", f"must be None for a perturber that protects a {native}")
         self.perturber.check(self.ceiling)
         self.estimator.check(self.perturber)
 
@@ -114,12 +120,20 @@ class Pipeline(Spec):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Derived: hold-out and stream are disjoint, so the larger of their costs, for the unit."""
+        """Derived: hold-out and stream are disjoint, so the larger of their costs, for the unit.
+
+        If the perturber protects the unit itself, a unit may lie across both, and they add up.
+        """
+        if self.perturber.guarantee.unit != EVENT:
+            hold_out = self.unit.widen(self.threshold.guarantee)
+            return sequential(hold_out, self.perturber.guarantee)
         return self.unit.widen(parallel(self.threshold.guarantee, self._stream_events))
 
     @property
     def stream_guarantee(self) -> Guarantee:
         """What the values after the hold-out are promised, for the unit."""
+        if self.perturber.guarantee.unit != EVENT:
+            return self.perturber.guarantee
         return self.unit.widen(self._stream_events)
 
     @property

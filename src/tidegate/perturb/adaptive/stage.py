@@ -64,6 +64,8 @@ class AdaptiveTrees(Spec):
 
     KIND: ClassVar[str] = "perturb.AdaptiveTrees"
 
+    irregular: ClassVar[bool] = False
+
     epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1)
     nodes: _Nodes = _Nodes(default=None)
