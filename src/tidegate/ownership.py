@@ -31,6 +31,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tidegate.errors import TidegateError
 
@@ -114,3 +116,12 @@ class Custody:
             f"this process was forked, and the {self._owner} with it: only the parent may go on, "
             "or two processes would share noise and files. Open or start one in this process"
         )
+
+
+@contextmanager
+def refused_as(kind: type[TidegateError]) -> Iterator[None]:
+    """Raise what the block refuses as another kind of error, with the same words."""
+    try:
+        yield
+    except TidegateError as error:
+        raise kind(str(error)) from None

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.choices import FORMATS, offering
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.streams import Released, ReleasedFormat
 from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import QueryError, SettingError
 
@@ -37,9 +37,7 @@ _COLUMNS = ("estimate", "low", "high", "standard_error", "noise_error", "predict
 
 
 def query(
-    released: Annotated[
-        Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
-    ],
+    released: Released,
     start: Start = None,
     end: End = None,
     ranges: Ranges = None,
@@ -48,13 +46,7 @@ def query(
         int | None,
         typer.Option(metavar="POSITION", help="Answer from what was released before POSITION."),
     ] = None,
-    format: Annotated[  # noqa: A002  # the option's name
-        str | None,
-        typer.Option(
-            help="Of RELEASED: csv, jsonl or parquet; default: by extension.",
-            autocompletion=offering(FORMATS),
-        ),
-    ] = None,
+    format: ReleasedFormat = None,  # noqa: A002  # the option's name
     as_json: AsJson = False,
 ) -> None:
     """Sum the released values from START up to END, with an interval.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli.choices import FORMATS, offering
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.streams import Released, ReleasedFormat
 from tidegate.cli.tables import percent
 from tidegate.errors import QueryError, SettingError, TidegateError
 
@@ -30,9 +30,7 @@ _BLUE, _ORANGE = "#0072B2", "#D55E00"  # told apart by all eyes (Okabe and Ito)
 
 
 def show(
-    released: Annotated[
-        Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
-    ],
+    released: Released,
     png: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw a picture with its error band.")
     ] = None,
@@ -49,13 +47,7 @@ def show(
     confidence: Annotated[
         float, typer.Option(help="Probability that the band holds the truncated average.")
     ] = 0.95,
-    format: Annotated[  # noqa: A002  # the option's name
-        str | None,
-        typer.Option(
-            help="Of RELEASED: csv, jsonl or parquet; default: by extension.",
-            autocompletion=offering(FORMATS),
-        ),
-    ] = None,
+    format: ReleasedFormat = None,  # noqa: A002  # the option's name
 ) -> None:
     """Show the moving average of a released file, and what is known about it.
 

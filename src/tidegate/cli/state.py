@@ -22,6 +22,7 @@ Folder = Annotated[Path, typer.Argument(help="Folder of the durable state.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", help="Key that seals the state (or TIDEGATE_KEY).")
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @app.command()
@@ -69,7 +70,7 @@ def rekey(
 def unseal(
     folder: Folder,
     key_file: KeyFile = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Take the key off: who can read the folder can then read held-out values and raw sums."""
     with plain_errors(), _opened(folder, read_key(key_file)) as run:
@@ -86,7 +87,7 @@ def unseal(
 def erase(
     folder: Folder,
     key_file: KeyFile = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Remove everything secret: raw sums, held-out values, the noise key. There is no way back."""
     with plain_errors(), _opened(folder, read_key(key_file)) as run:

@@ -14,6 +14,17 @@ from tidegate.run.release import Release
 from tidegate.run.snapshot import plain_record
 
 
+def promised(promise: Guarantee) -> dict[str, Any]:
+    """What every released file says first: who wrote it, and the guarantee."""
+    return {
+        "tidegate": __version__,
+        "guarantee": str(promise),
+        "epsilon": str(promise.epsilon),
+        "delta": str(promise.delta),
+        "unit": promise.unit,
+    }
+
+
 def public_facts(
     pipeline: Pipeline,
     promise: Guarantee,
@@ -35,11 +46,7 @@ def public_facts(
         record: where published values alone do not tell it (`Estimator.adds_up`).
     """
     facts = {
-        "tidegate": __version__,
-        "guarantee": str(promise),
-        "epsilon": str(promise.epsilon),
-        "delta": str(promise.delta),
-        "unit": promise.unit,
+        **promised(promise),
         "settings": pipeline.settings(),
         "threshold": phases[-1].threshold if phases else None,
         "block": pipeline.perturber.block,

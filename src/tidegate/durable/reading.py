@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
-
-from numpy.typing import ArrayLike
 
 from tidegate.durable.commit import Saving
 from tidegate.durable.folder import StateError
@@ -19,7 +17,8 @@ from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
 from tidegate.ownership import Custody
-from tidegate.record.answer import Answer, Answers
+from tidegate.record.answer import Answers
+from tidegate.record.range_queries import RangeQueries
 from tidegate.record.record import Record
 from tidegate.run.phases import Phase
 from tidegate.run.pipeline import Pipeline
@@ -28,7 +27,7 @@ from tidegate.run.release import Release
 AGAIN = "open the state again to go on; `seen` and `replay` then say what was taken and released"
 
 
-class Reading:
+class Reading(RangeQueries):
     """Facts, answers and replays of a durable release, under the lock that guards its changes.
 
     After a push that was cut short they tell of the pushes before it, or of a commit that had been
@@ -163,26 +162,13 @@ class Reading:
         with self._custody.lock:
             return deepcopy(self._whole_record())
 
-    def query(
-        self, start: int, end: int, confidence: float = 0.95, *, as_of: int | None = None
-    ) -> Answer:
-        """The sum of the released values [start, end), counted from 0: see `Release.query`."""
-        return self.queries([start], [end], confidence, as_of=as_of)[0]
-
-    def queries(
-        self,
-        starts: ArrayLike,
-        ends: ArrayLike,
-        confidence: float = 0.95,
-        *,
-        as_of: int | None = None,
-    ) -> Answers:
-        """Many ranges at once, over the whole past: the journal remembers it."""
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        """Over the whole past: the journal remembers it."""
         with self._custody.lock:
             record = self._whole_record()
             if record is None:
                 raise QueryError(f"nothing is released yet: the hold-out needs {self.holding} more")
-            return record.queries(starts, ends, confidence, as_of=as_of)
+            return ask(record)
 
     def _whole_record(self) -> Record | None:
         self._check_open()

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from tidegate._contexts import Closed
-from tidegate.errors import TidegateError
 from tidegate.local.memory_file import DeviceMemoryError, MemoryFile
 from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions.question import whole_field
 from tidegate.local.wire import common, name_of
-from tidegate.ownership import Custody
+from tidegate.ownership import Custody, refused_as
 from tidegate.randomness import random_bytes
 
 __all__ = ["DeviceMemoryError", "Memory", "Pin"]
@@ -174,7 +173,7 @@ class Memory(Closed):
         Raises:
             DeviceMemoryError: in a forked process, where waiting could last for ever.
         """
-        with _refusing():
+        with refused_as(DeviceMemoryError):
             lock = self._custody.lock
         with lock:
             yield
@@ -191,7 +190,7 @@ class Memory(Closed):
         """Refuse if nothing more can be remembered: then nothing more may be reported."""
         if self._closed:
             raise DeviceMemoryError("the memory of this device is closed")
-        with _refusing():
+        with refused_as(DeviceMemoryError):
             self._custody.check()
         if len(self._rounds) >= MOST_ROUNDS:
             raise DeviceMemoryError(
@@ -211,7 +210,7 @@ class Memory(Closed):
         """
         with self.turn:
             self.check()
-            with _refusing():
+            with refused_as(DeviceMemoryError):
                 self._custody.begin()  # from here on a signal handler cannot answer in between
             problem = self._problem(pin, lifetime)
             if problem is not None:
@@ -220,7 +219,7 @@ class Memory(Closed):
             if self._file is not None:
                 self._file.rewrite(self._plain((*self.pins, pin)))
             self._take(pin)
-            with _refusing():
+            with refused_as(DeviceMemoryError):
                 self._custody.done()
 
     def _problem(self, pin: Pin, lifetime: Fraction | None) -> str | None:
@@ -251,15 +250,6 @@ class Memory(Closed):
     def _plain(self, pins: tuple[Pin, ...]) -> dict[str, Any]:
         head = {"tidegate": VERSION, "kind": "memory", "key": self.key.hex()}
         return {**head, "pins": [pin.plain() for pin in pins]}
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """What the custody of a memory refuses is refused by the memory."""
-    try:
-        yield
-    except TidegateError as error:
-        raise DeviceMemoryError(str(error)) from None
 
 
 def _parsed(plain: Any) -> tuple[int, bytes, list[Pin]]:

@@ -31,8 +31,8 @@ from tidegate.errors import TidegateError
 from tidegate.lattice import IntArray
 from tidegate.local.narrow import narrowed, widened
 from tidegate.local.report_checks import REASONS
-from tidegate.local.store_place import Place, ServerStateError, ServerStorageError, refusing
-from tidegate.ownership import Custody
+from tidegate.local.store_place import Place, ServerStateError, ServerStorageError
+from tidegate.ownership import Custody, refused_as
 
 __all__ = ["ServerStateError", "ServerStorageError", "Store", "stored_settings"]
 
@@ -117,7 +117,7 @@ class Store:
     @property
     def turn(self) -> AbstractContextManager[Any]:
         """For `with`: threads take turns. Refuses in a forked process: it might wait for ever."""
-        with refusing():
+        with refused_as(ServerStateError):
             return self._custody.lock
 
     @property
@@ -125,7 +125,7 @@ class Store:
     def committed(self) -> Iterator[None]:
         """For `with`: refuse if memory may be ahead of the file. Nothing of that is given out."""
         with self.turn:
-            with refusing():
+            with refused_as(ServerStateError):
                 self._custody.check()
             yield
 
@@ -192,7 +192,7 @@ class Store:
             raise ServerStateError(f"{self._name} is closed: open it")
         if self._place is not None:
             self._place.check()
-        with refusing():
+        with refused_as(ServerStateError):
             self._custody.begin()
         try:
             self._database.execute("BEGIN IMMEDIATE")
@@ -211,7 +211,7 @@ class Store:
                 raise self._explained(error) from None
             raise
         self._generation += 1
-        with refusing():
+        with refused_as(ServerStateError):
             self._custody.done()
 
     def set_facts(self, facts: Mapping[str, Any]) -> None:

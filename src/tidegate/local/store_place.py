@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from tidegate import _files
@@ -50,12 +48,3 @@ class Place:
             raise ServerStateError(
                 f"{self._given} has a second name (a hard link): remove one of the names"
             )
-
-
-@contextmanager
-def refusing() -> Iterator[None]:
-    """What the custody of a server refuses is refused as its state."""
-    try:
-        yield
-    except TidegateError as error:
-        raise ServerStateError(str(error)) from None

@@ -65,6 +65,38 @@ class Answers:
     confidence: float
     threshold: float
 
+    @classmethod
+    def around(
+        cls,
+        estimate: FloatArray,
+        start: IntArray,
+        end: IntArray,
+        noise: FloatArray,
+        prediction: FloatArray,
+        *,
+        errors: FloatArray | float,
+        allowance: FloatArray,
+        confidence: float,
+        threshold: float,
+    ) -> Answers:
+        """Intervals that reach `errors` standard errors to both sides.
+
+        `noise` and `prediction` are variances; `allowance` is what the estimate adds for values
+        that truncation took away, which `low` takes back.
+        """
+        half = errors * np.sqrt(noise + prediction)
+        return cls(
+            start=start,
+            end=end,
+            estimate=estimate,
+            noise_error=np.sqrt(noise),
+            prediction_error=np.sqrt(prediction),
+            low=estimate - half - allowance,
+            high=estimate + half,
+            confidence=confidence,
+            threshold=threshold,
+        )
+
     @property
     def standard_error(self) -> FloatArray:
         """√(noise_error² + prediction_error²)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer import Answer, Answers
+from tidegate.record.answer import Answers
+from tidegate.record.range_queries import RangeQueries
 from tidegate.record.segment import Segment
 
 _FARTHEST = (1 << 63) - 1
 
 
-class Record:
+class Record(RangeQueries):
     """What was released, as block sums, segment by segment: one segment for every threshold.
 
     Position p counts released values from 0.
@@ -53,19 +54,11 @@ class Record:
             raise QueryError("these are not two records of one release, without a gap between them")
         return Record(segments, later.guarantee)
 
-    def query(
-        self, start: int, end: int, confidence: float = 0.95, *, as_of: int | None = None
-    ) -> Answer:
-        """The sum over [start, end)."""
-        return self.queries([start], [end], confidence, as_of=as_of)[0]
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        return ask(self)
 
-    def queries(
-        self,
-        starts: ArrayLike,
-        ends: ArrayLike,
-        confidence: float = 0.95,
-        *,
-        as_of: int | None = None,
+    def answers(
+        self, starts: ArrayLike, ends: ArrayLike, confidence: float, as_of: int | None
     ) -> Answers:
         """The sums over many ranges [start, end) at once.
 
@@ -105,15 +98,14 @@ class Record:
                 prediction[inside] += parts.prediction_variance
                 largest[inside] = np.maximum(largest[inside], parts.largest_variance)
                 threshold = min(threshold, segment.threshold_value)
-        half = quantile(noise, largest, confidence) * np.sqrt(noise + prediction)
-        return Answers(
-            start=begin,
-            end=end,
-            estimate=estimate,
-            noise_error=np.sqrt(noise),
-            prediction_error=np.sqrt(prediction),
-            low=estimate - half - allowance,
-            high=estimate + half,
+        return Answers.around(
+            estimate,
+            begin,
+            end,
+            noise=noise,
+            prediction=prediction,
+            errors=quantile(noise, largest, confidence),
+            allowance=allowance,
             confidence=confidence,
             threshold=threshold if math.isfinite(threshold) else self.segments[-1].threshold_value,
         )

@@ -7,7 +7,7 @@ push → lattice → hold-out → Threshold.choose → θ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -20,8 +20,9 @@ from tidegate.guarantee import Guarantee, cost, sequential
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.ownership import Custody
 from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.record.answer import Answer, Answers
+from tidegate.record.answer import Answers
 from tidegate.record.entry import Piece
+from tidegate.record.range_queries import RangeQueries
 from tidegate.record.record import Record
 from tidegate.run.phases import Phase, Phases
 from tidegate.run.snapshot import opened_snapshot, sealed_snapshot, stored_record
@@ -37,7 +38,7 @@ _PIECE = 1 << 16
 _SCALARS = (np.generic, Decimal, Fraction, str, bytes, type(None), bool)
 
 
-class Release:
+class Release(RangeQueries):
     """A pipeline at work on one stream. Made by `Pipeline.start`, `Pipeline.resume` or `fork`.
 
     Holds raw values (the hold-out, the open block's sum) and the noise key: as secret as the data.
@@ -227,27 +228,9 @@ class Release:
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def query(
-        self, start: int, end: int, confidence: float = 0.95, *, as_of: int | None = None
-    ) -> Answer:
-        """The sum of the released values [start, end), counted from 0, with its interval.
-
-        `as_of=t`: as it would have been answered when t values were released.
-        """
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
         with self._custody.lock:  # a push of another thread would change what is being read
-            return self.record.query(start, end, confidence, as_of=as_of)
-
-    def queries(
-        self,
-        starts: ArrayLike,
-        ends: ArrayLike,
-        confidence: float = 0.95,
-        *,
-        as_of: int | None = None,
-    ) -> Answers:
-        """Many ranges at once."""
-        with self._custody.lock:
-            return self.record.queries(starts, ends, confidence, as_of=as_of)
+            return ask(self.record)
 
     def save_record(self) -> bytes:
         """The record as bytes, to be stored and asked later with `tidegate.load_record`.
