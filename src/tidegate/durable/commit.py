@@ -15,7 +15,7 @@ from tidegate.durable.tables import Changes, UserRows
 from tidegate.durable.user_log import UserLog
 from tidegate.lattice import IntArray
 from tidegate.ledger import Ledger
-from tidegate.record.entry import Piece
+from tidegate.record.entry import JournalEntry
 from tidegate.run.phases import Phase
 from tidegate.run.release import Release
 from tidegate.sealing import restore, seal, state_of
@@ -37,7 +37,7 @@ class Committed(NamedTuple):
     phases: tuple[Phase, ...]
 
 
-class Saving:
+class Committer:
     """What the folder knows of a release: journal, sealed state, digests of the input, users."""
 
     def __init__(self, store: Store, ledger: Ledger, release: Release, key: bytes | None) -> None:
@@ -83,12 +83,12 @@ class Saving:
         self._fresh_digests += self.digests.push(units, users)
         self.unsaved += units.size
 
-    def commit(self, released: list[Piece]) -> None:
+    def commit(self, released: list[JournalEntry]) -> None:
         """What was taken and released since the last commit."""
         key, before = self._release.derived_key("journal"), self.committed
         head, journal = before.head, []
-        for piece in merged(released):
-            body, head = encoded(piece, head, key)
+        for entry in merged(released):
+            body, head = encoded(entry, head, key)
             journal.append(body)
         known = before.phases[-1].start if before.phases else -1
         fresh = [phase for phase in self._release.phases if phase.start > known]
@@ -115,7 +115,7 @@ class Saving:
             users = self._user_rows(whole=True)
             self._store.replace_state(self._state(self.committed.head), {}, users)
         except BaseException:
-            self._key = before  # and nothing goes on: the caller's custody sees to it
+            self._key = before  # and nothing goes on: the caller's ownership sees to it
             raise
         self._store.scrub()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate._chain import START
 from tidegate.durable.commit import Committed
-from tidegate.durable.journal import pieces, verified
+from tidegate.durable.journal import entries, verified
 from tidegate.durable.store import Store
 from tidegate.record.rebuild import Recorder
 from tidegate.run.pipeline import Pipeline
@@ -22,6 +22,6 @@ class JournalRecord(Recorder):
         first, last = self._rows, committed.rows
         verified(store.journal(first, last), key, committed.head, self._head)
         thresholds = {phase.start: (phase.threshold, phase.epoch) for phase in committed.phases}
-        for piece in pieces(store.journal(first, last)):
-            self.push(piece, thresholds)
+        for entry in entries(store.journal(first, last)):
+            self.push(entry, thresholds)
         self._rows, self._head = last, committed.head

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
-from tidegate.durable.commit import Saving
+from tidegate.durable.commit import Committer
 from tidegate.durable.folder import StateError
 from tidegate.durable.input_digests import Recogniser
-from tidegate.durable.journal import pieces, published, verified
+from tidegate.durable.journal import entries, published, verified
 from tidegate.durable.journal_record import JournalRecord
 from tidegate.durable.metadata import public_facts
 from tidegate.durable.store import Store
 from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
-from tidegate.ownership import Custody
+from tidegate.ownership import Ownership
 from tidegate.record.answer import Answers
 from tidegate.record.range_queries import RangeQueries
 from tidegate.record.record import Record
@@ -35,15 +35,20 @@ class Reading(RangeQueries):
     """
 
     def __init__(
-        self, store: Store, release: Release, saving: Saving, source: str, custody: Custody
+        self,
+        store: Store,
+        release: Release,
+        committer: Committer,
+        source: str,
+        ownership: Ownership,
     ) -> None:
-        self._custody = custody
+        self._ownership = ownership
         self._store = store
         self._release = release
         self._pipeline = release.pipeline
         self._source = source
-        self._saving = saving
-        self._journalled = JournalRecord(release.pipeline)
+        self._committer = committer
+        self._journal_record = JournalRecord(release.pipeline)
         self._seen = release.seen
         self._first_threshold = release.threshold  # before anything that may not be committed
         self._open = True
@@ -84,7 +89,7 @@ class Reading(RangeQueries):
     @property
     def position(self) -> int:
         """How many values were released."""
-        return self._saving.committed.position
+        return self._committer.committed.position
 
     @property
     def holding(self) -> int:
@@ -94,12 +99,12 @@ class Reading(RangeQueries):
     @property
     def phases(self) -> list[Phase]:
         """Every threshold so far, and from which position on it holds."""
-        return list(self._saving.committed.phases)
+        return list(self._committer.committed.phases)
 
     @property
     def threshold(self) -> float | None:
         """θ in the unit of the data; None while it is not chosen."""
-        phases = self._saving.committed.phases
+        phases = self._committer.committed.phases
         if phases:
             return phases[-1].threshold
         # Without a hold-out it is chosen before any value is read. Not asked of the release, which
@@ -112,8 +117,8 @@ class Reading(RangeQueries):
         After a push that failed it says nothing of that push. Its threshold in particular may be
         chosen again from other values with the same noise, and must not be known by then.
         """
-        with self._custody.lock:
-            committed = self._saving.committed
+        with self._ownership.lock:
+            committed = self._committer.committed
             record = self._whole_record() if not self._pipeline.estimator.adds_up else None
             return public_facts(
                 self._pipeline,
@@ -130,15 +135,15 @@ class Reading(RangeQueries):
 
         Everything up to the moment of the call; what is pushed meanwhile is not part of it.
         """
-        with self._custody.lock:
+        with self._ownership.lock:
             self._check_open()
-            key, committed = self._release.derived_key("journal"), self._saving.committed
+            key, committed = self._release.derived_key("journal"), self._committer.committed
             # All of it, before any of it goes out again.
             verified(self._store.journal(0, committed.rows), key, committed.head)
         return self._replayed(start, committed.rows)
 
     def _replayed(self, start: int, count: int) -> Iterator[tuple[int, FloatArray]]:
-        for first, values in published(self._pipeline, pieces(self._rows(count))):
+        for first, values in published(self._pipeline, entries(self._rows(count))):
             if first + values.size > start:
                 skip = max(0, start - first)
                 yield first + skip, values[skip:]
@@ -147,7 +152,7 @@ class Reading(RangeQueries):
         """The first rows of the journal, a few at a time: others may push in between."""
         done = 0
         while done < count:
-            with self._custody.lock:
+            with self._ownership.lock:
                 self._check_open()
                 rows = self._store.journal_rows(done, count)
             yield from rows
@@ -159,12 +164,12 @@ class Reading(RangeQueries):
 
         A copy as of now, for `tidegate.Record.joined` and the like; `query` needs none.
         """
-        with self._custody.lock:
+        with self._ownership.lock:
             return deepcopy(self._whole_record())
 
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
         """Over the whole past: the journal remembers it."""
-        with self._custody.lock:
+        with self._ownership.lock:
             record = self._whole_record()
             if record is None:
                 raise QueryError(f"nothing is released yet: the hold-out needs {self.holding} more")
@@ -174,17 +179,17 @@ class Reading(RangeQueries):
         self._check_open()
         key = self._release.derived_key("journal")
         try:
-            self._journalled.catch_up(self._store, key, self._saving.committed)
+            self._journal_record.catch_up(self._store, key, self._committer.committed)
         except BaseException:
-            self._journalled = JournalRecord(self._pipeline)  # half a row may be in it
+            self._journal_record = JournalRecord(self._pipeline)  # half a row may be in it
             raise
-        return self._journalled.record(str(self.guarantee))
+        return self._journal_record.record(str(self.guarantee))
 
     def recogniser(self, start: int = 0) -> Recogniser:
         """Compares an input that is read again, from value `start` on, with the one before."""
-        with self._custody.lock:
+        with self._ownership.lock:
             self._check()
-            return Recogniser(self._saving.digests, self._store.inputs(), start)
+            return Recogniser(self._committer.digests, self._store.inputs(), start)
 
     def _check_open(self) -> None:
         if not self._open:
@@ -193,6 +198,6 @@ class Reading(RangeQueries):
     def _check(self) -> None:
         """Refuse what is closed, what was cut short, and what belongs to another process."""
         self._check_open()
-        if self._custody.cut_short:
+        if self._ownership.cut_short:
             raise StateError(f"an earlier change of this release was cut short: {AGAIN}")
-        self._custody.check()
+        self._ownership.check()

@@ -16,14 +16,14 @@ from tidegate.durable.checks import (
     source_of,
     trusted_ledger,
 )
-from tidegate.durable.commit import Saving
+from tidegate.durable.commit import Committer
 from tidegate.durable.folder import StateError
 from tidegate.durable.reading import AGAIN, Reading
 from tidegate.durable.store import Store
 from tidegate.errors import InputError, SettingError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
-from tidegate.ownership import Custody
+from tidegate.ownership import Ownership
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 from tidegate.run.user_cap import checked_users
@@ -58,12 +58,12 @@ class DurableRelease(Reading, Closed):
     def __init__(
         self, store: Store, ledger: Ledger, release: Release, key: bytes | None, source: str
     ) -> None:
-        custody = Custody("durable release", AGAIN)
-        saving = Saving(store, ledger, release, key)
-        super().__init__(store, release, saving, source, custody)
+        ownership = Ownership("durable release", AGAIN)
+        committer = Committer(store, ledger, release, key)
+        super().__init__(store, release, committer, source, ownership)
         self._ledger = ledger
         self._charging = Charging(ledger, release, source, store.lock)
-        release.journalled()
+        release.journal_entries()
 
     # -- opening ---------------------------------------------------------------------------------
 
@@ -120,10 +120,10 @@ class DurableRelease(Reading, Closed):
             name = source_of(ledger, source, None if body is None else body["source"], store)
             if body is None:
                 run = cls(store, ledger, pipeline.start(), key, name)
-                run._saving.begin(name)
+                run._committer.begin(name)
             else:
                 run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, name)
-                run._saving.resume(body)
+                run._committer.resume(body)
         except BaseException:
             ledger.close()
             raise
@@ -151,13 +151,13 @@ class DurableRelease(Reading, Closed):
                 ledger.remark(_UNCHECKED)
             if old.readable:
                 with suppress(StateError):  # damaged where nobody has looked so far
-                    run._saving.begin(name)
+                    run._committer.begin(name)
                     store.scrub()
                     return run
                 store.let_go()
             store.discard()
             store.open(create=True)
-            run._saving.begin(name)
+            run._committer.begin(name)
         except BaseException:
             ledger.close()
             raise
@@ -180,11 +180,11 @@ class DurableRelease(Reading, Closed):
         """Save what was held, and let go of the folder. Does nothing in a forked process."""
         if not self._open or self._store.disowned:
             return
-        with self._custody.lock:
+        with self._ownership.lock:
             self._open = False
             try:
-                if self._saving.unsaved and not self._custody.cut_short:
-                    self._saving.commit([])
+                if self._committer.unsaved and not self._ownership.cut_short:
+                    self._committer.commit([])
             finally:
                 try:
                     self._ledger.close()
@@ -205,22 +205,22 @@ class DurableRelease(Reading, Closed):
         """
         begun = False
         try:
-            with self._custody.lock:
+            with self._ownership.lock:
                 self._check()
                 numbers = self._pipeline.lattice.numbers(values, self.seen)
                 protects = self._release.user_cap is not None
                 users = checked_users(users, numbers.size, needed=protects, position=self.seen)
-                self._custody.begin()
+                self._ownership.begin()
                 begun = True
                 result = self._pushed(numbers, users)
-                self._custody.done()
+                self._ownership.done()
                 return result
         except BaseException as error:
             refused = isinstance(error, InputError | CapExceeded)
             if begun and refused and self._release.seen == self.seen:
-                self._custody.done()  # refused whole: nothing was changed
+                self._ownership.done()  # refused whole: nothing was changed
             elif begun:
-                self._custody.refuse()  # perhaps it was committed, but the caller does not know
+                self._ownership.refuse()  # perhaps it was committed, but the caller does not know
             raise
 
     def _pushed(self, numbers: Any, users: Any) -> tuple[int, FloatArray]:
@@ -228,29 +228,29 @@ class DurableRelease(Reading, Closed):
         numbers, users = numbers[:allowed], None if users is None else users[:allowed]
         first = self.position
         out = self._release.push(numbers, users)
-        self._saving.take(self._pipeline.lattice.units(numbers), users)
-        released = self._release.journalled()
-        if released or self._saving.unsaved >= _HELD_UNSAVED or not self._release.holding:
-            self._saving.commit(released)
+        self._committer.take(self._pipeline.lattice.units(numbers), users)
+        released = self._release.journal_entries()
+        if released or self._committer.unsaved >= _HELD_UNSAVED or not self._release.holding:
+            self._committer.commit(released)
         self._seen = self._release.seen
         return first, out
 
     def save(self) -> None:
         """Commit everything that was taken. Held-out values are else committed now and then only:
         nothing depends on them yet."""
-        with self._custody.lock:
+        with self._ownership.lock:
             self._check()
-            if self._saving.unsaved:
-                self._custody.begin()
-                self._saving.commit([])
-                self._custody.done()
+            if self._committer.unsaved:
+                self._ownership.begin()
+                self._committer.commit([])
+                self._ownership.done()
 
     # -- keeping house ---------------------------------------------------------------------------
 
     @property
     def sealed(self) -> bool:
         """Whether the state on the disk is encrypted."""
-        return self._saving.sealed
+        return self._committer.sealed
 
     def change_key(self, key: bytes) -> None:
         """Seal the state with another key; the old key opens nothing afterwards."""
@@ -264,18 +264,18 @@ class DurableRelease(Reading, Closed):
         self._sealed_anew(None)
 
     def _sealed_anew(self, key: bytes | None) -> None:
-        with self._custody.lock:
+        with self._ownership.lock:
             self._check()
-            self._custody.begin()
-            self._saving.change_key(key)
-            self._custody.done()
+            self._ownership.begin()
+            self._committer.change_key(key)
+            self._ownership.done()
 
     def erase(self) -> None:
         """Remove everything secret: raw sums, held-out values, the noise key. There is no way back.
 
         What was released can no longer be emitted again: keep the output.
         """
-        with self._custody.lock:
+        with self._ownership.lock:
             self._check()
-            self._custody.begin()  # for ever: nothing more can be released, or saved
-            self._saving.erase()
+            self._ownership.begin()  # for ever: nothing more can be released, or saved
+            self._committer.erase()

@@ -47,15 +47,15 @@ class Account:
         return frozenset(self._disjoint)
 
     def charges(self, source: str | None = None) -> list[Charge]:
-        """Charges as they stand, closed stretches with their ends; in the order of writing."""
+        """Charges as they stand, closed ranges with their ends; in the order of writing."""
         if source is not None:
             return list(self._charges.get(source, {}).values())
         every = [charge for name in self.sources for charge in self.charges(name)]
         return sorted(every, key=lambda charge: charge.sequence)
 
-    def stretches(self, source: str) -> list[composition.Stretch]:
-        """The charged positions in order, cut so that the same charges fall on each stretch."""
-        return composition.stretches(self.charges(source))
+    def ranges(self, source: str) -> list[composition.ChargedRange]:
+        """The charged positions in order, cut so that the same charges fall on each range."""
+        return composition.ranges(self.charges(source))
 
     def total(self, source: str | None = None) -> Guarantee:
         """What a source has spent; None: all of them, added up unless declared disjoint."""

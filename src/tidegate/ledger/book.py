@@ -54,9 +54,9 @@ class Ledger(Account, Closed):
     - A ledger that was rolled back to an older copy, or whose last entries were cut off, is a valid
       ledger, keyed or not. Only an anchor kept elsewhere (`count` and `head`, given to `open` as
       `expected`) tells.
-    - It believes its callers: that a source is named the same every time, that stretches are the
-      positions that were read, that `close_stretch` comes after the last of them.
-    - Units larger than an event (windows, users) may straddle two stretches. The maximum over
+    - It believes its callers: that a source is named the same every time, that ranges are the
+      positions that were read, that `close_charge` comes after the last of them.
+    - Units larger than an event (windows, users) may straddle two ranges. The maximum over
       positions holds for these if each charge is pure (δ = 0) and calibrated by group privacy,
       where every single value costs its share.
 
@@ -174,7 +174,7 @@ class Ledger(Account, Closed):
             epoch: the public id of the noise (`Release.epoch`).
             stage: what is charged for, such as "threshold" or "stream".
             start: the first position.
-            end: the position after the last; None: without end, until `close_stretch`.
+            end: the position after the last; None: without end, until `close_charge`.
             guarantee: what is promised. A simulation promises nothing and is refused.
             note: anything worth remembering.
 
@@ -207,8 +207,8 @@ class Ledger(Account, Closed):
                 if self._cap is not None and (total := peak(amounts)) > self._cap:
                     raise CapExceeded(source, Fraction(exact.epsilon), total, self._cap)
 
-    def close_stretch(self, charge: Charge, end: int, note: str = "") -> Charge:
-        """End an open stretch at `end`, for ever; gives the charge as it now stands.
+    def close_charge(self, charge: Charge, end: int, note: str = "") -> Charge:
+        """End an open range at `end`, for ever; gives the charge as it now stands.
 
         Only the caller knows which positions were read: `end` must come after all of them. When a
         new phase takes over there, close the old one first, then charge the new one: a crash in
@@ -275,7 +275,7 @@ class Ledger(Account, Closed):
         return self._chain.torn
 
     def table(self) -> str:
-        """Charges, stretches and totals as plain text."""
+        """Charges, ranges and totals as plain text."""
         return table(self)
 
     def __str__(self) -> str:

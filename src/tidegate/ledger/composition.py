@@ -1,4 +1,4 @@
-"""Charges on the same positions add up, charges on disjoint stretches are parallel."""
+"""Charges on the same positions add up, charges on disjoint ranges are parallel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.guarantee import Guarantee, free, parallel, sequential
 from tidegate.ledger.entries import Charge
 
 
-class Stretch(NamedTuple):
+class ChargedRange(NamedTuple):
     """Positions [start, end) that the same charges fall on; `end` None: without end."""
 
     start: int
@@ -25,7 +25,7 @@ class Stretch(NamedTuple):
 def peak(amounts: Collection[tuple[int, int | None, Fraction]]) -> Fraction:
     """The maximum over positions of the sum of all (start, end, amount) that cover it.
 
-    A sweep over the ends of stretches: the sum changes nowhere else. It counts in multiples of the
+    A sweep over the ends of ranges: the sum changes nowhere else. It counts in multiples of the
     common denominator, which is as exact as adding fractions, and ten times as fast.
     """
     denominator = math.lcm(*{amount.denominator for _, _, amount in amounts})
@@ -61,7 +61,7 @@ def total(charges: Collection[Charge]) -> Guarantee:
     )
 
 
-def stretches(charges: Iterable[Charge]) -> list[Stretch]:
+def ranges(charges: Iterable[Charge]) -> list[ChargedRange]:
     """The charged positions, cut wherever a charge begins or ends."""
     begins: dict[int, list[Charge]] = {}
     ends: dict[int, list[Charge]] = {}
@@ -72,7 +72,7 @@ def stretches(charges: Iterable[Charge]) -> list[Stretch]:
         if charge.end is not None:
             ends.setdefault(charge.end, []).append(charge)
     cuts = sorted({*begins, *ends})
-    found: list[Stretch] = []
+    found: list[ChargedRange] = []
     active: dict[int, Charge] = {}
     for index, cut in enumerate(cuts):
         for charge in ends.get(cut, ()):
@@ -82,7 +82,7 @@ def stretches(charges: Iterable[Charge]) -> list[Stretch]:
         if active:
             now = list(active.values())
             end = cuts[index + 1] if index + 1 < len(cuts) else None
-            found.append(Stretch(cut, end, sequential(*(item.guarantee for item in now)), now))
+            found.append(ChargedRange(cut, end, sequential(*(item.guarantee for item in now)), now))
     return found
 
 

@@ -112,7 +112,7 @@ class Charge(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Closing(Entry):
-    """The open stretch of charge number `charge` ends at `end`."""
+    """The open range of charge number `charge` ends at `end`."""
 
     charge: int
     end: int
@@ -170,7 +170,7 @@ def decoded(facts: Mapping[str, Any], digest: str) -> Entry:
 def _charge(facts: Mapping[str, Any], **common: Any) -> Charge:
     start, end = _position(facts["start"]), facts["end"]
     if end is not None and _position(end) <= start:
-        raise ValueError("a stretch ends after its start")
+        raise ValueError("a range ends after its start")
     return Charge(
         source=facts["source"],
         epoch=facts["epoch"],

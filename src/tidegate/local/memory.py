@@ -22,7 +22,7 @@ from tidegate.local.memory_file import DeviceMemoryError, MemoryFile
 from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions.question import whole_field
 from tidegate.local.wire import common, name_of
-from tidegate.ownership import Custody, refused_as
+from tidegate.ownership import Ownership, refused_as
 from tidegate.randomness import random_bytes
 
 __all__ = ["DeviceMemoryError", "Memory", "Pin"]
@@ -97,7 +97,7 @@ class Memory(Closed):
 
     def __init__(self, file: MemoryFile | None, key: bytes, pins: list[Pin]) -> None:
         # Before the key: a process that is forked in between must not own a copy.
-        self._custody = Custody("memory", "close it and open it again")
+        self._ownership = Ownership("memory", "close it and open it again")
         self._file = file
         self._closed = False
         self.path = None if file is None else file.path
@@ -174,7 +174,7 @@ class Memory(Closed):
             DeviceMemoryError: in a forked process, where waiting could last for ever.
         """
         with refused_as(DeviceMemoryError):
-            lock = self._custody.lock
+            lock = self._ownership.lock
         with lock:
             yield
 
@@ -191,7 +191,7 @@ class Memory(Closed):
         if self._closed:
             raise DeviceMemoryError("the memory of this device is closed")
         with refused_as(DeviceMemoryError):
-            self._custody.check()
+            self._ownership.check()
         if len(self._rounds) >= MOST_ROUNDS:
             raise DeviceMemoryError(
                 f"this device has answered {MOST_ROUNDS} rounds, and answers no more"
@@ -211,16 +211,16 @@ class Memory(Closed):
         with self.turn:
             self.check()
             with refused_as(DeviceMemoryError):
-                self._custody.begin()  # from here on a signal handler cannot answer in between
+                self._ownership.begin()  # from here on a signal handler cannot answer in between
             problem = self._problem(pin, lifetime)
             if problem is not None:
-                self._custody.done()
+                self._ownership.done()
                 raise DeviceMemoryError(problem)
             if self._file is not None:
                 self._file.rewrite(self._plain((*self.pins, pin)))
             self._take(pin)
             with refused_as(DeviceMemoryError):
-                self._custody.done()
+                self._ownership.done()
 
     def _problem(self, pin: Pin, lifetime: Fraction | None) -> str | None:
         if pin.round in self._rounds or pin.event in self._events:

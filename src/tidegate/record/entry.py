@@ -33,7 +33,7 @@ class Trace:
 
 
 @dataclass
-class Piece:
+class JournalEntry:
     """The values [start, end) of one phase."""
 
     start: int

@@ -1,4 +1,4 @@
-"""From released pieces to a record: what a journal holds can be asked like a running release."""
+"""From released entries to a record: what a journal holds can be asked like a running release."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.record.entry import Piece
+from tidegate.record.entry import JournalEntry
 from tidegate.record.record import Record
 from tidegate.record.segment import Segment
 from tidegate.stages import ENDLESS
@@ -21,7 +21,7 @@ _MOST_CELLS = 1 << 17
 
 
 class Recorder:
-    """Builds the record of a release from its pieces, in the order in which they were released."""
+    """Builds the record of a release from its entries, in the order in which they were released."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         method = pipeline.method
@@ -29,13 +29,13 @@ class Recorder:
         self._method = method if method.estimator.adds_up else replace(method, history=ENDLESS)
         self._segments: list[Segment] = []
 
-    def push(self, piece: Piece, thresholds: Mapping[int, tuple[float, str]]) -> None:
-        """One more piece; `thresholds`: threshold and epoch of the phase that begins somewhere."""
-        value, epoch = thresholds[piece.phase_start]
-        threshold, trace = round(value / self._method.step), piece.trace
-        origin, prediction = piece.phase_start, None
-        if not piece.measured:
-            epoch, origin, prediction = f"{epoch} blocked", piece.start, piece.first
+    def push(self, entry: JournalEntry, thresholds: Mapping[int, tuple[float, str]]) -> None:
+        """One more entry; `thresholds`: threshold and epoch of the phase that begins somewhere."""
+        value, epoch = thresholds[entry.phase_start]
+        threshold, trace = round(value / self._method.step), entry.trace
+        origin, prediction = entry.phase_start, None
+        if not entry.measured:
+            epoch, origin, prediction = f"{epoch} blocked", entry.start, entry.first
         if not self._segments or self._segments[-1].epoch != epoch:
             begun = Segment(
                 self._method,
@@ -44,9 +44,9 @@ class Recorder:
                 epoch=epoch,
                 prediction=prediction,
             )
-            begun.leaves.predict(piece.first)
+            begun.leaves.predict(entry.first)
             self._segments.append(begun)
-        self._segments[-1].follow(trace.begun, trace.sums, trace.predictions, piece.end)
+        self._segments[-1].follow(trace.begun, trace.sums, trace.predictions, entry.end)
         if trace.begun.size:
             self._shorten()
 

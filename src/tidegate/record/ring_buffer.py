@@ -13,7 +13,7 @@ from tidegate.lattice import FloatArray, IntArray
 _FIRST_CAPACITY = 1024
 
 
-class Rings:
+class RingBuffer:
     """For every leaf t that is still known: the running sum before it, and how it was predicted.
 
     That is the prediction of one of its values, and the running sum of squared residuals before it;
@@ -36,7 +36,7 @@ class Rings:
         self._squares = np.zeros(width)
 
     @classmethod
-    def stored(cls, *, block: int, columns: Sequence[NDArray[Any]]) -> Rings:
+    def stored(cls, *, block: int, columns: Sequence[NDArray[Any]]) -> RingBuffer:
         """All leaves from the first on, in columns that stay where they are: read-only."""
         rings = cls(block=block, most=1)
         rings.closed = columns[0].size - 1

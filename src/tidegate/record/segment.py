@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.ring_buffer import Rings
+from tidegate.record.ring_buffer import RingBuffer
 from tidegate.stages import Block, Estimator, Layout, Parts, Perturber, Posterior
 
 _MOST_PENDING = 1024  # leaves that wait for someone to ask
@@ -78,7 +78,7 @@ class Segment:
         regular = method.estimator.adds_up
         self._width = method.perturber.block if regular else 1
         most = max(2, -(-method.history // self._width) + 2) if regular else None
-        self._rings = Rings(block=self._width, most=most)
+        self._buffer = RingBuffer(block=self._width, most=most)
         self._pending: list[tuple[int, float]] = []
         self._known: tuple[tuple[int, int], Posterior] | None = None  # for the last question
 
@@ -105,17 +105,17 @@ class Segment:
         return self._method.step
 
     @property
-    def leaves(self) -> Rings:
+    def leaves(self) -> RingBuffer:
         """The released sums."""
         if self._pending:
             sums, following = zip(*self._pending, strict=True)
             self._pending.clear()
-            self._rings.append(np.array(sums, dtype=np.int64), np.array(following))
-        return self._rings
+            self._buffer.append(np.array(sums, dtype=np.int64), np.array(following))
+        return self._buffer
 
     @leaves.setter
-    def leaves(self, rings: Rings) -> None:
-        self._rings = rings
+    def leaves(self, rings: RingBuffer) -> None:
+        self._buffer = rings
 
     @property
     def released(self) -> IntArray:
@@ -224,7 +224,7 @@ class Segment:
             both.keep(block)
         kept = theirs.oldest - mine.oldest
         columns = zip(mine.columns(), theirs.columns(), strict=True)
-        both._rings.restore(
+        both._buffer.restore(
             theirs.closed, [np.concatenate((old[:kept], new)) for old, new in columns]
         )
         return both

@@ -17,7 +17,7 @@ from tidegate.io.kinds import kind_of
 from tidegate.record.record import Record
 from tidegate.released.growth import grown_from
 from tidegate.released.index import Index, built
-from tidegate.released.scan import DAMAGED, checked, scan, stretches
+from tidegate.released.scan import DAMAGED, checked, scan, spans
 from tidegate.run.phases import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.snapshot import record_of
@@ -83,7 +83,7 @@ class ReleasedFile:
         if not pipeline.estimator.adds_up:
             return cls(Path(path), metadata, pipeline, _carried(metadata, pipeline, name))
         if index is None or index.metadata != metadata:
-            parts = stretches(pipeline, phases, name)
+            parts = spans(pipeline, phases, name)
             before, prefix = grown_from(before, place, kind, found.st_size, metadata, parts)
 
             def scanned(out: IO[bytes]) -> dict[str, Any]:

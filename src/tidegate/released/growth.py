@@ -13,7 +13,7 @@ from typing import Any
 
 from tidegate.io.kinds import Kind
 from tidegate.released.index import Index
-from tidegate.released.scan import Stretch
+from tidegate.released.scan import Span
 
 _PIECE = 1 << 20
 
@@ -24,7 +24,7 @@ def grown_from(
     kind: Kind,
     size: int,
     metadata: Mapping[str, Any],
-    parts: list[Stretch],
+    parts: list[Span],
 ) -> tuple[Index | None, str | None]:
     """The earlier index, if the file only has more rows; and the digest of the file as it is."""
     if (
@@ -60,16 +60,16 @@ def _digests(path: Path, kind: Kind, sizes: Sequence[int]) -> list[str | None]:
     return found + [None] * (len(sizes) - len(found))
 
 
-def _goes_on(index: Index, stretches: list[Stretch]) -> bool:
+def _goes_on(index: Index, spans: list[Span]) -> bool:
     """Whether what is known of positions now agrees with what was known then."""
     known = index.footer["segments"]
-    if len(known) > len(stretches):
+    if len(known) > len(spans):
         return False
     same = all(
         (facts["blocked"], facts["start"], facts["threshold"], facts["epoch"])
-        == (stretch.blocked, stretch.start, stretch.threshold, stretch.epoch)
-        for facts, stretch in zip(known, stretches, strict=False)
+        == (span.blocked, span.start, span.threshold, span.epoch)
+        for facts, span in zip(known, spans, strict=False)
     )
     return same and all(
-        facts["end"] == stretch.end for facts, stretch in zip(known[:-1], stretches, strict=False)
+        facts["end"] == span.end for facts, span in zip(known[:-1], spans, strict=False)
     )

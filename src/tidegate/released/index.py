@@ -24,7 +24,7 @@ from tidegate import _files
 from tidegate.errors import TidegateError
 from tidegate.io.errors import sink_error
 from tidegate.record.record import Record
-from tidegate.record.ring_buffer import Rings
+from tidegate.record.ring_buffer import RingBuffer
 from tidegate.record.segment import Segment
 from tidegate.released.scan import row_kind
 from tidegate.run.pipeline import Pipeline
@@ -74,7 +74,7 @@ class Index:
     def copy(self, out: IO[bytes], block: int) -> None:
         """The rows of all blocks that are complete: all but the last, which is that of an open one.
 
-        (A blocked stretch has no rows.)
+        (A blocked span has no rows.)
         """
         rows = sum(facts.get("rows", 0) for facts in self._segments)
         if not self._segments[-1]["blocked"]:
@@ -104,7 +104,7 @@ class Index:
                 at += rows.nbytes
                 # The rows stay in the index file, and are read where they are asked for.
                 columns = [rows[name] for name in kind.names or ()]
-                segment.leaves = Rings.stored(block=block, columns=columns)
+                segment.leaves = RingBuffer.stored(block=block, columns=columns)
             segment.end = facts["end"]
         return Record(segments, guarantee)
 

@@ -29,7 +29,7 @@ def row_kind(block: int) -> np.dtype[np.void]:
 
 
 @dataclass
-class Stretch:
+class Span:
     """Positions of one phase that were measured, or blocked; `end` None: without end."""
 
     blocked: bool
@@ -39,10 +39,10 @@ class Stretch:
     epoch: str
 
 
-def stretches(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Stretch]:
+def spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Span]:
     """What each position is, as far as the known phases go."""
     origin, block, again = phases[0].start, pipeline.perturber.block, pipeline.reselect
-    found: list[Stretch] = []
+    found: list[Span] = []
     for number, phase in enumerate(phases):
         threshold = round(phase.threshold / pipeline.lattice.step)
         switch = None if again is None else again.switch(number, block)
@@ -52,10 +52,10 @@ def stretches(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Stretc
         begin = phase.start
         if again is not None and again.blocking and end is not None:
             opening = origin + (again.opening(number, block) or 0)
-            found.append(Stretch(False, begin, opening, threshold, phase.epoch))
-            found.append(Stretch(True, opening, end, threshold, f"{phase.epoch} blocked"))
+            found.append(Span(False, begin, opening, threshold, phase.epoch))
+            found.append(Span(True, opening, end, threshold, f"{phase.epoch} blocked"))
         else:
-            found.append(Stretch(False, begin, end, threshold, phase.epoch))
+            found.append(Span(False, begin, end, threshold, phase.epoch))
     return found
 
 
@@ -153,7 +153,7 @@ class _BlockSums:
 def scan(
     out: IO[bytes],
     pipeline: Pipeline,
-    stretches: list[Stretch],
+    spans: list[Span],
     pieces: Iterable[FloatArray],
     before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def scan(
     """
     known = [] if before is None else before["segments"]
     found: list[dict[str, Any]] = known[:-1]
-    waiting = iter(stretches[len(found) :])
+    waiting = iter(spans[len(found) :])
     now = next(waiting)
     position, sums, level = now.start, _BlockSums(out, pipeline), 0.0
     if before is not None:
