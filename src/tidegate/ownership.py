@@ -114,7 +114,7 @@ class Ownership:
 
     def _refuse_copy(self) -> None:
         raise TidegateError(
-            f"this process was forked, and the {self._owner} with it. Only the parent may use it, or "
+            f"this process was forked, and the {self._owner} with it. Only the parent may use it: "
             "two processes would share noise and files. Open or start one in this process"
         )
 

@@ -1,4 +1,4 @@
-"""`tidegate ledger`: who was charged what and when, and what is left."""
+"""`tidegate ledger`: what each source was charged, when, and what is left."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def ledger(
 ) -> None:
     """Show who was charged what and when, and what is left of a cap.
 
-    The ledger is verified first, and compared with what its folder remembers of it: one that was
-    changed or cut short is refused with exit code 3. Only looking takes no lock, so that it works
-    beside a running release. Charges on the same positions add up, charges on disjoint ranges
-    do not: a source has spent what its most expensive position cost.
+    The ledger is verified first, and compared with the anchor in its folder: one that was changed
+    or cut short is refused with exit code 3. Reading takes no lock, so it works beside a running
+    release. Charges on the same positions add up, charges on disjoint ranges do not: a source has
+    spent what its most expensive position cost.
 
     Examples:
 
@@ -163,7 +163,7 @@ def _overall(book: Ledger) -> dict[str, str] | None:
         return None
 
 
-# -- for people ----------------------------------------------------------------------------------
+# -- as text ------------------------------------------------------------------------------------
 
 
 def _as_text(report: dict[str, Any]) -> str:
@@ -197,7 +197,7 @@ def _charges(report: dict[str, Any]) -> str:
 
 
 def _ranges(report: dict[str, Any]) -> str:
-    """What the values of a range cost: the sum of the charges on it."""
+    """The cost of each range: the sum of the charges on it."""
     rows = [
         (
             item["source"],
@@ -211,7 +211,7 @@ def _ranges(report: dict[str, Any]) -> str:
         for item in report["sources"]
         for part in item["ranges"]
     ]
-    return table(("source", "positions", "a value there pays", "ε", "δ"), rows, left=3)
+    return table(("source", "positions", "charged per value", "ε", "δ"), rows, left=3)
 
 
 def _totals(report: dict[str, Any]) -> str:
@@ -232,9 +232,9 @@ def _totals(report: dict[str, Any]) -> str:
     if overall is not None and len(rows) > 1:
         numbers = _number(overall["epsilon"]), _number(overall["delta"])
         rows.append(("all sources", *numbers, f"per {overall['unit']}", ""))
-    text = table(("total: the dearest position", "ε", "δ", "", name), rows)
+    text = table(("the most any value has spent", "ε", "δ", "", name), rows)
     if report["cap_assumed"]:
-        text += "\n(The cap is an assumption: --set-cap would make it so.)"
+        text += "\n(This cap is an assumption; --set-cap stores it.)"
     return text
 
 

@@ -165,9 +165,9 @@ def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
         )
         for answer in map(answers.__getitem__, range(len(answers)))
     ]
-    levels = file.truncation
-    level = f"{levels[0]:g}"
-    if len(levels) > 1:
-        level = f"the threshold of their time, {levels[0]:g} to {levels[-1]:g}"
-    lines = [table(head, rows), "", f"Sums of values truncated at {level}. {file.guarantee}."]
+    caps = file.truncation
+    capped = f"Values were capped at {caps[0]:g}."
+    if len(caps) > 1:
+        capped = f"Values were capped; the cap moved between {caps[0]:g} and {caps[-1]:g}."
+    lines = [table(head, rows), "", f"{capped} {file.guarantee}."]
     return "\n".join([*lines, note] if note else lines)

@@ -1,4 +1,4 @@
-"""`tidegate state`: look at durable state, change its key, erase what is secret in it."""
+"""`tidegate state`: inspect durable state, change its key, erase its secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.durable import DurableRelease
 
 app = typer.Typer(
-    help="Look at durable state, change its key, erase what is secret in it.",
+    help="Inspect durable state, change its key, erase its secrets.",
     rich_markup_mode=None,
 )
 Folder = Annotated[Path, typer.Argument(help="Folder of the durable state.")]
@@ -72,7 +72,7 @@ def unseal(
     key_file: KeyFile = None,
     yes: Yes = False,
 ) -> None:
-    """Take the key off: who can read the folder can then read held-out values and raw sums."""
+    """Remove the key: whoever can read the folder can then read held-out values and raw sums."""
     with plain_errors(), _opened(folder, read_key(key_file)) as run:
         if not run.sealed:
             typer.echo("the state is not sealed: nothing was changed")
@@ -89,7 +89,7 @@ def erase(
     key_file: KeyFile = None,
     yes: Yes = False,
 ) -> None:
-    """Remove everything secret: raw sums, held-out values, the noise key. There is no way back."""
+    """Remove everything secret: raw sums, held-out values, the noise key. This is final."""
     with plain_errors(), _opened(folder, read_key(key_file)) as run:
         if not yes:
             typer.confirm(f"erase the secret state of {run.source!r} for good?", abort=True)

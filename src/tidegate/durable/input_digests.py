@@ -1,8 +1,8 @@
-"""Was this input seen before? Keyed digests of the input so far, without keeping the input.
+"""Recognise an input that is read again, by keyed digests and without keeping the input.
 
-The input is cut into spans of 4,096 values, each with a 16-byte HMAC-SHA-256 keyed from the
-noise secret: nothing can be learnt or tested about the values without that secret. The last,
-unfinished span is kept as it is (raw, part of the secret state).
+The input is cut into spans of 4,096 values, each with a 16-byte HMAC-SHA-256 keyed from the noise
+secret: without that secret nothing can be learnt or tested about the values. The last, incomplete
+span is kept as it is (raw, part of the secret state).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BYTES = 16
 
 
 class InputDigests:
-    """Takes the input as lattice units (and users), and gives digests of finished spans."""
+    """Digests of the input, given as lattice units and users, span by span."""
 
     STATE: ClassVar[tuple[str, ...]] = ("tail", "spans", "user_tail")
 
@@ -35,11 +35,11 @@ class InputDigests:
         self.spans = 0
 
     def anew(self) -> InputDigests:
-        """The same digests, from the beginning."""
+        """An empty one with the same key."""
         return InputDigests(self._key, self._top)
 
     def copy(self) -> InputDigests:
-        """The digests as they are now."""
+        """A copy of the present state."""
         copied = self.anew()
         copied.tail, copied.user_tail = self.tail.copy(), list(self.user_tail)
         copied.spans = self.spans
@@ -51,7 +51,7 @@ class InputDigests:
         return self.spans * SPAN + self.tail.size
 
     def push(self, units: IntArray, users: Any = None) -> bytes:
-        """Take values; give the digests of the spans that they finished."""
+        """Take values; return the digests of the spans that they complete."""
         values = np.concatenate((self.tail, units)) if self.tail.size else units
         names: list[str] = []
         if users is not None:  # nobody is "", which is no name

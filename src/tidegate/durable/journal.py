@@ -1,8 +1,8 @@
-"""The journal: released sums and predictions, from which published values are made again.
+"""The journal: released sums and predictions, from which published values are computed again.
 
-A row holds what one commit added. Everything in it was released, so that emitting it again costs
-nothing; raw values and noise play no part. Rows are chained by a keyed digest: a row that was
-changed, dropped or put elsewhere is noticed.
+A row holds what one commit added. Everything in it was released, so emitting it again costs no
+privacy; it contains no raw values and no noise. Rows are chained by a keyed hash (`_chain`): a row
+that was changed, dropped or moved is noticed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidegate.sealing import seal, understood, unseal
 
 
 def encoded(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, bytes]:
-    """A entry as the bytes of a row, and the new head of the chain."""
+    """An entry as the bytes of a row, and the new head of the chain."""
     content = {**vars(entry), **vars(entry.trace)}
     del content["trace"]
     body = seal({"content": "journal"}, content, None)
@@ -38,7 +38,7 @@ def verified(bodies: Iterable[bytes], key: bytes, expected: bytes, head: bytes =
 
 
 def entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
-    """What the rows of a verified journal hold."""
+    """The entries in the rows of a verified journal."""
     for body in bodies:
         try:
             _, content = unseal(body, None)
@@ -52,7 +52,7 @@ def entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
 
 
 def merged(released: list[JournalEntry]) -> list[JournalEntry]:
-    """Neighbouring entries of one phase as one."""
+    """Join neighbouring entries of one phase."""
     result: list[JournalEntry] = []
     for entry in released:
         last = result[-1] if result else None
@@ -66,7 +66,7 @@ def merged(released: list[JournalEntry]) -> list[JournalEntry]:
 def published(
     pipeline: Pipeline, journal: Iterable[JournalEntry]
 ) -> Iterator[tuple[int, FloatArray]]:
-    """The values as they were published, with the position of the first of each entry."""
+    """The published values of each entry, with the position of the first."""
     block, step = pipeline.perturber.block, pipeline.lattice.step
     remainder = Remainder() if pipeline.non_negative else None
     phase: int | None = None

@@ -1,4 +1,4 @@
-"""What is public of a durable release: all of it comes from what was committed."""
+"""The public side of a durable release: facts, answers and replays, from committed state only."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ from tidegate.run.phases import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 
-AGAIN = "open the state again to go on; `seen` and `replay` then say what was taken and released"
+AGAIN = "open the state again; `seen` and `replay` then say what was taken and released"
 
 
 class Reading(RangeQueries):
     """Facts, answers and replays of a durable release, under the lock that guards its changes.
 
-    After a push that was cut short they tell of the pushes before it, or of a commit that had been
-    completed: never of what is in memory only.
+    After a push that was interrupted they describe the last commit, never what is in memory only.
     """
 
     def __init__(
@@ -63,12 +62,12 @@ class Reading(RangeQueries):
 
     @property
     def pipeline(self) -> Pipeline:
-        """What is released, and how."""
+        """The settings of the release."""
         return self._pipeline
 
     @property
     def source(self) -> str:
-        """Whose values these are, for the ledger."""
+        """The name of the source in the ledger."""
         return self._source
 
     @property
@@ -78,7 +77,7 @@ class Reading(RangeQueries):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised to every value of this epoch; what came before is in the ledger."""
+        """The guarantee for every value of this epoch; earlier epochs are in the ledger."""
         return self._release.guarantee
 
     @property
@@ -93,12 +92,12 @@ class Reading(RangeQueries):
 
     @property
     def holding(self) -> int:
-        """How many more values the hold-out will take before anything is released."""
+        """How many more values the hold-out needs before anything is released."""
         return max(0, self._pipeline.threshold.holdout - self._seen)
 
     @property
     def phases(self) -> list[Phase]:
-        """Every threshold so far, and from which position on it holds."""
+        """Every threshold so far, with the position where it begins."""
         return list(self._committer.committed.phases)
 
     @property
@@ -107,14 +106,14 @@ class Reading(RangeQueries):
         phases = self._committer.committed.phases
         if phases:
             return phases[-1].threshold
-        # Without a hold-out it is chosen before any value is read. Not asked of the release, which
-        # may have chosen again from values that were not committed.
+        # Without a hold-out it is chosen before any value is read. Not read from the release, which
+        # may have chosen another from values that were not committed.
         return None if self._pipeline.threshold.holdout else self._first_threshold
 
     def facts(self) -> dict[str, Any]:
         """The public metadata of what was committed: enough to understand and query it.
 
-        After a push that failed it says nothing of that push. Its threshold in particular may be
+        After a push that failed it does not describe that push. Its threshold in particular may be
         chosen again from other values with the same noise, and must not be known by then.
         """
         with self._ownership.lock:
@@ -160,9 +159,9 @@ class Reading(RangeQueries):
 
     @property
     def record(self) -> Record | None:
-        """All that was released, from the journal, to be asked; None: nothing was.
+        """A copy of the record of everything released, from the journal; None: nothing was.
 
-        A copy as of now, for `tidegate.Record.joined` and the like; `query` needs none.
+        For `tidegate.Record.joined` and the like; `query` does not need it.
         """
         with self._ownership.lock:
             return deepcopy(self._whole_record())

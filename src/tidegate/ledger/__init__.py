@@ -1,10 +1,10 @@
-"""The budget ledger: who was charged what and when, and what is left of a cap.
+"""The budget ledger: what each source was charged, when, and what is left of a cap.
 
     charge → cap checked → line appended → fsync ║ only now: release
 
 An append-only file of charges, chained by hashes and verified whenever it is opened. Budget
 belongs to the source: charges on the same positions of a source add up, charges on disjoint
-ranges do not, so a source has spent the maximum over positions of the sum.
+ranges do not. A source has spent the maximum over positions of the sum.
 
 >>> import tempfile
 >>> from fractions import Fraction

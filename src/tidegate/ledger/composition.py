@@ -1,4 +1,4 @@
-"""Charges on the same positions add up, charges on disjoint ranges are parallel."""
+"""Composition: charges on the same positions add up, charges on disjoint ranges do not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.ledger.entries import Charge
 
 
 class ChargedRange(NamedTuple):
-    """Positions [start, end) that the same charges fall on; `end` None: without end."""
+    """Positions [start, end) to which the same charges apply; `end` None: without end."""
 
     start: int
     end: int | None
@@ -26,7 +26,7 @@ def peak(amounts: Collection[tuple[int, int | None, Fraction]]) -> Fraction:
     """The maximum over positions of the sum of all (start, end, amount) that cover it.
 
     A sweep over the ends of ranges: the sum changes nowhere else. It counts in multiples of the
-    common denominator, which is as exact as adding fractions, and ten times as fast.
+    common denominator, which is exact, and ten times faster than adding fractions.
     """
     denominator = math.lcm(*{amount.denominator for _, _, amount in amounts})
     changes: dict[int, int] = {}
@@ -47,7 +47,7 @@ def spent(charges: Iterable[Charge]) -> Fraction:
 def total(charges: Collection[Charge]) -> Guarantee:
     """What a source has spent.
 
-    ε and δ are maximised apart from each other, as `parallel` does: never too little.
+    ε and δ are maximised separately, as in `parallel`: an upper bound.
     """
     if not charges:
         return free()
@@ -55,7 +55,7 @@ def total(charges: Collection[Charge]) -> Guarantee:
     kinds = {id(charge.guarantee): charge.guarantee for charge in charges}
     deltas = [(charge.start, charge.end, charge.delta) for charge in charges if charge.delta]
     return replace(
-        parallel(*kinds.values()),  # refuses to mix units; remembers a float among the arithmetics
+        parallel(*kinds.values()),  # refuses to mix units; "float" if any arithmetic is
         epsilon=spent(charges),
         delta=min(Fraction(1), peak(deltas)),
     )
@@ -87,7 +87,7 @@ def ranges(charges: Iterable[Charge]) -> list[ChargedRange]:
 
 
 def overall(together: Iterable[Guarantee], disjoint: Iterable[Guarantee]) -> Guarantee:
-    """All sources: those that may share values add up, the others stand beside them."""
+    """The total over all sources: those that may share values add up, disjoint ones do not."""
     shared = list(together)
     apart = list(disjoint)
     if shared:

@@ -1,4 +1,4 @@
-"""A ledger for people: plain text that fits a terminal and a mail."""
+"""A ledger as plain text, for terminals and mail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RIGHT = ("ε", "δ")  # numbers, set flush right
 
 
 def table(ledger: Ledger) -> str:
-    """All charges, what they add up to on each range, and the totals."""
+    """All charges, their sum on each range, and the totals."""
     parts = [_charges(ledger)]
     if any(len(ledger.ranges(source)) > 1 for source in ledger.sources):
         parts.append(_ranges(ledger))

@@ -1,4 +1,4 @@
-"""What a range query gives back."""
+"""The result of range queries."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tidegate.lattice import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Answer:
-    """The sum over one range, of values truncated at `threshold`.
+    """The sum over one range of values truncated at `threshold`.
 
     Attributes:
         start, end: the range, half-open, counted from the first released value.
         estimate: the sum of the published values (before debts, if they are made non-negative); of
             an adaptive release, the best estimate given everything released.
         noise_error: standard deviation of the noise of the completed blocks: exact. Of an adaptive
-            release, the posterior standard deviation that noise and forecasts leave.
+            release, the posterior standard deviation from noise and forecasts.
         prediction_error: estimated standard error of predictions in blocks that the range cuts.
         standard_error: both together.
         low, high: the interval around the estimate that holds the truncated sum with `confidence`.
-            Where the estimate allows for what truncation took away, `low` reaches down by as much.
-        threshold: larger values counted as this much. What truncation took away is not known here
-            and not part of the interval.
+            Where the estimate makes up for truncation, `low` is lower by the same amount.
+        threshold: larger values counted as this. What truncation took away is not known here and
+            not part of the interval.
     """
 
     start: int

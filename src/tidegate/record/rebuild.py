@@ -1,4 +1,4 @@
-"""From released entries to a record: what a journal holds can be asked like a running release."""
+"""Rebuild the record of a release from its journal entries."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from tidegate.stages import ENDLESS
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
-# Where blocks are forgotten one by one, so many of the newest cells are kept: 64 horizons if all
-# trees are as fine as can be, 500 if they are coarse. To look back over all takes some seconds, and
-# 2.5 kB each.
+# Cells that are kept where blocks are forgotten one by one: 64 horizons of the finest trees, 500 of
+# coarse ones. Smoothing over all of them takes some seconds, and 2.5 kB each.
 _MOST_CELLS = 1 << 17
 
 
 class Recorder:
-    """Builds the record of a release from its entries, in the order in which they were released."""
+    """Builds the record of a release from its journal entries, in order."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         method = pipeline.method
-        # A file of values that add up needs no record of its whole past: it can be scanned.
+        # Values that add up need no record of the whole past: their file can be scanned.
         self._method = method if method.estimator.adds_up else replace(method, history=ENDLESS)
         self._segments: list[Segment] = []
 
     def push(self, entry: JournalEntry, thresholds: Mapping[int, tuple[float, str]]) -> None:
-        """One more entry; `thresholds`: threshold and epoch of the phase that begins somewhere."""
+        """Add an entry; `thresholds`: threshold and epoch of each phase, by its first position."""
         value, epoch = thresholds[entry.phase_start]
         threshold, trace = round(value / self._method.step), entry.trace
         origin, prediction = entry.phase_start, None
@@ -51,7 +50,7 @@ class Recorder:
             self._shorten()
 
     def _shorten(self) -> None:
-        """Forget the oldest blocks, if there are too many cells."""
+        """Forget the oldest blocks while there are too many cells."""
         spare = sum(segment.cells for segment in self._segments) - _MOST_CELLS
         while spare > 0:
             oldest = self._segments[0]

@@ -1,4 +1,4 @@
-"""Range sums over what was released, with honest error bars. Sees released data only."""
+"""Range sums over what was released, with intervals. Sees released data only."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer import Answers
 from tidegate.record.range_queries import RangeQueries
-from tidegate.record.segment import Segment
+from tidegate.record.segment import NOT_ONE_RELEASE, Segment
 
 _FARTHEST = (1 << 63) - 1
 
 
 class Record(RangeQueries):
-    """What was released, as block sums, segment by segment: one segment for every threshold.
+    """The released block sums: one segment for each threshold.
 
     Position p counts released values from 0.
     """
@@ -44,14 +44,14 @@ class Record(RangeQueries):
         return self.segments[-1].end
 
     def joined(self, later: Record) -> Record:
-        """This record and a later one of the same release, as one that answers for both."""
+        """This record joined with a later one of the same release."""
         by_epoch = {segment.epoch: segment for segment in self.segments}
         for segment in later.segments:
             known = by_epoch.get(segment.epoch)
             by_epoch[segment.epoch] = segment if known is None else known.joined(segment)
         segments = list(by_epoch.values())
         if any(after.start != before.end for before, after in pairwise(segments)):
-            raise QueryError("these are not two records of one release, without a gap between them")
+            raise QueryError(NOT_ONE_RELEASE)
         return Record(segments, later.guarantee)
 
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
@@ -62,19 +62,19 @@ class Record(RangeQueries):
     ) -> Answers:
         """The sums over many ranges [start, end) at once.
 
-        What is released later says more about the past, and costs no privacy: answers use
-        everything released so far, and `as_of=t` gives the answer from what was released up to
-        position t. Adaptive releases answer with posterior means. Where blocks
-        have one size, sums of whole blocks do not change any more; inside a block that a range
+        Answers use everything released so far, which costs no privacy; `as_of=t` gives the answer
+        from what was released up to position t. Adaptive releases answer with posterior means.
+        Where blocks have one size, sums of whole blocks are final; inside a block that a range
         cuts, the released values were predictions, and are replaced by a line through the block
         sums once these are known (`tidegate.estimate.block_shape`).
 
         The noise part is exact: the covariance of the published noise, for each range. Inside the
-        block that is still open, the error after k of B values is put at (k/B)²·D² + k(1 −
-        k/B)·max(p(θ − p), θ²/16): D² is the mean squared miss of the last 16 block sums (which
-        includes noise, on the safe side), and the second term the largest variance that independent
-        values in [0, θ] with mean p can have. The quantile lies between the normal one (many nodes)
-        and the Laplace one (a single node), by the share that one node can have of the variance.
+        block that is still open, the variance after k of B values is estimated as (k/B)²·D² +
+        k(1 − k/B)·max(p(θ − p), θ²/16): D² is the mean squared prediction error of the last 16
+        block sums (it includes noise, which is conservative), and the second term is the largest
+        variance that independent values in [0, θ] with mean p can have. The quantile lies between
+        the normal one (many nodes) and the Laplace one (a single node), by the largest share that
+        one node can have of the variance.
         """
         confidence = checked_confidence(confidence)
         begin, end = self._checked(starts, ends)
@@ -131,12 +131,12 @@ class Record(RangeQueries):
 
 
 def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
-    """Whole positions, as many starts as ends."""
+    """Starts and ends as integer arrays of one length."""
     pair = []
     for name, positions in (("starts", starts), ("ends", ends)):
         array = np.asarray(positions)
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise QueryError(f"{name} must be whole numbers, in one dimension")
+            raise QueryError(f"{name} must be a one-dimensional array of integer positions")
         if array.dtype == np.uint64:  # may not fit int64; such positions are beyond every release
             array = np.minimum(array, np.uint64(_FARTHEST))
         pair.append(array.astype(np.int64))
@@ -147,18 +147,18 @@ def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
 
 
 def checked_confidence(confidence: float) -> float:
-    """A probability that an interval can have."""
+    """A confidence level strictly between 0 and 1."""
     if not 0 < exact("confidence", confidence) < 1:
         raise SettingError("confidence", f"must lie between 0 and 1, not {confidence}")
     return float(confidence)
 
 
 def quantile(variance: FloatArray, largest: FloatArray, confidence: float) -> FloatArray:
-    """How many standard errors an interval reaches, between the normal and the Laplace quantile."""
+    """Half width in standard errors, between the normal and the Laplace quantile."""
     from statistics import NormalDist  # on demand: importing it is slow
 
     normal = NormalDist().inv_cdf((1 + confidence) / 2)
     laplace = -math.log(1 - confidence) / math.sqrt(2)
-    # 1 where one draw is all there is, or where there is no noise at all.
+    # 1 where a single draw is the whole variance, or where there is no noise.
     share = np.divide(largest, variance, out=np.ones_like(variance), where=variance > largest)
     return normal + (laplace - normal) * share
