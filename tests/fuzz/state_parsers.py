@@ -131,7 +131,7 @@ def ledger_lines() -> tuple[bytes, ...]:
     with beginning_with("fuzz, ledger"), Ledger.open(path, cap="3/7") as ledger:
         at = ledger.charge(source="a", epoch="e", stage="s", start=0, guarantee=promise)
         ledger.charge(source="b", epoch="f", stage="s", start=5, end=9, guarantee=promise)
-        ledger.close_stretch(at, 7)
+        ledger.close_charge(at, 7)
     return tuple(path.read_bytes().splitlines())
 
 
