@@ -82,6 +82,9 @@ class Recogniser:
 
     An input that is read again from `start` on, in the middle of a span that has a digest, is
     compared from the next span on: what comes before that cannot be.
+
+    Privacy does not depend on the comparison: values that were read before are skipped, and their
+    noise is never used again. It finds a wrong input before an open block mixes two inputs.
     """
 
     def __init__(self, remembered: InputDigests, digests: bytes, start: int = 0) -> None:
