@@ -1,36 +1,39 @@
-"""Who may go on: one process, one thread at a time, and nobody after a change that was cut short.
+"""Who may change the state: one process, one thread at a time, and nobody after an interruption.
 
-Two that went on from the same state would share noise, and their difference is raw data. A change
-that was cut short and tried again would count an event twice. `Custody` is the one place for both.
-An entry that changes state has this shape:
+Two processes that continue from the same state would share noise, and the difference of what they
+publish is raw data. A change that was interrupted and tried again would count an event twice.
+`Ownership` prevents both. A method that changes state has this shape:
 
     began = False
     try:
-        with custody.lock:          # refuses in a forked process, waits for other threads
+        with ownership.lock:        # refuses in a forked process, waits for other threads
             ...                     # check the input: may raise, nothing has changed yet
-            custody.begin()         # refuses after an accident; sets the mark
+            ownership.begin()       # refuses after an interruption; sets the mark
             began = True
             ...                     # every change, and nothing that can refuse an input
-            custody.done()          # refuses in a forked process; clears the mark
+            ownership.done()        # refuses in a forked process; clears the mark
             return result
     except BaseException:
         if began:                   # perhaps after `done`: the caller did not get the result
-            custody.refuse()
+            ownership.refuse()
         raise
 
-Exceptions can arrive between any two instructions (a signal handler that raises, no memory). The
-mark is set before the first change and cleared after the last; one that arrives later still finds
-the `except`. So an entry is taken whole and its result handed over, or the owner refuses. Only an
-exception that arrives in the *caller*, between the return and the assignment, is out of reach.
+An exception can arrive between any two instructions (a signal handler that raises, no memory). The
+mark is set before the first change and cleared after the last; an exception that arrives later
+still finds the `except`. So a change is made whole and its result returned, or the owner refuses
+everything from then on. Only an exception that arrives in the *caller*, between the return and the
+assignment, is out of reach.
 
-Make the custody before the secret that it guards: a process that is forked in between must not
-own a copy.
+Create the `Ownership` before the secret that it guards: a process that is forked in between must
+not own a copy.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tidegate.errors import TidegateError
 
@@ -51,12 +54,12 @@ if hasattr(os, "register_at_fork"):  # where processes fork at all
     os.register_at_fork(after_in_child=_renew)
 
 
-class Custody:
+class Ownership:
     """The right to change the state of one owner.
 
     Args:
-        owner: what is guarded, as messages call it.
-        remedy: what to do after a change was cut short.
+        owner: what is guarded, for messages.
+        remedy: what to do after a change was interrupted, for messages.
     """
 
     __slots__ = ("__weakref__", "_cut_short", "_lock", "_owner", "_process", "_remedy")
@@ -64,16 +67,16 @@ class Custody:
     def __init__(self, owner: str = "release", remedy: str = _REMEDY) -> None:
         self._owner = owner
         self._remedy = remedy
-        # Reentrant: a signal handler or a callback that comes back into the same owner is refused
-        # by `begin`; with a plain lock it would wait for itself.
+        # Reentrant: a signal handler or a callback that enters the same owner again is refused by
+        # `begin`; with a plain lock it would wait for itself.
         self._lock = threading.RLock()
         self._cut_short = False
         self._process = _process
 
     @property
     def lock(self) -> threading.RLock:
-        """For `with`. A forked process is refused at once: the thread that would release may be
-        missing there."""
+        """For `with`. Refuses at once in a forked process, where the thread that holds the lock may
+        not exist."""
         if self._process is not _process:
             self._refuse_copy()
         return self._lock
@@ -84,33 +87,42 @@ class Custody:
         return self._cut_short
 
     def check(self) -> None:
-        """Refuse, if there is a reason: this process is a copy, or a change was cut short."""
+        """Refuse if this process is a forked copy, or if a change was interrupted."""
         if self._process is not _process:
             self._refuse_copy()
         if self._cut_short:
             raise TidegateError(
                 f"an earlier change of this {self._owner} was cut short (or is still under way in "
-                f"this thread), so it is not known what was taken: {self._remedy}"
+                f"this thread), so it is not known which values were taken: {self._remedy}"
             )
 
     def begin(self) -> None:
-        """Before the first change. Refuses like `check`; a second one within the first, too."""
+        """Call before the first change. Refuses like `check`, and also a change within a change."""
         if self._cut_short or self._process is not _process:
             self.check()
         self._cut_short = True
 
     def done(self) -> None:
-        """After the last change. In a process that was forked meanwhile the mark stays."""
+        """Call after the last change. In a process that was forked meanwhile the mark stays."""
         if self._process is not _process:
             self._refuse_copy()
         self._cut_short = False
 
     def refuse(self) -> None:
-        """Never go on: a change was cut short, or its result did not reach the caller."""
+        """Refuse from now on: a change was interrupted, or its result did not reach the caller."""
         self._cut_short = True
 
     def _refuse_copy(self) -> None:
         raise TidegateError(
-            f"this process was forked, and the {self._owner} with it: only the parent may go on, "
-            "or two processes would share noise and files. Open or start one in this process"
+            f"this process was forked, and the {self._owner} with it. Only the parent may use it: "
+            "two processes would share noise and files. Open or start one in this process"
         )
+
+
+@contextmanager
+def refused_as(kind: type[TidegateError]) -> Iterator[None]:
+    """Raise what the block refuses as another kind of error, with the same words."""
+    try:
+        yield
+    except TidegateError as error:
+        raise kind(str(error)) from None

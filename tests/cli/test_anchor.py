@@ -153,7 +153,7 @@ def test_facts_after_a_failed_push_are_those_before_it(undisturbed, shared_memor
         release.push(VALUES[:800])
         before = release.facts()
         with monkeypatch.context() as patch:
-            patch.setattr(release._saving, "commit", lambda released: 1 / 0)
+            patch.setattr(release._committer, "commit", lambda released: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 release.push(VALUES[800:2000])
         assert release.facts() == before

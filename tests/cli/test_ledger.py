@@ -58,7 +58,7 @@ def test_the_same_as_data(folder: Path, look: Callable[..., Result]) -> None:
         assert len(facts["charges"]) == len(book.charges())
     assert [charge["note"] for charge in facts["charges"]] == ["", "", "", "", "lost"]
     meters, _ = facts["sources"]
-    assert [part["epsilon"] for part in meters["stretches"]] == ["1/10", "1/10", "13/30"]
+    assert [part["epsilon"] for part in meters["ranges"]] == ["1/10", "1/10", "13/30"]
     assert (meters["total"]["epsilon"], meters["left"], facts["cap"]) == ("13/30", "1/15", "1/2")
 
 

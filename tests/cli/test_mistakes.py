@@ -82,7 +82,7 @@ def test_a_rehearsal_is_told_from_a_release(tmp_path: Path, source: Path) -> Non
     given = ("--epsilon", 1, "--bound", 100, "--threshold", 20, "-o", output)
     assert run("local", "simulate", source, *given).exit_code == 0
     for command in (("query", output, 0, 10), ("show", output)):
-        refused(run(*command), 4, "is a rehearsal of the local model")
+        refused(run(*command), 4, "comes from `tidegate local simulate`")
 
 
 def test_messages_name_the_option_that_is_wrong(tmp_path: Path, source: Path) -> None:

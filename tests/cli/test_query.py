@@ -291,7 +291,7 @@ def test_many_ranges(csv_file: Written, ask: Callable[..., Result], tmp_path: Pa
 
 def test_several_thresholds_are_named(tmp_path: Path, ask: Callable[..., Result]) -> None:
     path, _ = write(tmp_path / "private.csv", rethreshold_every=8000)
-    assert "the threshold of their time" in ask(path, 0, 20_000).stdout
+    assert "the cap moved between" in ask(path, 0, 20_000).stdout
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.durable import DurableRelease, StateError, StorageError
-from tidegate.durable.commit import Saving
+from tidegate.durable.commit import Committer
 from tidegate.durable.input_digests import InputDigests
 from tidegate.durable.store import Store
 from tidegate.errors import InputError, SettingError, TidegateError
@@ -96,9 +96,9 @@ def interrupted(run, monkeypatch, owner, name, error, after=False):
     ("owner", "name"),
     [
         (Store, "commit"),
-        (Saving, "_state"),
+        (Committer, "_state"),
         (Release, "push"),
-        (Release, "journalled"),
+        (Release, "journal_entries"),
         (Ledger, "charge"),
         (InputDigests, "push"),
     ],

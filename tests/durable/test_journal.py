@@ -200,12 +200,12 @@ def test_the_record_of_an_endless_guided_release_is_bounded(monkeypatch):
     monkeypatch.setattr(recording, "_MOST_CELLS", 200)
     pipeline = PIPELINES["adaptive, shared"]
     release = pipeline.start(tg.seeded(3))
-    release.journalled()
+    release.journal_entries()
     recorder, starts = Recorder(pipeline), []
     for part in np.array_split(np.random.default_rng(1).integers(0, 100, 3000), 70):
         release.push(part)
         thresholds = {phase.start: (phase.threshold, phase.epoch) for phase in release.phases}
-        for piece in release.journalled():
+        for piece in release.journal_entries():
             recorder.push(piece, thresholds)
         record = recorder.record("")
         if record is not None:

@@ -116,7 +116,7 @@ class Durable(RuleBasedStateMachine):
         try:
             traced(("durable", "ledger", "_files"), reached, lambda: out.append(push()))
         except Interrupted:
-            if self.run.seen == self.run._release.seen and not self.run._custody.cut_short:
+            if self.run.seen == self.run._release.seen and not self.run._ownership.cut_short:
                 return  # before anything was begun: it goes on
             with pytest.raises(StateError, match="cut short"):
                 push()

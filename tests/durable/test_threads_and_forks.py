@@ -108,7 +108,7 @@ def test_there_is_no_way_around_the_journal(tmp_path):
         }  # fmt: skip
         reading = {"facts", "queries", "query", "recogniser", "replay"}
         assert public == facts | reading | {
-            "change_key", "close", "erase", "existing", "open", "push", "unseal",
+            "change_key", "close", "erase", "existing", "open", "push", "save", "unseal",
         }  # fmt: skip
         for name in facts:
             with pytest.raises(AttributeError):
@@ -264,7 +264,7 @@ def test_a_child_of_a_thread_that_pushes_does_not_hang(tmp_path):
     thread = threading.Thread(target=run.push, args=(np.arange(20.0),))
     thread.start()
     inside.wait()
-    assert "only the parent may go on" in in_child(lambda: run.push([1.0]))
+    assert "Only the parent may use it" in in_child(lambda: run.push([1.0]))
     leave.set()
     thread.join()
     assert run.seen == 20

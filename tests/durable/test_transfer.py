@@ -9,7 +9,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.durable import DurableRelease, StateError, transfer
-from tidegate.durable.input_digests import STRETCH
+from tidegate.durable.input_digests import SPAN
 from tidegate.errors import InputError, SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.io import Batch, FunctionSink, read_metadata, read_released
@@ -17,7 +17,7 @@ from tidegate.ledger import CapExceeded, Ledger
 from tidegate.units import UserHorizon
 
 PIPELINE = tg.tops(epsilon=1, bound=100, holdout=100, horizon=4096, fanout=4, skipped=1)
-VALUES = np.random.default_rng(3).integers(0, 60, 2 * STRETCH + 600)
+VALUES = np.random.default_rng(3).integers(0, 60, 2 * SPAN + 600)
 
 
 class Rows(dict):
@@ -119,9 +119,9 @@ def test_a_receiver_that_has_more_than_the_state_knows_shows_a_rollback(state, t
 
 def test_blocks_by_their_places(state, expected):
     """As a broker delivers them: again, overlapping, never with a gap."""
-    rows, cuts = Rows(), [0, 50, 700, STRETCH + 9, STRETCH + 10, 2 * STRETCH + 30, VALUES.size]
+    rows, cuts = Rows(), [0, 50, 700, SPAN + 9, SPAN + 10, 2 * SPAN + 30, VALUES.size]
     for start, end in pairwise(cuts):
-        for again in (0, 40, STRETCH):
+        for again in (0, 40, SPAN):
             first = max(0, start - again)
             go(state, VALUES[first:end], rows, start=first, written=len(rows))
     go(state, VALUES[5:20], rows, start=5, written=len(rows))  # long past: nothing to do
@@ -130,11 +130,11 @@ def test_blocks_by_their_places(state, expected):
         go(state, VALUES, rows, start=VALUES.size + 1)
 
 
-@pytest.mark.parametrize("start", [0, 100, STRETCH + 1, 2 * STRETCH + 7])
+@pytest.mark.parametrize("start", [0, 100, SPAN + 1, 2 * SPAN + 7])
 def test_a_block_that_is_delivered_again_with_other_values_is_refused(state, start):
     go(state, VALUES, Rows())
     changed = VALUES.copy()
-    changed[2 * STRETCH + 500] ^= 1
+    changed[2 * SPAN + 500] ^= 1
     with pytest.raises(StateError, match="differs from what was read before"):
         go(state, changed[start:], Rows(), start=start)
 

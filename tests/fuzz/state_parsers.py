@@ -115,13 +115,13 @@ def record(rng: random.Random) -> None:
 def journal_rows(rng: random.Random) -> None:
     """A row of the journal, before and after its bytes are understood."""
     trace = journal.Trace(sums=np.arange(3), predictions=np.arange(3.0))
-    piece = journal.Piece(0, 12, 0, 1.0, True, trace)
+    piece = journal.JournalEntry(0, 12, 0, 1.0, True, trace)
     body, _ = journal.encoded(piece, bytes(32), bytes(32))
     data = _sealed(rng, *unseal(body, None))
     if data is None:
         return
     with refused():
-        assert len(list(journal.pieces([data]))) == 1
+        assert len(list(journal.entries([data]))) == 1
 
 
 @cache
@@ -131,7 +131,7 @@ def ledger_lines() -> tuple[bytes, ...]:
     with beginning_with("fuzz, ledger"), Ledger.open(path, cap="3/7") as ledger:
         at = ledger.charge(source="a", epoch="e", stage="s", start=0, guarantee=promise)
         ledger.charge(source="b", epoch="f", stage="s", start=5, end=9, guarantee=promise)
-        ledger.close_stretch(at, 7)
+        ledger.close_charge(at, 7)
     return tuple(path.read_bytes().splitlines())
 
 

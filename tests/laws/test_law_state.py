@@ -12,7 +12,7 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import answers, bits, length, pipelines, smoothers, stream
-from tidegate.durable.journal import encoded, merged, pieces, published
+from tidegate.durable.journal import encoded, entries, merged, published
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.run import ForestRun
@@ -140,18 +140,18 @@ def test_a_journal_of_small_rows_publishes_the_same_again(name: str) -> None:
     """Rows that complete no cell, some, or many; each as it is written and read."""
     pipeline = pipelines()[name]
     release = pipeline.start(tg.seeded(4))
-    release.journalled()
+    release.journal_entries()
     values, bodies, outs, at = stream(length(pipeline)), [], [], 0
     head = bytes(32)
     for size in itertools.cycle((1, 7, 2, 0, 31, 3)):
         outs.append(release.push(values[at : at + size]))
-        for piece in merged(release.journalled()):
+        for piece in merged(release.journal_entries()):
             body, head = encoded(piece, head, bytes(32))
             bodies.append(body)
         at += size
         if at >= values.size:
             break
-    again = [part for _, part in published(pipeline, pieces(bodies))]
+    again = [part for _, part in published(pipeline, entries(bodies))]
     assert bits(np.concatenate(again)) == bits(np.concatenate(outs))
 
 

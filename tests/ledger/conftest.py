@@ -57,7 +57,7 @@ def filled(
     with Ledger.open(path, cap=1, key=key, clock=clock) as ledger:
         ledger.charge(source="a", epoch="5f", stage="threshold", start=0, end=64, guarantee=tenth)
         stream = ledger.charge(source="a", epoch="5f", stage="stream", start=64, guarantee=tenth)
-        ledger.close_stretch(stream, 128)
+        ledger.close_charge(stream, 128)
         ledger.declare("b", disjoint=True)
         ledger.charge(source="b", epoch="6e", stage="stream", start=0, guarantee=tenth, note="last")
         return ledger.count, ledger.head

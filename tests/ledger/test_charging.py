@@ -120,7 +120,7 @@ def test_a_phase_after_a_phase_costs_the_larger(path: Path, tenth: Guarantee) ->
         first = ledger.charge(**HERE, start=0, guarantee=tenth)
         with pytest.raises(CapExceeded):  # the first has no end yet
             ledger.charge(**HERE, start=50, guarantee=tenth)
-        closed = ledger.close_stretch(first, 50)
+        closed = ledger.close_charge(first, 50)
         assert (closed.end, closed.sequence) == (50, first.sequence)
         assert isinstance(ledger.entries[-1], Closing)
         ledger.charge(**HERE, start=50, guarantee=tenth)
@@ -133,7 +133,7 @@ def test_an_end_gives_back_what_lay_behind_it(path: Path, tenth: Guarantee) -> N
         first = ledger.charge(**HERE, start=0, guarantee=tenth)
         ledger.charge(**HERE, start=50, guarantee=tenth)
         assert ledger.left("meters") == 0
-        ledger.close_stretch(first, 50)
+        ledger.close_charge(first, 50)
         assert ledger.left("meters") == Fraction(1, 10)
         ledger.set_cap(0.1)
         ledger.charge(**HERE, start=0, end=50, guarantee=Guarantee(epsilon=0))
@@ -145,18 +145,18 @@ def test_what_has_ended_never_opens_again(ledger: Ledger, tmp_path: Path, tenth:
     opened = ledger.charge(**HERE, start=9, guarantee=tenth)
     before = ledger.count
     with pytest.raises(SettingError, match="charge: it already ends, at 9"):
-        ledger.close_stretch(fixed, 5)
+        ledger.close_charge(fixed, 5)
     with pytest.raises(SettingError, match="end: must be at least 9"):
-        ledger.close_stretch(opened, 8)
+        ledger.close_charge(opened, 8)
     assert ledger.count == before
-    ledger.close_stretch(opened, 9)  # it took no value at all
+    ledger.close_charge(opened, 9)  # it took no value at all
     with pytest.raises(SettingError, match="charge: it already ends, at 9"):
-        ledger.close_stretch(opened, 20)
-    assert [(part.start, part.end) for part in ledger.stretches("meters")] == [(0, 9)]
+        ledger.close_charge(opened, 20)
+    assert [(part.start, part.end) for part in ledger.ranges("meters")] == [(0, 9)]
     with Ledger.open(tmp_path / "other") as other:
         foreign = other.charge(**HERE, start=0, guarantee=tenth)
     with pytest.raises(SettingError, match="charge: it is not in this ledger"):
-        ledger.close_stretch(foreign, 5)
+        ledger.close_charge(foreign, 5)
 
 
 def test_threads_share_one_cap(path: Path) -> None:
@@ -201,7 +201,7 @@ def test_the_table(path: Path, clock: Callable[[], datetime], tenth: Guarantee) 
         assert str(ledger) == ledger.table()
         assert ledger.table() == (
             """\
-source  stretch   stage      epoch       ε         δ  when (UTC)
+source  range     stage      epoch       ε         δ  when (UTC)
 ------  --------  ---------  --------  ---  --------  -------------------
 meters  [0, 64)   threshold  5f1c2a3b  0.1         0  2025-01-01 00:00:02
 meters  [64, …)   stream     5f1c2a3b  0.1         0  2025-01-01 00:00:03
@@ -226,7 +226,7 @@ all sources       1/3  0.000001  per event"""
 
 def test_an_empty_table(ledger: Ledger) -> None:
     assert ledger.table().splitlines()[0].split() == [
-        "source", "stretch", "stage", "epoch", "ε", "δ", "when", "(UTC)",
+        "source", "range", "stage", "epoch", "ε", "δ", "when", "(UTC)",
     ]  # fmt: skip
 
 

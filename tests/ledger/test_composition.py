@@ -67,12 +67,12 @@ def test_the_total_is_the_maximum_over_positions(
     with charged(wanted) as (ledger, path):
         for charge, end in zip(ledger.charges(), closings, strict=False):
             if charge.end is None and end >= charge.start:
-                assert ledger.close_stretch(charge, end).end == end
+                assert ledger.close_charge(charge, end).end == end
         for source in ("a", "b"):
             held, total = ledger.charges(source), ledger.total(source)
             assert total.epsilon == by_hand(held, "epsilon")
             assert total.delta == min(1, by_hand(held, "delta"))
-            parts = ledger.stretches(source)
+            parts = ledger.ranges(source)
             for position in range(LIMIT + 1):
                 here = [p for p in parts if p.start <= position < (p.end or LIMIT + 1)]
                 covering = [c for c in held if covers(c, position)]
@@ -101,7 +101,7 @@ def test_no_sequence_of_charges_exceeds_the_cap(
             source = item["source"]
             opened = [charge for charge in ledger.charges(source) if charge.end is None]
             if opened and opened[0].start <= item["start"]:  # one phase follows another
-                ledger.close_stretch(opened[0], item["start"])
+                ledger.close_charge(opened[0], item["start"])
             before = ledger.count
             try:
                 ledger.charge(epoch="5f", stage="stream", **item)
@@ -157,7 +157,7 @@ def test_a_cap_can_be_spent_to_the_last_bit(path: Path) -> None:
 def test_nothing_charged_is_nothing_spent(ledger: Ledger) -> None:
     assert ledger.total().epsilon == ledger.total("nobody").epsilon == 0
     assert ledger.left("nobody") is None
-    assert ledger.stretches("nobody") == []
+    assert ledger.ranges("nobody") == []
 
 
 def test_float_arithmetic_is_remembered(ledger: Ledger, tenth: Guarantee) -> None:

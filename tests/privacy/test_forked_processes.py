@@ -13,7 +13,7 @@ import pytest
 import tidegate as tg
 from tests.interruptions import interrupted
 from tidegate.errors import TidegateError
-from tidegate.ownership import Custody
+from tidegate.ownership import Ownership
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here"),
@@ -85,7 +85,7 @@ def test_every_entry_refuses_in_a_child() -> None:
         lambda: release.push([4, 5]),
         release.snapshot,
         release.fork,
-        release.journalled,
+        release.journal_entries,
         release.save_record,
         lambda: release.query(0, 1),
     )
@@ -150,7 +150,7 @@ def test_a_child_does_not_wait_for_a_thread_that_it_does_not_have() -> None:
     release.push(6)
 
 
-def test_custody_is_made_before_the_secret_it_guards() -> None:
+def test_ownership_is_made_before_the_secret_it_guards() -> None:
     """A fork in the middle of `start` must not give parent and child the same noise."""
 
     class Forking:
@@ -191,12 +191,12 @@ def test_a_handler_that_comes_back_is_refused_and_does_not_wait_for_itself() -> 
 
 
 def test_messages_name_the_owner_and_say_what_to_do() -> None:
-    custody = Custody("ledger", "open it again")
-    custody.begin()
+    ownership = Ownership("ledger", "open it again")
+    ownership.begin()
     with pytest.raises(TidegateError, match=r"this ledger was cut short.*open it again"):
-        custody.begin()
-    custody.done()
-    custody.check()
-    custody.refuse()
+        ownership.begin()
+    ownership.done()
+    ownership.check()
+    ownership.refuse()
     with pytest.raises(TidegateError, match="cut short"):
-        custody.check()
+        ownership.check()

@@ -122,7 +122,7 @@ def test_a_push_is_taken_whole_or_the_release_refuses(case: str) -> None:
                 assert refuses(lambda release=subject: release.push(values, users))  # type: ignore[misc]
                 assert refuses(subject.snapshot)
                 assert refuses(subject.fork)
-                assert refuses(subject.journalled)
+                assert refuses(subject.journal_entries)
                 assert refuses(lambda release=subject: release.query(0, 0))  # type: ignore[misc]
         else:  # the retry was the first that counted
             assert (np.array(out, dtype=float).tobytes(), contents(subject)) == expected, at
@@ -180,17 +180,19 @@ def test_pieces_for_a_journal_are_handed_over_or_the_release_refuses() -> None:
 
     def make() -> tg.Release:
         release = pipeline.resume(state)
-        release.journalled()
+        release.journal_entries()
         release.push([3, 4, 5])
         return release
 
-    expected = repr(make().journalled())
+    expected = repr(make().journal_entries())
     lost = 0
     for _, release in all_interruptions(
-        make, lambda release: release.journalled(), bytecodes=("run/release.py", "ownership.py")
+        make,
+        lambda release: release.journal_entries(),
+        bytecodes=("run/release.py", "ownership.py"),
     ):
         try:
-            assert repr(release.journalled()) == expected
+            assert repr(release.journal_entries()) == expected
         except TidegateError:
             lost += 1
     assert lost > 3

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import tidegate as tg
 from tests.interruptions import interrupted
-from tidegate import ownership as custody
+from tidegate import ownership
 from tidegate.errors import InputError, TidegateError
 
 HOLDOUT = 5
@@ -119,7 +119,7 @@ class ReleaseMachine(RuleBasedStateMachine):
             branch.fed[branch.taken :] = values
             for entry in (
                 branch.release.fork,
-                branch.release.journalled,
+                branch.release.journal_entries,
                 branch.release.save_record,
             ):
                 with pytest.raises(TidegateError):
@@ -171,8 +171,8 @@ class ReleaseMachine(RuleBasedStateMachine):
     @rule()
     def forked_process(self) -> None:
         """In a child everything refuses; the parent notices nothing."""
-        release, process = self.branch.release, custody._process
-        custody._renew()
+        release, process = self.branch.release, ownership._process
+        ownership._renew()
         try:
             for entry in (
                 release.snapshot,
@@ -182,7 +182,7 @@ class ReleaseMachine(RuleBasedStateMachine):
                 with pytest.raises(TidegateError, match="was forked"):
                     entry()
         finally:
-            custody._process = process
+            ownership._process = process
 
     @precondition(lambda self: self.branch.release.threshold is not None)
     @rule()

@@ -1,4 +1,4 @@
-"""`tidegate ledger`: who was charged what and when, and what is left."""
+"""`tidegate ledger`: what each source was charged, when, and what is left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.errors import SettingError
 
 if TYPE_CHECKING:
     from tidegate.guarantee import Guarantee
-    from tidegate.ledger import Ledger, Stretch
+    from tidegate.ledger import ChargedRange, Ledger
 
 _NAME = "ledger.jsonl"
 _EPOCH_SHOWN = 8
@@ -40,10 +40,10 @@ def ledger(
 ) -> None:
     """Show who was charged what and when, and what is left of a cap.
 
-    The ledger is verified first, and compared with what its folder remembers of it: one that was
-    changed or cut short is refused with exit code 3. Only looking takes no lock, so that it works
-    beside a running release. Charges on the same positions add up, charges on disjoint stretches
-    do not: a source has spent what its most expensive position cost.
+    The ledger is verified first, and compared with the anchor in its folder: one that was changed
+    or cut short is refused with exit code 3. Reading takes no lock, so it works beside a running
+    release. Charges on the same positions add up, charges on disjoint ranges do not: a source has
+    spent what its most expensive position cost.
 
     Examples:
 
@@ -125,7 +125,7 @@ def _report(
             {
                 "source": source,
                 "disjoint": source in book.disjoint,
-                "stretches": [_stretch(stretch) for stretch in book.stretches(source)],
+                "ranges": [_range_facts(part) for part in book.ranges(source)],
                 "total": _cost(book.total(source)),
                 "left": None if cap is None else str(cap - Fraction(book.total(source).epsilon)),
             }
@@ -135,14 +135,14 @@ def _report(
     }
 
 
-def _stretch(stretch: Stretch) -> dict[str, Any]:
+def _range_facts(part: ChargedRange) -> dict[str, Any]:
     return {
-        "start": stretch.start,
-        "end": stretch.end,
-        **_cost(stretch.total),
+        "start": part.start,
+        "end": part.end,
+        **_cost(part.total),
         "charges": [
             {"sequence": charge.sequence, "stage": charge.stage, "epsilon": str(charge.epsilon)}
-            for charge in stretch.charges
+            for charge in part.charges
         ],
     }
 
@@ -163,14 +163,14 @@ def _overall(book: Ledger) -> dict[str, str] | None:
         return None
 
 
-# -- for people ----------------------------------------------------------------------------------
+# -- as text ------------------------------------------------------------------------------------
 
 
 def _as_text(report: dict[str, Any]) -> str:
     if not report["charges"]:
         parts = ["Nothing was charged yet."]
     else:
-        parts = [_charges(report), _stretches(report), _totals(report)]
+        parts = [_charges(report), _ranges(report), _totals(report)]
     if report["unfinished_bytes"]:
         parts.append(
             f"The last {report['unfinished_bytes']} bytes are an unfinished entry: it is being "
@@ -196,22 +196,22 @@ def _charges(report: dict[str, Any]) -> str:
     return table(("when (UTC)", "source", "stage", "positions", "ε", "δ", "epoch"), rows, left=4)
 
 
-def _stretches(report: dict[str, Any]) -> str:
-    """What the values of a stretch cost: the sum of the charges on it."""
+def _ranges(report: dict[str, Any]) -> str:
+    """The cost of each range: the sum of the charges on it."""
     rows = [
         (
             item["source"],
-            _span(stretch),
+            _span(part),
             " + ".join(
-                f"{charge['stage']} {_number(charge['epsilon'])}" for charge in stretch["charges"]
+                f"{charge['stage']} {_number(charge['epsilon'])}" for charge in part["charges"]
             ),
-            _number(stretch["epsilon"]),
-            _number(stretch["delta"]),
+            _number(part["epsilon"]),
+            _number(part["delta"]),
         )
         for item in report["sources"]
-        for stretch in item["stretches"]
+        for part in item["ranges"]
     ]
-    return table(("source", "positions", "a value there pays", "ε", "δ"), rows, left=3)
+    return table(("source", "positions", "charged per value", "ε", "δ"), rows, left=3)
 
 
 def _totals(report: dict[str, Any]) -> str:
@@ -232,9 +232,9 @@ def _totals(report: dict[str, Any]) -> str:
     if overall is not None and len(rows) > 1:
         numbers = _number(overall["epsilon"]), _number(overall["delta"])
         rows.append(("all sources", *numbers, f"per {overall['unit']}", ""))
-    text = table(("total: the dearest position", "ε", "δ", "", name), rows)
+    text = table(("the most any value has spent", "ε", "δ", "", name), rows)
     if report["cap_assumed"]:
-        text += "\n(The cap is an assumption: --set-cap would make it so.)"
+        text += "\n(This cap is an assumption; --set-cap stores it.)"
     return text
 
 
@@ -248,6 +248,6 @@ def _number(text: str) -> str:
     return shown(Fraction(text))
 
 
-def _span(stretch: dict[str, Any]) -> str:
-    end = "…" if stretch["end"] is None else stretch["end"]
-    return f"[{stretch['start']}, {end})"
+def _span(part: dict[str, Any]) -> str:
+    end = "…" if part["end"] is None else part["end"]
+    return f"[{part['start']}, {end})"

@@ -106,9 +106,7 @@ def query(
         float | None,
         typer.Option(metavar="FRACTION", help="Say how far so many malicious clients move a sum."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Sum the collected reports from START up to END, with an interval.
 

@@ -7,18 +7,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from tidegate.cli import streams
 from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.local import topl_of
 from tidegate.cli.local_options import with_topl_options
-from tidegate.cli.streams import (
-    Column,
-    Header,
-    InputFormat,
-    OutputFile,
-    OutputFormat,
-    Source,
-    check_output,
-)
 
 _NOTE = (
     "simulation: all devices were played by one process, which saw every value; for a rehearsal, "
@@ -29,15 +21,15 @@ _NOTE = (
 @with_topl_options
 def simulate(
     settings: dict[str, Any],
-    source: Source = "-",
-    output: OutputFile = None,
+    source: streams.Source = "-",
+    output: streams.OutputFile = None,
     seed: Annotated[
         int | None, typer.Option(help="The same noise every time; default: fresh noise.")
     ] = None,
-    column: Column = None,
-    header: Header = None,
-    format: InputFormat = None,  # noqa: A002  # the option's name
-    output_format: OutputFormat = None,
+    column: streams.Column = None,
+    header: streams.Header = None,
+    format: streams.InputFormat = None,  # noqa: A002  # the option's name
+    output_format: streams.OutputFormat = None,
 ) -> None:
     """Play all devices and their server on a file: what would the local model have published?
 
@@ -64,24 +56,20 @@ def _run(
     reading: dict[str, Any],
     output_format: str | None,
 ) -> None:
-    from tidegate import __version__
+    from tidegate.durable.metadata import promised
     from tidegate.guarantee import simulated
     from tidegate.io import open_sink, open_source
     from tidegate.randomness import secure, seeded
 
     topl = topl_of(settings)
-    check_output(source, output, output_format)
+    streams.check_output(source, output, output_format)
     randomness = secure() if seed is None else seeded(seed)
     with open_source(source, **reading) as opened:
         values = np.concatenate([np.empty(0), *(batch.values for batch in opened.batches())])
     simulation = topl.simulate(values, randomness)
     promise = simulated(topl.guarantee)
     facts = {
-        "tidegate": __version__,
-        "guarantee": str(promise),
-        "epsilon": str(promise.epsilon),
-        "delta": str(promise.delta),
-        "unit": promise.unit,
+        **promised(promise),
         "model": promise.model,
         "simulation": True,
         "note": _NOTE,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.choices import FORMATS, offering
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.streams import Released, ReleasedFormat
 from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import QueryError, SettingError
 
@@ -37,9 +37,7 @@ _COLUMNS = ("estimate", "low", "high", "standard_error", "noise_error", "predict
 
 
 def query(
-    released: Annotated[
-        Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
-    ],
+    released: Released,
     start: Start = None,
     end: End = None,
     ranges: Ranges = None,
@@ -48,13 +46,7 @@ def query(
         int | None,
         typer.Option(metavar="POSITION", help="Answer from what was released before POSITION."),
     ] = None,
-    format: Annotated[  # noqa: A002  # the option's name
-        str | None,
-        typer.Option(
-            help="Of RELEASED: csv, jsonl or parquet; default: by extension.",
-            autocompletion=offering(FORMATS),
-        ),
-    ] = None,
+    format: ReleasedFormat = None,  # noqa: A002  # the option's name
     as_json: AsJson = False,
 ) -> None:
     """Sum the released values from START up to END, with an interval.
@@ -173,9 +165,9 @@ def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
         )
         for answer in map(answers.__getitem__, range(len(answers)))
     ]
-    levels = file.truncation
-    level = f"{levels[0]:g}"
-    if len(levels) > 1:
-        level = f"the threshold of their time, {levels[0]:g} to {levels[-1]:g}"
-    lines = [table(head, rows), "", f"Sums of values truncated at {level}. {file.guarantee}."]
+    caps = file.truncation
+    capped = f"Values were capped at {caps[0]:g}."
+    if len(caps) > 1:
+        capped = f"Values were capped; the cap moved between {caps[0]:g} and {caps[-1]:g}."
+    lines = [table(head, rows), "", f"{capped} {file.guarantee}."]
     return "\n".join([*lines, note] if note else lines)

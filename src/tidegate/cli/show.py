@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli.choices import FORMATS, offering
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.streams import Released, ReleasedFormat
 from tidegate.cli.tables import percent
 from tidegate.errors import QueryError, SettingError, TidegateError
 
@@ -22,19 +22,17 @@ if TYPE_CHECKING:
     from tidegate.released import ReleasedFile
 
 _BARS = "▁▂▃▄▅▆▇█"
-_PLAIN_BARS = "_.-=+*%#"  # for terminals that know no more
-_POINTS = 2000  # of the picture: more than its pixels
-_WIDEST = 10_000  # columns of the line: each is a query
+_PLAIN_BARS = "_.-=+*%#"  # for terminals without Unicode
+_POINTS = 2000  # of the picture: more than it has pixels
+_WIDEST = 10_000  # columns of the line: each is one query
 _LISTED = 6  # thresholds named one by one
-_BLUE, _ORANGE = "#0072B2", "#D55E00"  # told apart by all eyes (Okabe and Ito)
+_BLUE, _ORANGE = "#0072B2", "#D55E00"  # safe for colour-blind readers (Okabe and Ito)
 
 
 def show(
-    released: Annotated[
-        Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
-    ],
+    released: Released,
     png: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw a picture with its error band.")
+        Path | None, typer.Option(metavar="FILE", help="Also draw a picture with an error band.")
     ] = None,
     window: Annotated[
         int | None,
@@ -49,13 +47,7 @@ def show(
     confidence: Annotated[
         float, typer.Option(help="Probability that the band holds the truncated average.")
     ] = 0.95,
-    format: Annotated[  # noqa: A002  # the option's name
-        str | None,
-        typer.Option(
-            help="Of RELEASED: csv, jsonl or parquet; default: by extension.",
-            autocompletion=offering(FORMATS),
-        ),
-    ] = None,
+    format: ReleasedFormat = None,  # noqa: A002  # the option's name
 ) -> None:
     """Show the moving average of a released file, and what is known about it.
 
@@ -97,7 +89,7 @@ def show(
 
 
 def _check_picture(picture: Path, released: Path) -> None:
-    """A picture must not replace what was paid for, nor the facts without which it is worthless."""
+    """Refuse to overwrite the released file or its metadata with the picture."""
     for kept in (released, released.with_name(f"{released.name}.meta.json")):
         if picture.exists() and kept.exists() and picture.samefile(kept):
             raise SettingError("png", f"is {kept.name}, which it would replace: give another name")
@@ -107,7 +99,7 @@ def _window(file: ReleasedFile, wanted: int | None) -> int:
     size = file.record.end - file.record.start
     if not size:
         raise QueryError(f"{file.path}: nothing was released yet")
-    if wanted is None:  # a block is what was measured: less shows predictions
+    if wanted is None:  # less than a block would show predictions
         return min(size, max(size // 50, 4 * file.pipeline.perturber.block))
     if not 1 <= wanted <= size:
         raise SettingError("window", f"must lie between 1 and the {size} values, not {wanted}")
@@ -151,7 +143,7 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
 
 
 def _average(file: ReleasedFile, window: int, points: int, confidence: float) -> Answers:
-    """Sums over windows that end at evenly spaced positions."""
+    """Sums over moving windows that end at evenly spaced positions."""
     import numpy as np
 
     record = file.record
@@ -208,7 +200,7 @@ def _draw(picture: Path, file: ReleasedFile, window: int, confidence: float) -> 
 
 
 def _pyplot() -> Any:
-    """matplotlib, for files and not for a screen."""
+    """matplotlib, without a display."""
     try:
         import matplotlib as mpl
     except ImportError:

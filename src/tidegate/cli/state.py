@@ -1,4 +1,4 @@
-"""`tidegate state`: look at durable state, change its key, erase what is secret in it."""
+"""`tidegate state`: inspect durable state, change its key, erase its secrets."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.durable import DurableRelease
 
 app = typer.Typer(
-    help="Look at durable state, change its key, erase what is secret in it.",
+    help="Inspect durable state, change its key, erase its secrets.",
     rich_markup_mode=None,
 )
 Folder = Annotated[Path, typer.Argument(help="Folder of the durable state.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", help="Key that seals the state (or TIDEGATE_KEY).")
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @app.command()
@@ -69,9 +70,9 @@ def rekey(
 def unseal(
     folder: Folder,
     key_file: KeyFile = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
-    """Take the key off: who can read the folder can then read held-out values and raw sums."""
+    """Remove the key: whoever can read the folder can then read held-out values and raw sums."""
     with plain_errors(), _opened(folder, read_key(key_file)) as run:
         if not run.sealed:
             typer.echo("the state is not sealed: nothing was changed")
@@ -86,9 +87,9 @@ def unseal(
 def erase(
     folder: Folder,
     key_file: KeyFile = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
-    """Remove everything secret: raw sums, held-out values, the noise key. There is no way back."""
+    """Remove everything secret: raw sums, held-out values, the noise key. This is final."""
     with plain_errors(), _opened(folder, read_key(key_file)) as run:
         if not yes:
             typer.confirm(f"erase the secret state of {run.source!r} for good?", abort=True)

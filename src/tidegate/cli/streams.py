@@ -45,6 +45,16 @@ OutputFormat = Annotated[
         autocompletion=offering(FORMATS),
     ),
 ]
+Released = Annotated[
+    Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
+]
+ReleasedFormat = Annotated[
+    str | None,
+    typer.Option(
+        help="Of RELEASED: csv, jsonl or parquet; default: by extension.",
+        autocompletion=offering(FORMATS),
+    ),
+]
 
 
 def check_output(source: str, output: str | None, output_format: str | None) -> None:

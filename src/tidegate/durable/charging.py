@@ -1,4 +1,4 @@
-"""What each part of the input costs, known by position alone; charged before it is read."""
+"""What each part of the input costs, by position, and charging it before it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May this state be used? Settings, seals, sources and ledgers are compared before it goes on."""
+"""May this state be used? Compares settings, key, source and ledger before it is continued."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MISSING = (
 
 
 class Earlier(NamedTuple):
-    """What the state that a new epoch replaces says of itself, without its key if that is gone."""
+    """What is known of the state that a new epoch replaces; its key may be lost."""
 
     begun: bool
     readable: bool
@@ -39,8 +39,8 @@ def opened(state: bytes, key: bytes | None, pipeline: Pipeline, store: Store) ->
         changed = ", ".join(_differences(stored, pipeline.settings())) or "settings"
         raise StateError(
             f"the state in {store.folder} was begun with other settings ({changed}): use those. "
-            "For other values, use another folder; to release the same values again, --new-epoch, "
-            "which is charged on top"
+            "For other values, use another folder. To release the same values again, use "
+            "--new-epoch, which is charged on top"
         )
     try:
         header, body = unseal(state, key)
@@ -68,10 +68,10 @@ def settings_of(store: Store) -> dict[str, Any] | None:
 
 
 def earlier(store: Store, key: bytes | None) -> Earlier:
-    """Open the state that is there, if it can be read at all, and ask what it knows of its ledger.
+    """Open the present state, if it can be read at all, and read the anchors of its ledger.
 
-    The anchor stands in it twice: sealed, and as a plain fact for those who have lost the key. An
-    error of the disk is no reason to give a state up: it is raised.
+    The state holds the anchor twice: sealed, and as a plain fact in case the key is lost. An error
+    of the disk is raised: it is no reason to give up a state.
     """
     if not store.exists():
         return Earlier(False, False, [], None)
@@ -91,15 +91,15 @@ def earlier(store: Store, key: bytes | None) -> Earlier:
 
 
 def known_anchors(store: Store, states: list[Anchor]) -> list[Anchor]:
-    """What states say, and what the lock file says, which outlives them; the newest last."""
+    """The anchors in states and in the lock file, which outlives them; the newest last."""
     kept = store.lock.anchor
     return sorted({*states, *([] if kept is None else [kept])})
 
 
 def trusted_ledger(store: Store, known: list[Anchor], cap: Any, *, begun: bool = False) -> Ledger:
-    """The ledger of a folder, if it holds everything that is known of it.
+    """The ledger of a folder, if it contains every anchor that is known.
 
-    One that is missing is made only where no release was `begun` and nothing is known.
+    A missing ledger is created only where no release was `begun` and no anchor is known.
     """
     path = store.folder / NAME
     if (known or begun) and not path.exists():
@@ -108,7 +108,7 @@ def trusted_ledger(store: Store, known: list[Anchor], cap: Any, *, begun: bool =
     try:
         for anchor in known[:-1]:
             ledger.check_anchor(anchor)
-        if known or not ledger.charges():  # else what is here is not yet what is trusted
+        if known or not ledger.charges():  # else nothing vouches for what is in it
             store.lock.keep((ledger.count, ledger.head))
     except BaseException:
         ledger.close()
@@ -126,7 +126,7 @@ def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> 
 
 
 def source_of(ledger: Ledger, source: str | None, remembered: str | None, store: Store) -> str:
-    """Whose values these are: what is known already, so that no new name escapes the cap."""
+    """The name of the source. A known one cannot be changed: a new name would escape the cap."""
     known = ledger.sources if remembered is None else [remembered]
     if not known:
         name = source or store.folder.resolve().name

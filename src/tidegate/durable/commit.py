@@ -1,4 +1,4 @@
-"""Everything that a push changes, put on the disk in one transaction."""
+"""Commit everything that a push changes, in one transaction."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tidegate.durable.tables import Changes, UserRows
 from tidegate.durable.user_log import UserLog
 from tidegate.lattice import IntArray
 from tidegate.ledger import Ledger
-from tidegate.record.entry import Piece
+from tidegate.record.entry import JournalEntry
 from tidegate.run.phases import Phase
 from tidegate.run.release import Release
 from tidegate.sealing import restore, seal, state_of
 
 
 class Committed(NamedTuple):
-    """What the last commit has put on the disk, of what is public. Replaced in one step.
+    """The public facts of the last commit. Replaced in one step.
 
     Attributes:
         rows: of the journal.
@@ -37,8 +37,8 @@ class Committed(NamedTuple):
     phases: tuple[Phase, ...]
 
 
-class Saving:
-    """What the folder knows of a release: journal, sealed state, digests of the input, users."""
+class Committer:
+    """Writes a release into its folder: journal, sealed state, input digests, counts of users."""
 
     def __init__(self, store: Store, ledger: Ledger, release: Release, key: bytes | None) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class Saving:
         self.unsaved = 0  # values that were taken since the last commit
 
     def begin(self, source: str) -> None:
-        """Have the identity of the noise on the disk before the first value is read."""
+        """Store the identity of the noise before the first value is read."""
         facts = {
             "settings": json.dumps(self._release.pipeline.settings()).encode(),
             "source": source.encode(),
@@ -66,7 +66,7 @@ class Saving:
         self._store.begin(facts, self._state(self.committed.head), users, self._anchor)
 
     def resume(self, body: dict[str, Any]) -> None:
-        """Go on from the content of a sealed state."""
+        """Continue from the content of a sealed state."""
         self._source = body["source"]
         restore(self.digests, body["digests"])
         if self._users is not None:
@@ -79,16 +79,16 @@ class Saving:
         self.committed = Committed(self._store.journal_length(), head, position, phases)
 
     def take(self, units: IntArray, users: Any) -> None:
-        """These inputs were read."""
+        """Note inputs that were read."""
         self._fresh_digests += self.digests.push(units, users)
         self.unsaved += units.size
 
-    def commit(self, released: list[Piece]) -> None:
-        """What was taken and released since the last commit."""
+    def commit(self, released: list[JournalEntry]) -> None:
+        """Commit what was taken and released since the last commit."""
         key, before = self._release.derived_key("journal"), self.committed
         head, journal = before.head, []
-        for piece in merged(released):
-            body, head = encoded(piece, head, key)
+        for entry in merged(released):
+            body, head = encoded(entry, head, key)
             journal.append(body)
         known = before.phases[-1].start if before.phases else -1
         fresh = [phase for phase in self._release.phases if phase.start > known]
@@ -107,7 +107,7 @@ class Saving:
         return self._key is not None
 
     def change_key(self, key: bytes | None) -> None:
-        """Seal all of it with another key, or with none; what was taken is committed first."""
+        """Seal everything with another key, or with none; what was taken is committed first."""
         if self.unsaved:
             self.commit([])
         before, self._key = self._key, key
@@ -115,7 +115,7 @@ class Saving:
             users = self._user_rows(whole=True)
             self._store.replace_state(self._state(self.committed.head), {}, users)
         except BaseException:
-            self._key = before  # and nothing goes on: the caller's custody sees to it
+            self._key = before  # the caller's ownership refuses everything else
             raise
         self._store.scrub()
 
@@ -129,7 +129,7 @@ class Saving:
         return self._ledger.count, self._ledger.head
 
     def _user_rows(self, *, whole: bool = False) -> UserRows:
-        """What the counts of users add; before `_state`, which remembers the head of the chain."""
+        """New rows for the counts of users. Call it before `_state`, which stores their head."""
         return UserRows() if self._users is None else self._users.fresh(self._key, whole=whole)
 
     def _state(self, head: bytes) -> bytes:

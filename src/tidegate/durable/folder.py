@@ -1,11 +1,11 @@
-"""A folder that one process at a time works in, and the ledger's newest entry that it has seen.
+"""The lock of a state folder, and the newest ledger entry that was seen there.
 
 The lock file outlives every state in the folder. So the anchor of the ledger (how many entries it
 has, and the hash of the last) is kept there too: if the state is lost, damaged or sealed with a key
 that is gone, a ledger whose last lines were cut off is still noticed, and a spent cap stays spent.
 
-Two places in the file are written in turn, each with a checksum: a write that a power cut tears is
-never the only one.
+Two slots in the file are written in turn, each with a checksum, so that a power cut never destroys
+the only copy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class StorageError(TidegateError):
 
 
 class FolderLock:
-    """The right to work in a folder, until `release`."""
+    """An exclusive lock on a folder, until `release`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class FolderLock:
         return self._file is not None
 
     def acquire(self) -> None:
-        """Keep other processes out; the folder is made if it is missing."""
+        """Lock the folder, which is created if it is missing."""
         path = self.folder / "lock"
         try:
             _files.make_folder(self.folder, 0o700)
@@ -62,7 +62,7 @@ class FolderLock:
             )
 
     def release(self) -> None:
-        """Let others in. In a forked process: the parent keeps the lock."""
+        """Unlock the folder. In a forked process the parent keeps the lock."""
         if self._file is not None:
             descriptor, self._file = self._file, None
             _files.unlock(descriptor)
@@ -73,20 +73,20 @@ class FolderLock:
         return kept_anchor(self.folder)
 
     def keep(self, anchor: Anchor) -> None:
-        """Remember the ledger's newest entry; when this returns, it is on the disk."""
+        """Store the ledger's newest entry, durably."""
         if self._file is not None and anchor != self._newest:
             _write(self._file, self.folder, anchor)
             self._newest = anchor
 
 
 def kept_anchor(folder: Path) -> Anchor | None:
-    """The newest anchor in a folder, without its lock: ask for it before you read the ledger."""
+    """The newest anchor in a folder, without its lock. Read it before the ledger."""
     found = [anchor for place in _PLACES if (anchor := _at(folder, place)) is not None]
     return max(found, default=None)
 
 
 def keep_anchor(folder: Path, anchor: Anchor) -> None:
-    """Remember the ledger's newest entry, for one who holds the lock of the *ledger*."""
+    """Store the ledger's newest entry; the caller holds the lock of the *ledger*."""
     with suppress(FileNotFoundError):  # no state was ever in this folder
         descriptor = _files.open_file(folder / "lock", os.O_RDWR)
         try:
@@ -96,7 +96,7 @@ def keep_anchor(folder: Path, anchor: Anchor) -> None:
 
 
 def _write(descriptor: int, folder: Path, anchor: Anchor) -> None:
-    """Put an anchor in the place that does not hold the newest one."""
+    """Write an anchor into the slot that does not hold the newest one."""
     text = b"ledger %d %s" % (anchor[0], anchor[1].encode("ascii"))
     line = b"%s %08x" % (text, zlib.crc32(text))
     newest = kept_anchor(folder)
@@ -125,7 +125,7 @@ def _at(folder: Path, place: int) -> Anchor | None:
 
 
 def _same(descriptor: int, path: Path) -> bool:
-    """Whether the locked file still has its name: else somebody may lock another one."""
+    """Whether the locked file still has its name; else another process could lock a new one."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False

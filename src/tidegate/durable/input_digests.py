@@ -1,8 +1,8 @@
-"""Was this input seen before? Keyed digests of the input so far, without keeping the input.
+"""Recognise an input that is read again, by keyed digests and without keeping the input.
 
-The input is cut into stretches of 4,096 values, each with a 16-byte HMAC-SHA-256 keyed from the
-noise secret: nothing can be learnt or tested about the values without that secret. The last,
-unfinished stretch is kept as it is (raw, part of the secret state).
+The input is cut into spans of 4,096 values, each with a 16-byte HMAC-SHA-256 keyed from the noise
+secret: without that secret nothing can be learnt or tested about the values. The last, incomplete
+span is kept as it is (raw, part of the secret state).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from tidegate.lattice import IntArray
 from tidegate.user_ids import canonical_users
 
-STRETCH = 4096
+SPAN = 4096
 _BYTES = 16
 
 
 class InputDigests:
-    """Takes the input as lattice units (and users), and gives digests of finished stretches."""
+    """Digests of the input, given as lattice units and users, span by span."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("tail", "stretches", "user_tail")
+    STATE: ClassVar[tuple[str, ...]] = ("tail", "spans", "user_tail")
 
     def __init__(self, key: bytes, top: int) -> None:
         self._key = key
@@ -32,41 +32,41 @@ class InputDigests:
         self._width = f"<u{self._item}"
         self.tail: IntArray = np.empty(0, dtype=np.int64)
         self.user_tail: list[str] = []
-        self.stretches = 0
+        self.spans = 0
 
     def anew(self) -> InputDigests:
-        """The same digests, from the beginning."""
+        """An empty one with the same key."""
         return InputDigests(self._key, self._top)
 
     def copy(self) -> InputDigests:
-        """The digests as they are now."""
+        """A copy of the present state."""
         copied = self.anew()
         copied.tail, copied.user_tail = self.tail.copy(), list(self.user_tail)
-        copied.stretches = self.stretches
+        copied.spans = self.spans
         return copied
 
     @property
     def seen(self) -> int:
         """How many values were taken."""
-        return self.stretches * STRETCH + self.tail.size
+        return self.spans * SPAN + self.tail.size
 
     def push(self, units: IntArray, users: Any = None) -> bytes:
-        """Take values; give the digests of the stretches that they finished."""
+        """Take values; return the digests of the spans that they complete."""
         values = np.concatenate((self.tail, units)) if self.tail.size else units
         names: list[str] = []
         if users is not None:  # nobody is "", which is no name
             names = [*self.user_tail, *(name or "" for name in canonical_users(users))]
-        full = values.size // STRETCH
-        narrow = memoryview(values[: full * STRETCH].astype(self._width).tobytes())
-        size = STRETCH * self._item
+        full = values.size // SPAN
+        narrow = memoryview(values[: full * SPAN].astype(self._width).tobytes())
+        size = SPAN * self._item
         digests = []
         for index in range(full):
             content = narrow[index * size : (index + 1) * size]
-            part = names[index * STRETCH : (index + 1) * STRETCH]
-            digests.append(self._digest(self.stretches + index, content, part))
-        self.stretches += full
-        self.tail = values[full * STRETCH :].copy()
-        self.user_tail = names[full * STRETCH :]
+            part = names[index * SPAN : (index + 1) * SPAN]
+            digests.append(self._digest(self.spans + index, content, part))
+        self.spans += full
+        self.tail = values[full * SPAN :].copy()
+        self.user_tail = names[full * SPAN :]
         return b"".join(digests)
 
     def _digest(self, number: int, content: memoryview, users: list[str]) -> bytes:
@@ -80,15 +80,18 @@ class InputDigests:
 class Recogniser:
     """Compares an input that is read again with what was remembered of it.
 
-    An input that is read again from `start` on, in the middle of a stretch that has a digest, is
-    compared from the next stretch on: what comes before that cannot be.
+    An input that is read again from `start` on, in the middle of a span that has a digest, is
+    compared from the next span on: what comes before that cannot be.
+
+    Privacy does not depend on the comparison: values that were read before are skipped, and their
+    noise is never used again. It finds a wrong input before an open block mixes two inputs.
     """
 
     def __init__(self, remembered: InputDigests, digests: bytes, start: int = 0) -> None:
         self._remembered = remembered.copy()  # the run goes on while this is still in use
         self._digests = digests
         self._again = remembered.anew()
-        self._again.stretches = min(-(-start // STRETCH), remembered.stretches)
+        self._again.spans = min(-(-start // SPAN), remembered.spans)
         self._uncompared = max(0, self._again.seen - start)
         into = max(0, start - self._again.seen)  # the raw tail: as if its beginning had come again
         self._again.tail = remembered.tail[:into].copy()
@@ -105,11 +108,11 @@ class Recogniser:
             passed = min(self._uncompared, units.size)
             self._uncompared -= passed
             units, users = units[passed:], None if users is None else users[passed:]
-        done = self._again.stretches * _BYTES
+        done = self._again.spans * _BYTES
         fresh = self._again.push(units, users)
         if fresh != self._digests[done : done + len(fresh)]:
             return False
-        if self._again.stretches < self._remembered.stretches:
+        if self._again.spans < self._remembered.spans:
             return True
         tail, users_tail = self._again.tail, self._again.user_tail
         same_users = users_tail == self._remembered.user_tail[: len(users_tail)]

@@ -1,8 +1,8 @@
-"""The journal: released sums and predictions, from which published values are made again.
+"""The journal: released sums and predictions, from which published values are computed again.
 
-A row holds what one commit added. Everything in it was released, so that emitting it again costs
-nothing; raw values and noise play no part. Rows are chained by a keyed digest: a row that was
-changed, dropped or put elsewhere is noticed.
+A row holds what one commit added. Everything in it was released, so emitting it again costs no
+privacy; it contains no raw values and no noise. Rows are chained by a keyed hash (`_chain`): a row
+that was changed, dropped or moved is noticed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tidegate.durable.folder import StateError
 from tidegate.errors import SnapshotError
 from tidegate.estimate.spread import spread, spread_widths
 from tidegate.lattice import FloatArray
-from tidegate.record.entry import Piece, Trace
+from tidegate.record.entry import JournalEntry, Trace
 from tidegate.run.non_negative import Remainder
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import seal, understood, unseal
 
 
-def encoded(piece: Piece, head: bytes, key: bytes) -> tuple[bytes, bytes]:
-    """A piece as the bytes of a row, and the new head of the chain."""
-    content = {**vars(piece), **vars(piece.trace)}
+def encoded(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, bytes]:
+    """An entry as the bytes of a row, and the new head of the chain."""
+    content = {**vars(entry), **vars(entry.trace)}
     del content["trace"]
     body = seal({"content": "journal"}, content, None)
     return body, link(head, body, key)
@@ -37,34 +37,36 @@ def verified(bodies: Iterable[bytes], key: bytes, expected: bytes, head: bytes =
         raise StateError(f"the journal {_TAMPERED}")
 
 
-def pieces(bodies: Iterable[bytes]) -> Iterator[Piece]:
-    """What the rows of a verified journal hold."""
+def entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
+    """The entries in the rows of a verified journal."""
     for body in bodies:
         try:
             _, content = unseal(body, None)
             with understood():
                 known = {item.name for item in fields(Trace)}
                 trace = Trace(**{name: content.pop(name) for name in known & content.keys()})
-                piece = Piece(**content, trace=trace)
+                entry = JournalEntry(**content, trace=trace)
         except SnapshotError:
             raise StateError(f"the journal {_TAMPERED}") from None
-        yield piece
+        yield entry
 
 
-def merged(released: list[Piece]) -> list[Piece]:
-    """Neighbouring pieces of one phase as one."""
-    result: list[Piece] = []
-    for piece in released:
+def merged(released: list[JournalEntry]) -> list[JournalEntry]:
+    """Join neighbouring entries of one phase."""
+    result: list[JournalEntry] = []
+    for entry in released:
         last = result[-1] if result else None
-        if last and (last.phase_start, last.measured) == (piece.phase_start, piece.measured):
-            last.end, last.trace = piece.end, last.trace.joined(piece.trace)
+        if last and (last.phase_start, last.measured) == (entry.phase_start, entry.measured):
+            last.end, last.trace = entry.end, last.trace.joined(entry.trace)
         else:
-            result.append(piece)
+            result.append(entry)
     return result
 
 
-def published(pipeline: Pipeline, journal: Iterable[Piece]) -> Iterator[tuple[int, FloatArray]]:
-    """The values as they were published, with the position of the first of each piece."""
+def published(
+    pipeline: Pipeline, journal: Iterable[JournalEntry]
+) -> Iterator[tuple[int, FloatArray]]:
+    """The published values of each entry, with the position of the first."""
     block, step = pipeline.perturber.block, pipeline.lattice.step
     remainder = Remainder() if pipeline.non_negative else None
     phase: int | None = None

@@ -37,9 +37,9 @@ class MemoryRun:
         self._recorder = Recorder(release.pipeline)  # the same for the record
         # A journal: for the record, and because phases would be forgotten within a long push.
         self._recorded = not self.pipeline.estimator.adds_up
-        self._journalled = self._recorded or self.pipeline.reselect is not None
-        if self._journalled:
-            release.journalled()
+        self._keeps_journal = self._recorded or self.pipeline.reselect is not None
+        if self._keeps_journal:
+            release.journal_entries()
 
     @property
     def holding(self) -> int:
@@ -68,11 +68,11 @@ class MemoryRun:
         """Release values; give the position of the first, and the values."""
         released = self._release.push(values, users)
         self._phases.update({phase.start: phase for phase in self._release.phases})
-        pieces = self._release.journalled() if self._journalled else []
+        entries = self._release.journal_entries() if self._keeps_journal else []
         if self._recorded:
             known = {at: (phase.threshold, phase.epoch) for at, phase in self._phases.items()}
-            for piece in pieces:
-                self._recorder.push(piece, known)
+            for entry in entries:
+                self._recorder.push(entry, known)
         first, self.position = self.position, self._release.position
         self.seen = self._release.seen
         return first, released

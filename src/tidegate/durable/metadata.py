@@ -1,4 +1,4 @@
-"""Public facts about a release: what a released file carries."""
+"""Metadata: the public facts that a released file carries."""
 
 from __future__ import annotations
 
@@ -14,6 +14,17 @@ from tidegate.run.release import Release
 from tidegate.run.snapshot import plain_record
 
 
+def promised(promise: Guarantee) -> dict[str, Any]:
+    """What every released file says first: who wrote it, and the guarantee."""
+    return {
+        "tidegate": __version__,
+        "guarantee": str(promise),
+        "epsilon": str(promise.epsilon),
+        "delta": str(promise.delta),
+        "unit": promise.unit,
+    }
+
+
 def public_facts(
     pipeline: Pipeline,
     promise: Guarantee,
@@ -24,22 +35,19 @@ def public_facts(
 ) -> dict[str, Any]:
     """Public facts about what was released, as plain data.
 
-    They are given one by one, and not taken from a running release, because they leave: a durable
-    run gives those that are committed, whatever it has in memory.
+    They leave with the file, so they are passed one by one and not read from a running release: a
+    durable release passes what is committed, whatever it has in memory.
 
     Args:
         pipeline: how it was released.
         promise: the guarantee.
         phases: every threshold so far, and from which position on it holds.
         released: how many values.
-        record: where published values alone do not tell it (`Estimator.adds_up`).
+        record: of what was measured, where the published values do not show it
+            (`Estimator.adds_up`).
     """
     facts = {
-        "tidegate": __version__,
-        "guarantee": str(promise),
-        "epsilon": str(promise.epsilon),
-        "delta": str(promise.delta),
-        "unit": promise.unit,
+        **promised(promise),
         "settings": pipeline.settings(),
         "threshold": phases[-1].threshold if phases else None,
         "block": pipeline.perturber.block,
@@ -57,7 +65,7 @@ def describe(
 ) -> dict[str, Any]:
     """The facts about a release in memory, all of which was handed out.
 
-    `record` is needed if the release has forgotten, or does not know, some of its past.
+    `record` is needed if the release has forgotten some of its past.
     """
     if not pipeline.estimator.adds_up and phases and record is None:
         record = release.record

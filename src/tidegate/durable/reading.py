@@ -1,50 +1,53 @@
-"""What is public of a durable release: all of it comes from what was committed."""
+"""The public side of a durable release: facts, answers and replays, from committed state only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
-from numpy.typing import ArrayLike
-
-from tidegate.durable.commit import Saving
+from tidegate.durable.commit import Committer
 from tidegate.durable.folder import StateError
 from tidegate.durable.input_digests import Recogniser
-from tidegate.durable.journal import pieces, published, verified
+from tidegate.durable.journal import entries, published, verified
 from tidegate.durable.journal_record import JournalRecord
 from tidegate.durable.metadata import public_facts
 from tidegate.durable.store import Store
 from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
-from tidegate.ownership import Custody
-from tidegate.record.answer import Answer, Answers
+from tidegate.ownership import Ownership
+from tidegate.record.answer import Answers
+from tidegate.record.range_queries import RangeQueries
 from tidegate.record.record import Record
 from tidegate.run.phases import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 
-AGAIN = "open the state again to go on; `seen` and `replay` then say what was taken and released"
+AGAIN = "open the state again; `seen` and `replay` then say what was taken and released"
 
 
-class Reading:
+class Reading(RangeQueries):
     """Facts, answers and replays of a durable release, under the lock that guards its changes.
 
-    After a push that was cut short they tell of the pushes before it, or of a commit that had been
-    completed: never of what is in memory only.
+    After a push that was interrupted they describe the last commit, never what is in memory only.
     """
 
     def __init__(
-        self, store: Store, release: Release, saving: Saving, source: str, custody: Custody
+        self,
+        store: Store,
+        release: Release,
+        committer: Committer,
+        source: str,
+        ownership: Ownership,
     ) -> None:
-        self._custody = custody
+        self._ownership = ownership
         self._store = store
         self._release = release
         self._pipeline = release.pipeline
         self._source = source
-        self._saving = saving
-        self._journalled = JournalRecord(release.pipeline)
+        self._committer = committer
+        self._journal_record = JournalRecord(release.pipeline)
         self._seen = release.seen
         self._first_threshold = release.threshold  # before anything that may not be committed
         self._open = True
@@ -59,12 +62,12 @@ class Reading:
 
     @property
     def pipeline(self) -> Pipeline:
-        """What is released, and how."""
+        """The settings of the release."""
         return self._pipeline
 
     @property
     def source(self) -> str:
-        """Whose values these are, for the ledger."""
+        """The name of the source in the ledger."""
         return self._source
 
     @property
@@ -74,7 +77,7 @@ class Reading:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised to every value of this epoch; what came before is in the ledger."""
+        """The guarantee for every value of this epoch; earlier epochs are in the ledger."""
         return self._release.guarantee
 
     @property
@@ -85,36 +88,36 @@ class Reading:
     @property
     def position(self) -> int:
         """How many values were released."""
-        return self._saving.committed.position
+        return self._committer.committed.position
 
     @property
     def holding(self) -> int:
-        """How many more values the hold-out will take before anything is released."""
+        """How many more values the hold-out needs before anything is released."""
         return max(0, self._pipeline.threshold.holdout - self._seen)
 
     @property
     def phases(self) -> list[Phase]:
-        """Every threshold so far, and from which position on it holds."""
-        return list(self._saving.committed.phases)
+        """Every threshold so far, with the position where it begins."""
+        return list(self._committer.committed.phases)
 
     @property
     def threshold(self) -> float | None:
         """θ in the unit of the data; None while it is not chosen."""
-        phases = self._saving.committed.phases
+        phases = self._committer.committed.phases
         if phases:
             return phases[-1].threshold
-        # Without a hold-out it is chosen before any value is read. Not asked of the release, which
-        # may have chosen again from values that were not committed.
+        # Without a hold-out it is chosen before any value is read. Not read from the release, which
+        # may have chosen another from values that were not committed.
         return None if self._pipeline.threshold.holdout else self._first_threshold
 
     def facts(self) -> dict[str, Any]:
         """The public metadata of what was committed: enough to understand and query it.
 
-        After a push that failed it says nothing of that push. Its threshold in particular may be
+        After a push that failed it does not describe that push. Its threshold in particular may be
         chosen again from other values with the same noise, and must not be known by then.
         """
-        with self._custody.lock:
-            committed = self._saving.committed
+        with self._ownership.lock:
+            committed = self._committer.committed
             record = self._whole_record() if not self._pipeline.estimator.adds_up else None
             return public_facts(
                 self._pipeline,
@@ -131,15 +134,15 @@ class Reading:
 
         Everything up to the moment of the call; what is pushed meanwhile is not part of it.
         """
-        with self._custody.lock:
+        with self._ownership.lock:
             self._check_open()
-            key, committed = self._release.derived_key("journal"), self._saving.committed
+            key, committed = self._release.derived_key("journal"), self._committer.committed
             # All of it, before any of it goes out again.
             verified(self._store.journal(0, committed.rows), key, committed.head)
         return self._replayed(start, committed.rows)
 
     def _replayed(self, start: int, count: int) -> Iterator[tuple[int, FloatArray]]:
-        for first, values in published(self._pipeline, pieces(self._rows(count))):
+        for first, values in published(self._pipeline, entries(self._rows(count))):
             if first + values.size > start:
                 skip = max(0, start - first)
                 yield first + skip, values[skip:]
@@ -148,7 +151,7 @@ class Reading:
         """The first rows of the journal, a few at a time: others may push in between."""
         done = 0
         while done < count:
-            with self._custody.lock:
+            with self._ownership.lock:
                 self._check_open()
                 rows = self._store.journal_rows(done, count)
             yield from rows
@@ -156,49 +159,36 @@ class Reading:
 
     @property
     def record(self) -> Record | None:
-        """All that was released, from the journal, to be asked; None: nothing was.
+        """A copy of the record of everything released, from the journal; None: nothing was.
 
-        A copy as of now, for `tidegate.Record.joined` and the like; `query` needs none.
+        For `tidegate.Record.joined` and the like; `query` does not need it.
         """
-        with self._custody.lock:
+        with self._ownership.lock:
             return deepcopy(self._whole_record())
 
-    def query(
-        self, start: int, end: int, confidence: float = 0.95, *, as_of: int | None = None
-    ) -> Answer:
-        """The sum of the released values [start, end), counted from 0: see `Release.query`."""
-        return self.queries([start], [end], confidence, as_of=as_of)[0]
-
-    def queries(
-        self,
-        starts: ArrayLike,
-        ends: ArrayLike,
-        confidence: float = 0.95,
-        *,
-        as_of: int | None = None,
-    ) -> Answers:
-        """Many ranges at once, over the whole past: the journal remembers it."""
-        with self._custody.lock:
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        """Over the whole past: the journal remembers it."""
+        with self._ownership.lock:
             record = self._whole_record()
             if record is None:
                 raise QueryError(f"nothing is released yet: the hold-out needs {self.holding} more")
-            return record.queries(starts, ends, confidence, as_of=as_of)
+            return ask(record)
 
     def _whole_record(self) -> Record | None:
         self._check_open()
         key = self._release.derived_key("journal")
         try:
-            self._journalled.catch_up(self._store, key, self._saving.committed)
+            self._journal_record.catch_up(self._store, key, self._committer.committed)
         except BaseException:
-            self._journalled = JournalRecord(self._pipeline)  # half a row may be in it
+            self._journal_record = JournalRecord(self._pipeline)  # half a row may be in it
             raise
-        return self._journalled.record(str(self.guarantee))
+        return self._journal_record.record(str(self.guarantee))
 
     def recogniser(self, start: int = 0) -> Recogniser:
         """Compares an input that is read again, from value `start` on, with the one before."""
-        with self._custody.lock:
+        with self._ownership.lock:
             self._check()
-            return Recogniser(self._saving.digests, self._store.inputs(), start)
+            return Recogniser(self._committer.digests, self._store.inputs(), start)
 
     def _check_open(self) -> None:
         if not self._open:
@@ -207,6 +197,6 @@ class Reading:
     def _check(self) -> None:
         """Refuse what is closed, what was cut short, and what belongs to another process."""
         self._check_open()
-        if self._custody.cut_short:
+        if self._ownership.cut_short:
             raise StateError(f"an earlier change of this release was cut short: {AGAIN}")
-        self._custody.check()
+        self._ownership.check()

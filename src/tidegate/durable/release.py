@@ -1,4 +1,4 @@
-"""`DurableRelease`: a release whose every step is on the disk before it leaves."""
+"""`DurableRelease`: a release that commits every value before it hands it out."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tidegate.durable.checks import (
     source_of,
     trusted_ledger,
 )
-from tidegate.durable.commit import Saving
+from tidegate.durable.commit import Committer
 from tidegate.durable.folder import StateError
 from tidegate.durable.reading import AGAIN, Reading
 from tidegate.durable.store import Store
 from tidegate.errors import InputError, SettingError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
-from tidegate.ownership import Custody
+from tidegate.ownership import Ownership
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 from tidegate.run.user_cap import checked_users
@@ -41,29 +41,28 @@ class DurableRelease(Reading, Closed):
     """A release in a folder. Made by `DurableRelease.open`; close it, or use `with`.
 
     Order of every step: charge the ledger (on the disk) → release in memory → commit journal, state
-    and input digests in one transaction (on the disk) → hand the values out. So whatever the moment
-    of a crash, a value that left is in the journal, and is emitted again from there, never computed
-    again; what was read but not committed was never released, and may be read again: the noise that
-    it met was not seen by anyone.
+    and input digests in one transaction (on the disk) → hand the values out. So at any moment of a
+    crash, a value that left is in the journal; it is emitted again from there and never computed
+    again. What was read but not committed was never released and may be read again: nobody has
+    seen its noise.
 
-    There is no way around this order: the release within is private, and one lock keeps threads
-    apart in everything that touches state, journal or ledger. A process that is forked from this
-    one may not go on with it. A push that is cut short is refused from then on, until the state
-    has been opened again. `seen`, `position`, `phases` and `threshold` never tell of a push that
-    was not completed.
+    There is no way around this order: the inner release is private, and one lock guards state,
+    journal and ledger against other threads. A forked process cannot use it. After a push that was
+    interrupted everything is refused until the state has been opened again. `seen`, `position`,
+    `phases` and `threshold` never describe a push that was not completed.
 
-    A copy of the folder (a backup, a clone) continues the same noise: use one, once.
+    A copy of the folder (a backup, a clone) continues the same noise: use one copy, once.
     """
 
     def __init__(
         self, store: Store, ledger: Ledger, release: Release, key: bytes | None, source: str
     ) -> None:
-        custody = Custody("durable release", AGAIN)
-        saving = Saving(store, ledger, release, key)
-        super().__init__(store, release, saving, source, custody)
+        ownership = Ownership("durable release", AGAIN)
+        committer = Committer(store, ledger, release, key)
+        super().__init__(store, release, committer, source, ownership)
         self._ledger = ledger
         self._charging = Charging(ledger, release, source, store.lock)
-        release.journalled()
+        release.journal_entries()
 
     # -- opening ---------------------------------------------------------------------------------
 
@@ -78,34 +77,34 @@ class DurableRelease(Reading, Closed):
         cap: Any = None,
         new_epoch: bool = False,
     ) -> DurableRelease:
-        """Begin in an empty folder, or go on where the last run stopped.
+        """Begin in an empty folder, or continue where the last run stopped.
 
         Args:
             folder: where the state is kept; readable by its owner only.
             pipeline: must be the one that the state was begun with.
             key: 32 bytes to seal the state with. Must be given again every time.
-            source: whose values these are, for the ledger; None: the name of the folder.
+            source: the name of the source in the ledger; None: the name of the folder.
             cap: the most ε that the source may spend, over all epochs.
-            new_epoch: give up the state that is there (or was lost), and release the input anew
-                from its beginning with new noise. The ledger adds it to what was spent before, and
-                must hold all of that: it is compared with what the old state and the lock file
-                remember of it, for which the old key is not needed.
+            new_epoch: give up the present state (or one that was lost), and release the input again
+                from its beginning with new noise. The ledger adds the cost to what was spent
+                before. It must be complete: it is compared with the anchors in the old state and
+                in the lock file, for which the old key is not needed.
         """
         store = Store(Path(folder).absolute())  # the working directory may change
         store.lock.acquire()
         try:
             if new_epoch:
                 return cls._anew(store, pipeline, key, source, cap)
-            return cls._going_on(store, pipeline, key, source, cap)
+            return cls._continued(store, pipeline, key, source, cap)
         except BaseException:
             store.close()
             raise
 
     @classmethod
-    def _going_on(
+    def _continued(
         cls, store: Store, pipeline: Pipeline, key: bytes | None, source: str | None, cap: Any
     ) -> DurableRelease:
-        """Continue the state that is there, or begin where nothing was ever charged."""
+        """Continue the present state, or begin where nothing was ever charged."""
         store.open(create=True)
         state = store.state()
         body = None if state is None else opened(state, key, pipeline, store)
@@ -120,10 +119,10 @@ class DurableRelease(Reading, Closed):
             name = source_of(ledger, source, None if body is None else body["source"], store)
             if body is None:
                 run = cls(store, ledger, pipeline.start(), key, name)
-                run._saving.begin(name)
+                run._committer.begin(name)
             else:
                 run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, name)
-                run._saving.resume(body)
+                run._committer.resume(body)
         except BaseException:
             ledger.close()
             raise
@@ -133,12 +132,12 @@ class DurableRelease(Reading, Closed):
     def _anew(
         cls, store: Store, pipeline: Pipeline, key: bytes | None, source: str | None, cap: Any
     ) -> DurableRelease:
-        """Give up what is there, once it is known that the ledger is whole and the cap allows it.
+        """Replace the present state, once the ledger is known to be complete and the cap allows it.
 
-        The new state takes the place of the old one in one transaction. It has read nothing, and is
-        charged before it does, like any other: a command that fails before that (its input or its
-        output cannot be used) costs nothing, however often it is given. (A state that cannot be
-        read is removed, and the new one made after that.)
+        The new state replaces the old one in one transaction. It has read nothing, and is charged
+        before it does, like any other: a command that fails before that (its input or its output
+        cannot be used) costs nothing, however often it is repeated. (A state that cannot be read is
+        removed before the new one is created.)
         """
         old = earlier(store, key)
         known = known_anchors(store, old.anchors)
@@ -150,14 +149,14 @@ class DurableRelease(Reading, Closed):
             if ledger.charges() and not known:
                 ledger.remark(_UNCHECKED)
             if old.readable:
-                with suppress(StateError):  # damaged where nobody has looked so far
-                    run._saving.begin(name)
+                with suppress(StateError):  # damaged in a part that was not read so far
+                    run._committer.begin(name)
                     store.scrub()
                     return run
                 store.let_go()
             store.discard()
             store.open(create=True)
-            run._saving.begin(name)
+            run._committer.begin(name)
         except BaseException:
             ledger.close()
             raise
@@ -165,7 +164,7 @@ class DurableRelease(Reading, Closed):
 
     @classmethod
     def existing(cls, folder: str | Path, *, key: bytes | None = None) -> DurableRelease:
-        """Open what is there, with the settings that it was begun with."""
+        """Open an existing state, with the settings that it was begun with."""
         store = Store(Path(folder))
         store.open(create=False)
         try:
@@ -177,14 +176,14 @@ class DurableRelease(Reading, Closed):
         return cls.open(folder, Pipeline.from_settings(settings), key=key)
 
     def close(self) -> None:
-        """Save what was held, and let go of the folder. Does nothing in a forked process."""
+        """Commit what was taken, and unlock the folder. Does nothing in a forked process."""
         if not self._open or self._store.disowned:
             return
-        with self._custody.lock:
+        with self._ownership.lock:
             self._open = False
             try:
-                if self._saving.unsaved and not self._custody.cut_short:
-                    self._saving.commit([])
+                if self._committer.unsaved and not self._ownership.cut_short:
+                    self._committer.commit([])
             finally:
                 try:
                     self._ledger.close()
@@ -194,33 +193,33 @@ class DurableRelease(Reading, Closed):
     # -- data ------------------------------------------------------------------------------------
 
     def push(self, values: Any, users: Any = None) -> tuple[int, FloatArray]:
-        """Release values; when this returns they are on the disk and may leave.
+        """Release values. When this returns they are committed and may leave.
 
-        If the cap allows only a part of them, that part is released, and the next call is refused
-        with `CapExceeded`: ask for `seen` to know how many were taken. After any other exception
-        than `InputError` and `CapExceeded`, open the state again: it knows what was taken.
+        If the cap allows only some of them, those are released, and the next call raises
+        `CapExceeded`; `seen` says how many were taken. After any exception other than `InputError`
+        and `CapExceeded`, open the state again: it knows what was taken.
 
         Returns:
             The position of the first released value, and the values.
         """
         begun = False
         try:
-            with self._custody.lock:
+            with self._ownership.lock:
                 self._check()
                 numbers = self._pipeline.lattice.numbers(values, self.seen)
                 protects = self._release.user_cap is not None
                 users = checked_users(users, numbers.size, needed=protects, position=self.seen)
-                self._custody.begin()
+                self._ownership.begin()
                 begun = True
                 result = self._pushed(numbers, users)
-                self._custody.done()
+                self._ownership.done()
                 return result
         except BaseException as error:
             refused = isinstance(error, InputError | CapExceeded)
             if begun and refused and self._release.seen == self.seen:
-                self._custody.done()  # refused whole: nothing was changed
+                self._ownership.done()  # refused whole: nothing was changed
             elif begun:
-                self._custody.refuse()  # perhaps it was committed, but the caller does not know
+                self._ownership.refuse()  # it may be committed, but the caller does not know
             raise
 
     def _pushed(self, numbers: Any, users: Any) -> tuple[int, FloatArray]:
@@ -228,54 +227,53 @@ class DurableRelease(Reading, Closed):
         numbers, users = numbers[:allowed], None if users is None else users[:allowed]
         first = self.position
         out = self._release.push(numbers, users)
-        self._saving.take(self._pipeline.lattice.units(numbers), users)
-        released = self._release.journalled()
-        if released or self._saving.unsaved >= _HELD_UNSAVED or not self._release.holding:
-            self._saving.commit(released)
+        self._committer.take(self._pipeline.lattice.units(numbers), users)
+        released = self._release.journal_entries()
+        if released or self._committer.unsaved >= _HELD_UNSAVED or not self._release.holding:
+            self._committer.commit(released)
         self._seen = self._release.seen
         return first, out
 
     def save(self) -> None:
-        """Commit everything that was taken. Held-out values are else committed now and then only:
-        nothing depends on them yet."""
-        with self._custody.lock:
+        """Commit everything that was taken. Otherwise held-out values are committed in batches."""
+        with self._ownership.lock:
             self._check()
-            if self._saving.unsaved:
-                self._custody.begin()
-                self._saving.commit([])
-                self._custody.done()
+            if self._committer.unsaved:
+                self._ownership.begin()
+                self._committer.commit([])
+                self._ownership.done()
 
-    # -- keeping house ---------------------------------------------------------------------------
+    # -- keys and erasure ------------------------------------------------------------------------
 
     @property
     def sealed(self) -> bool:
         """Whether the state on the disk is encrypted."""
-        return self._saving.sealed
+        return self._committer.sealed
 
     def change_key(self, key: bytes) -> None:
         """Seal the state with another key; the old key opens nothing afterwards."""
         if not isinstance(key, bytes):  # None would unseal it
             raise SettingError("key", "must be 32 bytes; to have no key, use unseal()")
-        seal({}, {}, key)  # refuses what is no key before anything changes
+        seal({}, {}, key)  # refuses an invalid key before anything changes
         self._sealed_anew(key)
 
     def unseal(self) -> None:
-        """Keep the state unencrypted from now on: who can read the folder can read raw sums."""
+        """Keep the state unencrypted from now on: whoever can read the folder can read raw sums."""
         self._sealed_anew(None)
 
     def _sealed_anew(self, key: bytes | None) -> None:
-        with self._custody.lock:
+        with self._ownership.lock:
             self._check()
-            self._custody.begin()
-            self._saving.change_key(key)
-            self._custody.done()
+            self._ownership.begin()
+            self._committer.change_key(key)
+            self._ownership.done()
 
     def erase(self) -> None:
-        """Remove everything secret: raw sums, held-out values, the noise key. There is no way back.
+        """Remove everything secret: raw sums, held-out values, the noise key. This is final.
 
         What was released can no longer be emitted again: keep the output.
         """
-        with self._custody.lock:
+        with self._ownership.lock:
             self._check()
-            self._custody.begin()  # for ever: nothing more can be released, or saved
-            self._saving.erase()
+            self._ownership.begin()  # for ever: nothing more can be released, or saved
+            self._committer.erase()

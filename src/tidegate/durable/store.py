@@ -1,12 +1,12 @@
-"""One folder on disk: a SQLite file for everything that must change together, and a lock.
+"""One SQLite file for everything that must change together.
 
 Every commit is one transaction with `synchronous=FULL`: after a kill or a power cut the file holds
-the last commit, whole. Files are 0600 in a folder 0700. Deleted content is overwritten
+the last complete commit. Files are 0600 in a folder 0700. Deleted content is overwritten
 (`secure_delete`), as far as a file system lets us, and never goes to a temporary file.
 
-When a whole state is replaced (another key, nothing secret left, a new epoch) old pages remain in
-the file and its log until `scrub` has rewritten them. The transaction that replaces the state marks
-that this is due, and opening the file does it: a crash in between leaves no copy for long.
+When a whole state is replaced (another key, erasure, a new epoch) old pages remain in the file and
+its log until `scrub` has rewritten them. The transaction that replaces the state records that this
+is due, and the next opening does it if a crash came in between.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Store(Inherited):
             raise StorageError(problem) from None
 
     def open(self, *, create: bool) -> None:
-        """Open the file (the folder is locked if it was not); a new one gets its tables."""
+        """Open the file, and lock the folder if it is not locked; a new file gets its tables."""
         if not create and not self.exists():
             raise StateError(f"there is no state in {self.folder}")
         held = self.lock.held
@@ -98,23 +98,23 @@ class Store(Inherited):
             self.scrub()
 
     def let_go(self) -> None:
-        """Close the file, and keep the folder."""
+        """Close the file; keep the lock."""
         database, self._database = self._database, None
         if database is not None:
             database.close()
 
     def close(self) -> None:
-        """Release the lock; everything committed is on the disk."""
+        """Close the file and unlock the folder."""
         try:
             self.let_go()
         finally:
             self.lock.release()
 
     def disown(self) -> None:
-        """In a forked process: the parent alone has the file, and the lock until it ends.
+        """In a forked process: the file and the lock belong to the parent.
 
-        The connection is neither used nor closed here. Closing would be use: it may remove a log
-        that is not empty, and with it what the parent, or a process after it, has committed.
+        The connection is neither used nor closed here: closing may remove a log that is not empty,
+        and with it what the parent, or a process after it, has committed.
         """
         self.disowned = True
         database, self._database = self._database, None
@@ -136,7 +136,7 @@ class Store(Inherited):
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing; errors of the database become ours."""
+        """One transaction; errors of the database become ours."""
         try:
             with self.database as database:
                 database.execute("BEGIN IMMEDIATE")
@@ -146,7 +146,7 @@ class Store(Inherited):
 
     def _explained(self, error: BaseException) -> TidegateError:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-        # The disk, not the content: a table or column that is not there has the general code.
+        # The disk, not the content: a missing table or column has the general code.
         if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
             return StorageError(f"cannot write the state in {self.folder}: {error}")
         return self._damaged()
@@ -157,12 +157,12 @@ class Store(Inherited):
     def _bytes(self, value: object) -> bytes:
         if isinstance(value, bytes):
             return value
-        raise self._damaged()  # where content is damaged, there can be numbers, or nothing
+        raise self._damaged()  # damaged content can be a number, or nothing
 
     def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows, anchor: Anchor) -> None:
-        """The first commit of a release, in place of one that was there: the old or the new.
+        """Make the first commit of a release, in place of an earlier state.
 
-        What was there is overwritten by `scrub`, which must follow.
+        `scrub` must follow: it overwrites the old pages.
         """
         with self._transaction() as database:
             (old,) = database.execute("SELECT count(*) FROM facts").fetchone()
@@ -174,7 +174,7 @@ class Store(Inherited):
             database.execute("INSERT INTO state VALUES (1, ?)", (state,))
 
     def commit(self, state: bytes, anchor: Anchor, changes: Changes) -> None:
-        """New state, and new rows of everything else: all or nothing."""
+        """Commit a new state and new rows of everything else, in one transaction."""
         with self._transaction() as database:
             _write_users(database, changes.users)
             _write_facts(database, {"anchor": json.dumps(anchor).encode()})
@@ -188,14 +188,14 @@ class Store(Inherited):
             database.executemany("INSERT INTO phases VALUES (?, ?, ?)", rows)
 
     def replace_state(self, state: bytes, facts: dict[str, bytes], users: UserRows) -> None:
-        """Write the state anew (another key, or nothing secret left); `scrub` must follow."""
+        """Replace the state (another key, or erasure); `scrub` must follow."""
         with self._transaction() as database:
             _write_users(database, users)
             database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
             _write_facts(database, {**facts, "scrub": b"due"})
 
     def scrub(self) -> None:
-        """Leave no copy of what was replaced, in the file or in its log."""
+        """Overwrite what was replaced, in the file and in its log."""
         if self.fact("scrub") is None:
             return
         try:
@@ -234,11 +234,11 @@ class Store(Inherited):
         return None if row is None else self._bytes(row[0])
 
     def journal_length(self) -> int:
-        """How many rows the journal has: none is ever removed."""
+        """How many rows the journal has. Rows are never removed."""
         return int(self._one("SELECT ifnull(max(number), 0) FROM journal")[0])
 
     def journal_rows(self, start: int, end: int) -> list[bytes]:
-        """Rows of the journal in order, [start, end) counted from 0: a few megabytes of them."""
+        """Rows [start, end) of the journal, counted from 0; at most a few megabytes of them."""
         found: list[bytes] = []
         query = "SELECT body FROM journal WHERE number > ? AND number <= ? ORDER BY number"
         size = 0
@@ -254,7 +254,7 @@ class Store(Inherited):
         return found
 
     def journal(self, start: int, end: int) -> Iterator[bytes]:
-        """Rows of the journal in order; no statement stays open meanwhile."""
+        """Rows [start, end) of the journal; no statement stays open between them."""
         while start < end and (rows := self.journal_rows(start, end)):
             yield from rows
             start += len(rows)
@@ -286,7 +286,7 @@ class Store(Inherited):
             raise self._explained(error) from None
 
 
-_DATABASE = (sqlite3.Error, UnicodeDecodeError)  # the latter: if its text quotes what is damaged
+_DATABASE = (sqlite3.Error, UnicodeDecodeError)  # the latter: its message quotes damaged content
 WAY_ON = "restore it, or begin again with --new-epoch, which is charged (see the runbook)"
 
 

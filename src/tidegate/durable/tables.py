@@ -23,7 +23,7 @@ PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_sto
 
 @dataclass
 class UserRows:
-    """What one commit writes about users: rows to add, or to put in place of all others."""
+    """Rows about users that one commit adds, or (`anew`) writes in place of all others."""
 
     bodies: list[bytes] = field(default_factory=list)
     anew: bool = False

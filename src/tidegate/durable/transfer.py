@@ -102,7 +102,7 @@ def transfer(
         if output.path is not None:
             append_at = sent = rows_written(output.path, output.format, run, warn)
         check_not_ahead("the sink", sent, run)
-    with Writer(output, run.facts, lambda: len(run.phases), append_at, warn) as writer:
+    with Writer(output, run, append_at, warn) as writer:
         for first, values in run.replay(sent):
             writer.write(first, values)
         for batch in _unread(run, _batches(source, run, start or 0), start, progress or _ignore):

@@ -1,8 +1,7 @@
-"""How many values of each user were counted, on the disk without writing all of it every time.
+"""The counts of users on disk: a full table now and then, and one row of changes for each commit.
 
-A full table now and then, and after it one row for each commit with the users who counted since.
-The rows are chained by a keyed digest whose head the state remembers, so that a row which was
-changed or dropped is noticed. Names of users are secret here: rows are sealed like the state.
+The rows are chained by a keyed hash (`_chain`) whose head is in the state, so that a changed or
+missing row is noticed. Names of users are secret: rows are sealed like the state.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tidegate.errors import SnapshotError
 from tidegate.run.user_cap import UserCap
 from tidegate.sealing import seal, understood, unseal
 
-# As many rows are read again at a start; a full table is then written once in as many commits.
+# Rows that are read again when the state is opened, at most; then a full table is written.
 _ROWS = 4096
 _NAMES = 1 << 16
 
@@ -28,11 +27,11 @@ class UserLog:
         self._cap = cap
         self._digest_key = digest_key
         self._rows = self._names = 0
-        self._window = -2  # that of the full table on the disk; no such one yet
+        self._window = -2  # the window of the full table on disk; none yet
         self.head = head
 
     def fresh(self, key: bytes | None, *, whole: bool = False) -> UserRows:
-        """What was counted since the last call, sealed with `key`."""
+        """The counts since the last call, sealed with `key`."""
         cap = self._cap
         names, cap.fresh = cap.fresh or [], []
         if whole or cap.window != self._window or self._rows > _ROWS or self._names > _NAMES:
@@ -48,7 +47,7 @@ class UserLog:
         return UserRows([body])
 
     def read(self, bodies: list[bytes], key: bytes | None) -> None:
-        """Take up the counts from the disk; `head` must be the one that the state remembers."""
+        """Restore the counts from rows; `head` must be the one in the state."""
         if head_of(bodies, self._digest_key) != self.head:
             raise StateError(_TAMPERED)
         for body in bodies:

@@ -12,6 +12,8 @@ from typing import Any, cast
 import numpy as np
 
 from tidegate._contexts import uninterrupted
+from tidegate.durable.memory_run import MemoryRun
+from tidegate.durable.release import DurableRelease
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import FunctionSink, Sink, SinkError, open_sink
 from tidegate.io.kinds import is_standard
@@ -70,9 +72,8 @@ class Writer:
 
     Args:
         output: where to write.
-        facts: the public metadata of what was released. It leaves with the file, so it must not
-            tell of a push that was not committed: not even its threshold.
-        phases: how many thresholds there are by now.
+        run: the release. Its `facts` and `phases` leave with the file, so they must not tell of a
+            push that was not committed: not even its threshold.
         append_at: continue a file after this many rows.
         warn: is told of a problem that came on top of an error.
     """
@@ -80,15 +81,12 @@ class Writer:
     def __init__(
         self,
         output: Output,
-        facts: Callable[[], dict[str, Any]],
-        phases: Callable[[], int],
+        run: DurableRelease | MemoryRun,
         append_at: int,
         warn: Callable[[str], None],
     ) -> None:
-        self._output = output
-        self._facts = facts
-        self._phases = phases
-        self._append_at = append_at
+        self._output, self._append_at = output, append_at
+        self._run = run
         self._warn = warn
         self._sink: Sink | None = None
         self._known = 0  # phases in the metadata that was stored
@@ -104,7 +102,7 @@ class Writer:
         with self._whole():
             sink = self._opened()
             # Before its rows: a reader may be close behind.
-            if self._phases() != self._known or first + values.size >= self._due:
+            if len(self._run.phases) != self._known or first + values.size >= self._due:
                 self._describe(sink, complete=False)
             sink.write(first, np.asarray(values))
             sink.flush()
@@ -141,7 +139,7 @@ class Writer:
             self._warn(problems[0])
 
     def _describe(self, sink: Sink, *, complete: bool) -> None:
-        facts = self._facts()
+        facts = self._run.facts()
         self._known = len(facts["phases"])
         self._due = _GROWTH * facts["released"] if "record" in facts else math.inf
         sink.set_metadata({**facts, "complete": complete})

@@ -1,7 +1,7 @@
-"""Streams in and out: CSV, JSON Lines and Parquet, files of any size, pipes.
+"""Sources and sinks: CSV, JSON Lines and Parquet; files of any size, and pipes.
 
-Sources give raw values and are as secret as they are; sinks see released values only. No error
-shows what a row holds, only where it is.
+Sources yield raw values; sinks see released values only. Errors name the place of a row, never its
+content.
 
 >>> import pathlib, tempfile
 >>> folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""What a source gives: batches of the stream, in order."""
+"""`Batch` and `Source`: the stream in batches, in order."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Objects = NDArray[np.object_]
 class Batch:
     """Consecutive rows: float64 with NaN for a missing value, or int64.
 
-    `users` holds the user of each row, text or an integer, or None where the file has none; it is
-    None altogether unless a user column was asked for. Values may be read-only.
+    `users` holds the user of each row: text, an integer, or None where a row names no user. It is
+    None unless a user column was requested. Values may be read-only.
     """
 
     values: Numbers
@@ -32,7 +32,7 @@ class Batch:
     def __len__(self) -> int:
         return int(self.values.size)
 
-    def __repr__(self) -> str:  # raw values are shown by nothing of ours
+    def __repr__(self) -> str:  # never shows raw values
         return f"<Batch of {len(self)} rows{'' if self.users is None else ' with users'}>"
 
 
@@ -41,20 +41,20 @@ class Source(Context, Protocol):
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are, where that is known beforehand."""
+        """How many rows there are; None: not known beforehand."""
 
     def batches(self) -> Iterator[Batch]:
-        """The stream from its start, once. What precedes a bad row is given before the error."""
+        """The stream from its start, once. Rows before a bad row are yielded before the error."""
 
     def fraction(self) -> float | None:
-        """How much has been read, 0 to 1, or None where the end is not known."""
+        """How much has been read, 0 to 1; None: the end is not known."""
 
     def close(self) -> None:
-        """Let go of the file. A source that follows a file ends its batches."""
+        """Close the file. A source that follows a file ends its batches."""
 
 
 def objects(items: list[Any]) -> Objects:
-    """An array of exactly these objects; numpy would make numbers or text of its own of them."""
+    """An array of exactly these objects, which numpy does not convert."""
     array: Objects = np.empty(len(items), dtype=object)
     array[:] = items
     return array

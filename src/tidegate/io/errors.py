@@ -1,4 +1,4 @@
-"""Files that cannot be read or written: which one and why, never what is in it."""
+"""Errors of files: which file and why, never its content."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class SinkError(TidegateError, OSError):
 
 
 class ClosedPipeError(SinkError):
-    """The reader of our output went away: ordinary in a shell (`| head`), so told apart."""
+    """The reader of our output closed the pipe: normal in a shell (`| head`)."""
 
 
 def source_error(error: OSError, name: str) -> SourceError:
-    """The operating system's reason, and nothing a library may have added to it."""
+    """The operating system's reason, without text that a library may have added."""
     return SourceError(error.errno, _reason(error), name)
 
 
 def sink_error(error: OSError, name: str) -> SinkError:
-    """The same for an output; a closed pipe is told apart."""
+    """The same for an output; a closed pipe has its own class."""
     if error.errno == errno.EPIPE:
         return ClosedPipeError(error.errno, "the reader of the output closed the pipe", name)
     return SinkError(error.errno, _reason(error), name)

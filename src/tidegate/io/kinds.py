@@ -1,4 +1,4 @@
-"""Which kind of file it is: by its name, or as told."""
+"""The kind of a file: by its extension, or as given."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Kind:
 
     @property
     def recoverable(self) -> bool:
-        """Whether a file cut short anywhere can be mended and continued: plain lines only."""
+        """Whether a file that was cut short can be repaired and continued: plain lines only."""
         return self.format != "parquet" and self.compression is None
 
 
@@ -36,7 +36,7 @@ def kind_of(
 ) -> Kind:
     """The kind of `path`; `format` overrides its name. Standard input and output default to CSV.
 
-    `setting` is what a message calls `format`, where its user gave it by another name.
+    `setting`: the name of the option in messages, if it is not `format`.
 
     >>> kind_of("readings.csv.gz")
     Kind(format='csv', compression='gzip')

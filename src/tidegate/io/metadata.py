@@ -1,4 +1,4 @@
-"""Public facts that go with a released file: inside Parquet, beside anything else."""
+"""The metadata of a released file: inside Parquet, in a file beside other formats."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MOST = 1 << 30  # bytes; the record of an adaptive release grows with it
 
 
 def sidecar(path: str | Path) -> Path:
-    """Where the facts about a CSV or JSONL file are: `<name>.meta.json`."""
+    """The metadata file of a CSV or JSONL file: `<name>.meta.json`."""
     return Path(os.path.realpath(path) + ".meta.json")
 
 
 def encode(metadata: Mapping[str, object]) -> str:
-    """As JSON, the same for equal facts."""
+    """Encode as JSON; equal facts give equal text."""
     try:
         return json.dumps(
             dict(metadata), sort_keys=True, ensure_ascii=False, allow_nan=False, indent=1
@@ -34,7 +34,7 @@ def encode(metadata: Mapping[str, object]) -> str:
 
 
 def write_sidecar(path: str | Path, metadata: Mapping[str, object]) -> None:
-    """In one step, durably."""
+    """Write the metadata file in one step, durably."""
     write_whole(sidecar(path), (encode(metadata) + "\n").encode())
 
 
@@ -42,7 +42,7 @@ def read_metadata(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> dict[str, Any] | None:
-    """The facts stored with a released file, or None if there are none."""
+    """The metadata of a released file; None if there is none."""
     name = os.fspath(path)
     if kind_of(path, format).format == "parquet":
         text = _from_parquet(name)

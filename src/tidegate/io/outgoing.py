@@ -1,4 +1,4 @@
-"""Bytes out: to standard output, into a file in place, or into one that appears when complete."""
+"""Write bytes to standard output, to a file in place, or to a file that appears when complete."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ _PUBLIC = 0o666  # what was released: whoever the umask lets may read it
 class Outgoing:
     """A file being written; every write reaches the operating system at once.
 
-    `whole`: written under a name of its own beside the target and renamed when complete, so that
-    under the target's name there is the old file or the new one and never a part. `append`: go on
-    at the end of what is there.
+    `whole`: written as a draft beside the target and renamed when complete (`_files.Draft`).
+    `append`: continue at the end of the file.
 
-    A write that fails or is interrupted leaves a file whose end nobody knows. Such a file is never
-    completed: a whole one does not appear, and of one in place the unfinished part is cut off.
+    A write that fails or is interrupted leaves a file with an unknown end. Such a file is never
+    completed: a draft does not appear, and of a file in place the unfinished part is cut off.
     """
 
     def __init__(
@@ -36,9 +35,9 @@ class Outgoing:
         self._target: Path | None = None
         self._draft: _files.Draft | None = None
         self.closed = False
-        self.broken = False  # a write did not end well
+        self.broken = False  # a write has failed
         self._descriptor = -1
-        self._stand_in: BinaryIO | None = None  # for standard output, where it has no descriptor
+        self._stand_in: BinaryIO | None = None  # for standard output without a descriptor
         try:
             if is_standard(path):
                 self._descriptor, self._stand_in = _standard_output(self.name)
@@ -59,7 +58,7 @@ class Outgoing:
             raise self._error(error) from None
 
     def write(self, data: Bytes) -> None:
-        """All of it, or the file is broken."""
+        """Write all of it; if that fails, the file is broken."""
         if self.broken or self.closed:
             raise SinkError(None, _CUT_SHORT, self.name)
         self.broken = True  # until all of it has been taken
@@ -68,17 +67,17 @@ class Outgoing:
                 _files.write_all(self._descriptor, data)
             else:
                 self._stand_in.write(data)
-                self._stand_in.flush()  # it may hold it back
+                self._stand_in.flush()  # it may be buffered
         except OSError as error:
             raise self._error(error) from None
         self.broken = False
 
     def tell(self) -> int:
-        """How long a regular file is by now."""
+        """The present length of a regular file."""
         return os.fstat(self._descriptor).st_size
 
     def sync(self) -> None:
-        """Have a regular file on the disk, not only on its way there."""
+        """Sync a regular file to the disk."""
         try:
             if self._regular():
                 _files.sync(self._descriptor)
@@ -87,7 +86,7 @@ class Outgoing:
             raise self._error(error) from None
 
     def cut(self, length: int) -> None:
-        """Take back what was written after the first `length` bytes of a regular file."""
+        """Cut off a regular file after `length` bytes."""
         try:
             if self._regular() and self.tell() > length:
                 _files.truncate(self._descriptor, length)
@@ -98,7 +97,7 @@ class Outgoing:
         return self._target is not None and stat.S_ISREG(os.fstat(self._descriptor).st_mode)
 
     def close(self) -> None:
-        """Complete the file; a whole one gets its name now, durably."""
+        """Complete the file; a draft takes the place of its target, durably."""
         if self.closed:
             return
         try:
@@ -114,7 +113,7 @@ class Outgoing:
             self.abort()
 
     def abort(self) -> None:
-        """Give up: of a file that was to appear whole, nothing stays."""
+        """Give up; a draft is removed."""
         if self.closed:
             return
         self.closed = True
@@ -139,11 +138,11 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def _standard_output(name: str) -> tuple[int, Any]:
-    """Its descriptor, which nothing buffers: nothing is left to fail when the interpreter ends."""
+    """Its descriptor, unbuffered: nothing can fail later, when the interpreter ends."""
     if sys.stdout is None:
         raise SinkError(None, "is closed", name)
     sys.stdout.flush()
     try:
         return sys.stdout.fileno(), None
-    except OSError:  # `UnsupportedOperation`: a stand-in without a descriptor
+    except OSError:  # `UnsupportedOperation`: a substitute without a descriptor
         return -1, sys.stdout.buffer

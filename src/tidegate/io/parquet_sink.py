@@ -1,4 +1,4 @@
-"""Parquet as a sink: complete row groups of one length, under its name when complete."""
+"""The Parquet sink: row groups of one length, in a file that appears when complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.io.text_sink import Positions
 from tidegate.lattice import FloatArray
 
 GROUP_ROWS = 1 << 20
-"""Rows of a row group, whatever the lengths of the writes."""
+"""Rows of a row group, for any lengths of writes."""
 
 
 class ParquetSink(Completed):
@@ -29,7 +29,7 @@ class ParquetSink(Completed):
         self._facts = None if metadata is None else encode(metadata)
         self._waiting: FloatArray = np.empty(GROUP_ROWS)
         self._filled = 0
-        self._torn = False  # a write did not end well: what the writer took is not known
+        self._torn = False  # a write failed: what the writer took is not known
         self._start: int | None = None  # position of the first row that waits
         self._outgoing = Outgoing(path, whole=True)
         self._file = self._arrow.PythonFile(_Target(self._outgoing), mode="w")
@@ -57,7 +57,7 @@ class ParquetSink(Completed):
         )
 
     def write(self, first_position: int, values: FloatArray) -> None:
-        """Rows from `first_position` on, which follow those of the call before."""
+        """Write rows from `first_position` on, which follow those of the call before."""
         array = self._positions.check(first_position, values)
         torn, self._torn = self._torn, True
         self._outgoing.broken |= torn
@@ -99,20 +99,20 @@ class ParquetSink(Completed):
             raise SinkError(None, "cannot be written", self._outgoing.name) from None
 
     def flush(self, *, sync: bool = False) -> None:
-        """Nothing: a Parquet file is complete or it is not there."""
+        """Do nothing: a Parquet file appears when it is complete."""
 
     def set_metadata(self, metadata: Mapping[str, object]) -> None:
-        """Other public facts about this file, in place of the former."""
+        """Replace the public facts about this file."""
         self._facts = encode(metadata)
 
     def close(self) -> None:
-        """Complete the file, durably, and give it its name."""
+        """Complete the file, durably."""
         if self._outgoing.closed:
             return
         try:
             if self._torn or self._outgoing.broken:
                 self._outgoing.broken = True
-                self._outgoing.close()  # says so, and leaves nothing behind
+                self._outgoing.close()  # raises, and leaves nothing behind
                 return
             if self._filled:
                 self._write_group(self._waiting[: self._filled])
@@ -129,7 +129,7 @@ class ParquetSink(Completed):
 
 
 class _Target:
-    """What pyarrow asks of a Python file to write to, and no more."""
+    """The methods that pyarrow needs of a Python file."""
 
     closed = False
 
@@ -137,7 +137,7 @@ class _Target:
         self._outgoing = outgoing
 
     def write(self, data: Bytes) -> int:
-        if self._outgoing.closed:  # a writer that was given up still wants to write its end
+        if self._outgoing.closed:  # a writer that was given up still writes its footer
             return len(data)
         self._outgoing.write(data)
         return len(data)

@@ -130,30 +130,20 @@ def _numbers(column: Any, arrow: Any) -> NDArray[Any]:
     return np.asarray(numbers)
 
 
-def _is_number(kind: Any) -> bool:
+def _is_any(kind: Any, names: tuple[str, ...]) -> bool:
+    """Whether a column's type is one of these; of a dictionary, the type of its values."""
     types = require("pyarrow").types
     if types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal(kind)
-        or types.is_boolean(kind)
-        or types.is_null(kind)
-    )
+    return any(getattr(types, f"is_{name}")(kind) for name in names)
+
+
+def _is_number(kind: Any) -> bool:
+    return _is_any(kind, ("integer", "floating", "decimal", "boolean", "null"))
 
 
 def _is_user(kind: Any) -> bool:
-    types = require("pyarrow").types
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        types.is_integer(kind)
-        or types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_string_view(kind)
-        or types.is_null(kind)
-    )
+    return _is_any(kind, ("integer", "string", "large_string", "string_view", "null"))
 
 
 def _shape(kind: Any) -> str:

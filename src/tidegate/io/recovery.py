@@ -1,7 +1,7 @@
-"""After a crash: how many rows of an output are whole, and mending its end.
+"""After a crash: count the complete rows of an output, and cut off an incomplete one.
 
-Only the head and the tail are read, so it takes as long for any size of file. Nothing is changed
-unless both look like ours.
+Only the head and the tail are read, so the time does not depend on the size of the file. Nothing is
+changed unless both look like ours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.io.errors import SinkError, sink_error
 from tidegate.io.kinds import is_standard, kind_of
 from tidegate.io.row_text import CSV_HEADER
 
-_WINDOW = 1 << 16  # bytes looked at on either end
+_READ_BYTES = 1 << 16  # bytes read at either end
 _ROW = {
     "csv": re.compile(rb"(\d{1,18}),-?[0-9a-z.+-]{1,32}"),
     "jsonl": re.compile(rb'\{"position":(\d{1,18}),"value":-?[0-9a-z.+-]{1,32}\}'),
@@ -28,7 +28,7 @@ _ROW_STARTS = {"csv": b"0123456789", "jsonl": b"{"}
 
 @dataclass(frozen=True)
 class Recovered:
-    """Whole rows, and the position of the first of them."""
+    """The number of complete rows, and the position of the first."""
 
     rows: int
     first: int = 0
@@ -38,7 +38,7 @@ def recoverable(
     path: str | Path | None,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> bool:
-    """Whether such a file can be continued after a crash; others must be written anew."""
+    """Whether such a file can be continued after a crash; other kinds must be rewritten."""
     return not is_standard(path) and kind_of(path, format).recoverable
 
 
@@ -46,7 +46,7 @@ def recover_rows(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> int:
-    """The number of whole rows, after cutting off a row that was torn. 0 if there is no file."""
+    """The number of complete rows, after cutting off an incomplete one. 0 if there is no file."""
     return recover(path, format).rows
 
 
@@ -54,7 +54,7 @@ def recover(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> Recovered:
-    """The same, with the position of the first row.
+    """As `recover_rows`, with the position of the first row.
 
     Raises:
         SinkError: if this is not a file that `open_sink` wrote; it is left as it was.
@@ -76,7 +76,7 @@ def _mend(file: BinaryIO, format_name: str, name: str) -> Recovered:
     header = CSV_HEADER if format_name == "csv" else b""
     row = _ROW[format_name]
     size = file.seek(0, os.SEEK_END)
-    head = _read(file, 0, _WINDOW)
+    head = _read(file, 0, _READ_BYTES)
     written = head.rstrip(b"\0")  # after a power cut, blocks that never came are zeros
     if not written.startswith(header) and not header.startswith(written):
         raise SinkError(None, "was not written by Tidegate: it has another header", name)
@@ -85,7 +85,7 @@ def _mend(file: BinaryIO, format_name: str, name: str) -> Recovered:
     last: list[int] = []
     if end > len(header):
         first = _positions(head[len(header) : end], row, name)
-        start = max(len(header), end - _WINDOW)
+        start = max(len(header), end - _READ_BYTES)
         tail = _read(file, start, end - start)
         if start > len(header):  # its first line may be cut
             tail = tail[tail.index(b"\n") + 1 :]
@@ -104,17 +104,17 @@ def _mend(file: BinaryIO, format_name: str, name: str) -> Recovered:
 
 
 def last_position(path: str | Path, format: str | None = None) -> int | None:  # noqa: A002  # as in open_source
-    """The largest position that a damaged file names near its end; None: it names none."""
+    """The largest position near the end of a damaged file; None: there is none."""
     row = _ROW[kind_of(path, format).format]
     with Path(path).open("rb") as file:
         end = _end_of_last_line(file, file.seek(0, os.SEEK_END))
-        lines = _read(file, max(0, end - _WINDOW), min(end, _WINDOW)).split(b"\n")
+        lines = _read(file, max(0, end - _READ_BYTES), min(end, _READ_BYTES)).split(b"\n")
     found = [match for line in lines if (match := row.fullmatch(line.lstrip(b"\0")))]
     return max((int(match[1]) for match in found), default=None)
 
 
 def _positions(text: bytes, row: re.Pattern[bytes], name: str) -> list[int]:
-    """Of the whole lines in `text`, which must count up."""
+    """The positions in the complete lines of `text`, which must count up."""
     positions: list[int] = []
     for line in text[: text.rfind(b"\n") + 1].split(b"\n")[:-1]:
         match = row.fullmatch(line)
@@ -129,10 +129,10 @@ def _damaged(name: str) -> SinkError:
 
 
 def _end_of_last_line(file: BinaryIO, size: int) -> int:
-    """Behind the last newline. After a power cut much may follow it: blocks of zeros."""
+    """The end of the last complete line. After a power cut, blocks of zeros may follow it."""
     end = size
     while end:
-        start = max(0, end - _WINDOW)
+        start = max(0, end - _READ_BYTES)
         newline = _read(file, start, end - start).rfind(b"\n")
         if newline >= 0:
             return start + newline + 1

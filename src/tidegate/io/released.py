@@ -1,4 +1,4 @@
-"""Reading back what was released."""
+"""Read a released file."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def read_released(
     *,
     after: tuple[int, int] | None = None,
 ) -> Iterator[tuple[int, FloatArray]]:
-    """The position of a piece's first row and the piece's values; the pieces follow each other.
-
-    In bounded memory, for every kind of file that `open_sink` writes.
+    """The rows in blocks: the position of the first row, and the values. In bounded memory.
 
     Args:
         path: the file.
@@ -51,7 +49,7 @@ def read_released(
             yield first, np.asarray(values, dtype=np.float64)
 
 
-def _since(least: int, pieces: Iterator[list[NDArray[Any]]]) -> Iterator[list[NDArray[Any]]]:
-    """Without rows before `least`: the first line, which shows the columns, may be one."""
-    for columns in pieces:
+def _since(least: int, blocks: Iterator[list[NDArray[Any]]]) -> Iterator[list[NDArray[Any]]]:
+    """Drop rows before `least`: the first line, read for the columns, may be one."""
+    for columns in blocks:
         yield [column[columns[0] >= least] for column in columns] if least else columns

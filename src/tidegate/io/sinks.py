@@ -1,4 +1,4 @@
-"""Opening an output."""
+"""`open_sink`: open an output."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tidegate.lattice import FloatArray
 
 
 class Sink(Context, Protocol):
-    """An open output. A context manager: leaving it completes it, an error gives it up."""
+    """An open output. As a context manager it is completed at the end, and given up on an error."""
 
     def write(self, first_position: int, values: FloatArray) -> None:
-        """Rows from `first_position` on, which follow those of the call before."""
+        """Write rows from `first_position` on, which follow those of the call before."""
 
     def flush(self, *, sync: bool = False) -> None:
-        """Hand over what can be; `sync` has it on the disk."""
+        """Pass on what is buffered; `sync`: to the disk."""
 
     def set_metadata(self, metadata: Mapping[str, object]) -> None:
-        """Other public facts about this file, in place of the former."""
+        """Replace the public facts about this file."""
 
     def close(self) -> None:
         """Complete the file, durably."""
@@ -52,7 +52,7 @@ def open_sink(
         format: one of `KINDS`, where the extension does not.
         metadata: public facts to store with the file: inside Parquet, in `<name>.meta.json` beside
             the others; on standard output, only inside Parquet.
-        append_at: go on after this many rows of a file that `recover_rows` has mended.
+        append_at: continue a file after this many rows, as counted by `recover_rows`.
 
     Raises:
         SinkError: if it cannot be written; `ClosedPipeError` if the reader went away.

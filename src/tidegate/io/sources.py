@@ -1,4 +1,4 @@
-"""Opening an input."""
+"""`open_source`: open an input."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tidegate.lattice import FloatArray
 
 
 class Positions:
-    """The order of positions: each write goes on where the last one ended."""
+    """Checks that each write begins where the last one ended."""
 
     def __init__(self, following: int | None) -> None:
         self._next = following
@@ -39,8 +39,8 @@ class Positions:
 
 
 class TextSink(Completed):
-    """Rows `position,value`. Plain text is written in place and at once; compressed text appears
-    under its name when complete.
+    """Rows `position,value`. Plain text is written in place, unbuffered; compressed text appears
+    when it is complete.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class TextSink(Completed):
         try:
             if kind.compression:
                 self._out = Packed(self._outgoing, kind.compression)
-            # A new file never stands beside the facts of the one it replaced.
+            # A new file must not have the metadata of the one it replaced.
             if self._in_place and not append:
                 self._remove_sidecar()
             if kind.format == "csv" and not (append and self._outgoing.tell()):
@@ -84,7 +84,7 @@ class TextSink(Completed):
         return self._path is not None and self._kind.recoverable
 
     def write(self, first_position: int, values: FloatArray) -> None:
-        """Rows from `first_position` on, which follow those of the call before."""
+        """Write rows from `first_position` on, which follow those of the call before."""
         array = self._positions.check(first_position, values)
         for start in range(0, array.size, PIECE):
             rows = self._rows(first_position + start, array[start : start + PIECE])
@@ -92,12 +92,12 @@ class TextSink(Completed):
             self._kept += len(rows)
 
     def flush(self, *, sync: bool = False) -> None:
-        """Plain text has been handed over already; with `sync` it is also made durable."""
+        """Sync the file, with `sync`; plain text is not buffered."""
         if sync:
             self._out.sync()
 
     def set_metadata(self, metadata: Mapping[str, object]) -> None:
-        """Other public facts about this file, in place of the former."""
+        """Replace the public facts about this file."""
         encode(metadata)
         self._metadata = metadata
         if self._in_place:
@@ -111,7 +111,7 @@ class TextSink(Completed):
             if self._path is not None and not self._kind.recoverable:
                 self._remove_sidecar()
             if self._in_place:
-                if self._outgoing.broken:  # a row that was torn
+                if self._outgoing.broken:  # an incomplete row
                     self._outgoing.cut(self._kept)
                 self._out.sync()
             self._out.close()
@@ -121,7 +121,7 @@ class TextSink(Completed):
             self.abort()
 
     def abort(self) -> None:
-        """Give up: a compressed file is not left behind; plain rows stay as far as they went."""
+        """Give up: a compressed file is removed; plain rows stay."""
         self._out.abort()
 
     def _write_sidecar(self) -> None:
@@ -136,6 +136,6 @@ class TextSink(Completed):
                 raise sink_error(error, str(sidecar(self._path))) from None
 
     def _is_file(self) -> bool:
-        """Not a device or a named pipe, which has no place for a second file beside it."""
+        """Whether it can have a metadata file beside it: not a device or a named pipe."""
         path = Path(os.fspath(self._path or ""))
         return path.is_file() or not path.exists()

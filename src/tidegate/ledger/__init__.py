@@ -1,10 +1,10 @@
-"""The budget ledger: who was charged what and when, and what is left of a cap.
+"""The budget ledger: what each source was charged, when, and what is left of a cap.
 
     charge → cap checked → line appended → fsync ║ only now: release
 
 An append-only file of charges, chained by hashes and verified whenever it is opened. Budget
 belongs to the source: charges on the same positions of a source add up, charges on disjoint
-stretches do not, so a source has spent the maximum over positions of the sum.
+ranges do not. A source has spent the maximum over positions of the sum.
 
 >>> import tempfile
 >>> from fractions import Fraction
@@ -25,7 +25,7 @@ What it guarantees, what it does not: see `Ledger`. POSIX only (it locks with `f
 """
 
 from tidegate.ledger.book import Ledger
-from tidegate.ledger.composition import Stretch
+from tidegate.ledger.composition import ChargedRange
 from tidegate.ledger.entries import (
     CapChange,
     CapExceeded,
@@ -42,6 +42,7 @@ __all__ = [
     "CapChange",
     "CapExceeded",
     "Charge",
+    "ChargedRange",
     "Closing",
     "Declaration",
     "Entry",
@@ -49,5 +50,4 @@ __all__ = [
     "LedgerError",
     "Note",
     "Opening",
-    "Stretch",
 ]

@@ -1,4 +1,4 @@
-"""What entries add up to. Knows nothing of files."""
+"""Totals of ledger entries, without files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.ledger.entries import CapChange, Charge, Closing, Declaration, Ent
 
 
 class Account:
-    """The entries of a ledger, and the questions that can be asked of them."""
+    """The entries of a ledger, with totals by source and what is left of the cap."""
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
@@ -33,12 +33,12 @@ class Account:
 
     @property
     def cap(self) -> Fraction | None:
-        """How much ε any one source may spend; None: as much as it likes."""
+        """How much ε any one source may spend; None: no limit."""
         return self._cap
 
     @property
     def sources(self) -> list[str]:
-        """Those that were charged, in the order of their first charges."""
+        """The sources that were charged, in order of their first charge."""
         return list(self._charges)
 
     @property
@@ -47,15 +47,15 @@ class Account:
         return frozenset(self._disjoint)
 
     def charges(self, source: str | None = None) -> list[Charge]:
-        """Charges as they stand, closed stretches with their ends; in the order of writing."""
+        """Charges in order of writing; a charge that was ended has its end."""
         if source is not None:
             return list(self._charges.get(source, {}).values())
         every = [charge for name in self.sources for charge in self.charges(name)]
         return sorted(every, key=lambda charge: charge.sequence)
 
-    def stretches(self, source: str) -> list[composition.Stretch]:
-        """The charged positions in order, cut so that the same charges fall on each stretch."""
-        return composition.stretches(self.charges(source))
+    def ranges(self, source: str) -> list[composition.ChargedRange]:
+        """The charged positions, cut into ranges to which the same charges apply."""
+        return composition.ranges(self.charges(source))
 
     def total(self, source: str | None = None) -> Guarantee:
         """What a source has spent; None: all of them, added up unless declared disjoint."""
@@ -67,13 +67,13 @@ class Account:
         )
 
     def left(self, source: str) -> Fraction | None:
-        """What the source may still spend where it has spent most; negative if a cap came late."""
+        """What the source may still spend at its most expensive position; may be negative."""
         return None if self._cap is None else self._cap - composition.spent(self.charges(source))
 
     # -- for writers -----------------------------------------------------------------------------
 
     def _take(self, entry: Entry) -> None:
-        """Know what an entry says."""
+        """Apply an entry."""
         if isinstance(entry, Charge):
             self._charges.setdefault(entry.source, {})[entry.sequence] = entry
             self._spent.pop(entry.source, None)
@@ -102,7 +102,7 @@ class Account:
             )
 
     def _spent_with(self, source: str, start: int, end: int | None, epsilon: Fraction) -> Fraction:
-        """What the source will have spent. Only where the new charge falls can the sum rise."""
+        """The total of the source with a new charge. The sum can only rise where that applies."""
         amounts = [
             (max(start, charge.start), charge.end, charge.epsilon)
             for charge in self._charges.get(source, {}).values()

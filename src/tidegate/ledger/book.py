@@ -1,4 +1,4 @@
-"""The ledger: charges checked against the cap, written, and added up."""
+"""`Ledger`: check charges against the cap, append them, add them up."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Ledger(Account, Closed):
     What it does not:
 
     - Without a key, the chain shows accidents and naive edits, not a forger who recomputes all
-      hashes. With a key, it also shows changes by anyone who lacks that key.
+      hashes. With a key, it shows changes by anyone who lacks that key.
     - A ledger that was rolled back to an older copy, or whose last entries were cut off, is a valid
       ledger, keyed or not. Only an anchor kept elsewhere (`count` and `head`, given to `open` as
-      `expected`) tells.
-    - It believes its callers: that a source is named the same every time, that stretches are the
-      positions that were read, that `close_stretch` comes after the last of them.
-    - Units larger than an event (windows, users) may straddle two stretches. The maximum over
+      `expected`) reveals it.
+    - It trusts its callers: that a source has the same name every time, that ranges are the
+      positions that were read, that `close_charge` comes after the last of them.
+    - Units larger than an event (windows, users) may straddle two ranges. The maximum over
       positions holds for these if each charge is pure (δ = 0) and calibrated by group privacy,
       where every single value costs its share.
 
@@ -67,7 +67,7 @@ class Ledger(Account, Closed):
         super().__init__()
         self._chain = chain
         self._clock = clock
-        self._writing = threading.Lock()  # nothing may come between a check and its entry
+        self._writing = threading.Lock()  # from the check of a charge until it is written
 
     @classmethod
     def open(
@@ -85,14 +85,14 @@ class Ledger(Account, Closed):
 
         Args:
             path: the file; made with permissions 0600 if it is missing and `create` is true.
-            cap: how much ε any one source may spend. Remembered in the file: None stands for what
-                is remembered, and another number than that is refused (see `set_cap`).
-            expected: the anchor, (`count`, `head`) of an earlier time, kept elsewhere. A ledger
-                that is missing, shorter, or differs up to there is refused. Without an anchor,
+            cap: how much ε any one source may spend. Stored in the file: None means the stored one,
+                and a different number is refused (see `set_cap`).
+            expected: an anchor: (`count`, `head`) of an earlier time, kept elsewhere. A ledger that
+                is missing, shorter, or different up to there is refused. Without an anchor,
                 rollback and truncation cannot be detected.
-            key: 32 bytes for a keyed chain; given when it is made, and ever after.
-            read_only: look only: no lock, no repair, no file made. For use beside a writer.
-            clock: says the time of entries.
+            key: 32 bytes for a keyed chain; given at creation and every time after.
+            read_only: no lock, no repair, no new file. Works beside a writer.
+            clock: gives the time of entries.
         """
         place = Path(path)
         wanted = None if cap is None else positive("cap", cap)
@@ -122,7 +122,7 @@ class Ledger(Account, Closed):
                 raise LedgerError(self._chain.path, problem, number) from None
 
     def check_anchor(self, expected: tuple[int, str]) -> None:
-        """Refuse a ledger that does not hold the entry that was anchored."""
+        """Refuse a ledger that does not contain the anchored entry."""
         count, head = whole("expected", expected[0], 1), expected[1]
         if count > self.count:
             raise LedgerError(
@@ -167,16 +167,16 @@ class Ledger(Account, Closed):
         guarantee: Guarantee,
         note: str = "",
     ) -> Charge:
-        """Charge a guarantee to the positions [start, end) of a source. Release after it returns.
+        """Charge a guarantee to the positions [start, end) of a source, durably. Then release.
 
         Args:
-            source: whose values; the same name wherever the same values are used.
+            source: the name of the data; the same name wherever the same values are used.
             epoch: the public id of the noise (`Release.epoch`).
             stage: what is charged for, such as "threshold" or "stream".
             start: the first position.
-            end: the position after the last; None: without end, until `close_stretch`.
-            guarantee: what is promised. A simulation promises nothing and is refused.
-            note: anything worth remembering.
+            end: the position after the last; None: no end, until `close_charge`.
+            guarantee: the cost. That of a simulation is refused.
+            note: free text.
 
         Raises:
             CapExceeded: the source would have spent more than the cap. Nothing was written.
@@ -197,7 +197,7 @@ class Ledger(Account, Closed):
         return self._charges[source][entry.sequence]
 
     def check(self, source: str, charges: Sequence[tuple[int, int | None, Guarantee]]) -> None:
-        """Refuse what `charge` would refuse of these (start, end, guarantee); writes nothing."""
+        """Refuse what `charge` would refuse of these (start, end, guarantee); write nothing."""
         with self._writing:
             amounts = [(one.start, one.end, one.epsilon) for one in self.charges(source)]
             for start, end, guarantee in charges:
@@ -207,12 +207,12 @@ class Ledger(Account, Closed):
                 if self._cap is not None and (total := peak(amounts)) > self._cap:
                     raise CapExceeded(source, Fraction(exact.epsilon), total, self._cap)
 
-    def close_stretch(self, charge: Charge, end: int, note: str = "") -> Charge:
-        """End an open stretch at `end`, for ever; gives the charge as it now stands.
+    def close_charge(self, charge: Charge, end: int, note: str = "") -> Charge:
+        """Give a charge without end its end; return the charge as it is now.
 
         Only the caller knows which positions were read: `end` must come after all of them. When a
-        new phase takes over there, close the old one first, then charge the new one: a crash in
-        between leaves positions that nothing was released on.
+        new phase begins there, close the old charge first, then charge the new one: a crash in
+        between leaves positions on which nothing was released.
         """
         with self._writing:
             kept = self._charges.get(charge.source, {}).get(charge.sequence)
@@ -227,14 +227,14 @@ class Ledger(Account, Closed):
     def set_cap(self, epsilon: Number, note: str = "") -> None:
         """Change how much ε any one source may spend, from now on.
 
-        A source that has spent more already stays over it, and gets no more.
+        A source that has spent more already is refused every further charge.
         """
         wanted = positive("cap", epsilon)
         with self._writing:
             self._append("cap", {"epsilon": str(wanted)}, note)
 
     def declare(self, source: str, *, disjoint: bool, note: str = "") -> None:
-        """Say that a source has no value in common with any other (or, after all, that it has).
+        """Declare that a source has no value in common with any other, or take that back.
 
         The total over all sources then takes the larger cost instead of the sum.
         """
@@ -243,7 +243,7 @@ class Ledger(Account, Closed):
             self._append("source", {"source": source, "disjoint": bool(disjoint)}, note)
 
     def remark(self, note: str) -> None:
-        """Write down something to remember that costs nothing."""
+        """Append a note, which costs nothing."""
         with self._writing:
             self._append("note", {}, note)
 
@@ -257,16 +257,16 @@ class Ledger(Account, Closed):
         try:
             entry = decoded(*self._chain.append(kind, time, {**facts, "note": note}))
             self._take(entry)
-        except BaseException:  # Ctrl-C too: what is known may lag behind what is written
+        except BaseException:  # Ctrl-C too: memory may lag behind the file
             self._chain.close()
             raise
         return entry
 
-    # -- looking ---------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------
 
     @property
     def head(self) -> str:
-        """The hash of the last entry, which stands for all before it too."""
+        """The hash of the last entry, which covers all before it."""
         return self._chain.head
 
     @property
@@ -275,7 +275,7 @@ class Ledger(Account, Closed):
         return self._chain.torn
 
     def table(self) -> str:
-        """Charges, stretches and totals as plain text."""
+        """Charges, ranges and totals as plain text."""
         return table(self)
 
     def __str__(self) -> str:
@@ -287,7 +287,7 @@ class Ledger(Account, Closed):
     # -- closing ---------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let others write. What was charged is on the disk already."""
+        """Release the lock. What was charged is on the disk already."""
         self._chain.close()
 
 

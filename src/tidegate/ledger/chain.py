@@ -1,9 +1,9 @@
-"""The file below a ledger: JSON lines, each bound to the one before, durable before it counts.
+"""The file of a ledger: JSON lines, each with the hash of the line before it, synced when written.
 
     {"sequence":2,"time":…,"kind":…, … ,"previous":"<hash of line 1>","hash":"<of this line>"}
 
-The hash is SHA-256 of the line's bytes up to `,"hash"`, or HMAC-SHA256 with a key. It is taken of
-the bytes, not of what they mean, so that no byte can change unnoticed, not even a space.
+The hash is SHA-256 of the line's bytes up to `,"hash"`, or HMAC-SHA256 with a key. It covers the
+bytes and not the parsed content, so that no byte can change unnoticed, not even a space.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _MOVED = "it does not follow the entry before it: an entry was removed, added or
 
 
 class Link(NamedTuple):
-    """A verified line: what it says, and its hash."""
+    """The content of a verified line, and its hash."""
 
     facts: dict[str, Any]
     hash: str
 
 
 def chain_key(key: object) -> bytes | None:
-    """The key of the chain. Derived, so that the user's key may also seal other things."""
+    """The key of the chain, derived: the user's key may also seal other things."""
     if key is None:
         return None
     if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
@@ -52,7 +52,7 @@ def chain_key(key: object) -> bytes | None:
 
 
 class Chain(Inherited):
-    """An open ledger file, locked if it is to be written. Read it first, then append.
+    """An open ledger file, locked if it is opened for writing. Read it first, then append.
 
     Attributes:
         count: how many entries it has.
@@ -89,12 +89,12 @@ class Chain(Inherited):
                 "names it); to look at it meanwhile, open it with read_only=True",
             )
         self._check_in_place()
-        # What a killed writer left may be in memory only: a charge must not count on it.
+        # What a killed writer left may not be on the disk yet, and a new entry would build on it.
         _files.sync(self._file.fileno())
         _files.sync_folder(self.path.resolve().parent)
 
     def read(self) -> Iterator[Link]:
-        """Verify and give all entries; call it once and to the end, before anything else."""
+        """Verify and return all entries; call it once and exhaust it, before anything else."""
         data = self._file.read()
         *lines, tail = data.split(b"\n")
         if lines:
@@ -102,8 +102,8 @@ class Chain(Inherited):
         for line in lines:
             yield self._verified(line)
         if tail and self._is_whole(tail):
-            # Only the newline is missing (some editors strip it). The charge counts: dropping what
-            # can be read would count too little.
+            # Only the newline is missing (some editors strip it). The charge counts: dropping an
+            # entry that can be read would undercount.
             if not lines:
                 self._check_header(tail)
             yield self._verified(tail)
@@ -113,7 +113,7 @@ class Chain(Inherited):
         self._size = len(data) - self.torn
 
     def _check_header(self, line: bytes) -> None:
-        """Say what kind of file this is before saying that its hashes do not fit."""
+        """Check the kind of file first: a wrong hash says less."""
         if not line.startswith(b'{"sequence":1,'):
             raise LedgerError(self.path, _FOREIGN, 1)
         try:
@@ -176,7 +176,7 @@ class Chain(Inherited):
     # -- writing ---------------------------------------------------------------------------------
 
     def repair(self) -> str:
-        """Cut off an unfinished entry, or end one that lacks its newline; says what was done."""
+        """Cut off an unfinished entry, or complete one that lacks its newline; returns a note."""
         if not self._ended:
             self._write(b"\n")
             self._ended = True
@@ -190,7 +190,7 @@ class Chain(Inherited):
         return f"recovered torn line: {removed} bytes removed; nothing was released under it"
 
     def append(self, kind: str, time: str, facts: Mapping[str, Any]) -> Link:
-        """Write an entry. When this returns, it is on the disk."""
+        """Append an entry, durably."""
         whole = {
             "sequence": self.count + 1,
             "time": time,
@@ -218,8 +218,8 @@ class Chain(Inherited):
             _files.write_all(descriptor, data)
             _files.sync(descriptor)
         except BaseException as error:
-            # After a failed fsync nothing is known about the disk, and trying again may report a
-            # success that is none: take the line back as far as possible, and stop.
+            # After a failed fsync the state of the disk is unknown, and a second fsync may wrongly
+            # succeed: take the line back as far as possible, and stop.
             with suppress(OSError):
                 _files.truncate(descriptor, before)
             self.close()
@@ -231,7 +231,7 @@ class Chain(Inherited):
         self._size += len(data)
 
     def _check_in_place(self) -> None:
-        """A charge written to a deleted or replaced file would be lost."""
+        """Refuse if the file was deleted or replaced: a charge written to it would be lost."""
         try:
             same = os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
         except FileNotFoundError:
@@ -240,12 +240,12 @@ class Chain(Inherited):
             raise LedgerError(self.path, "it was removed or replaced while it was open")
 
     def close(self) -> None:
-        """Release the lock."""
+        """Close the file and release its lock."""
         with suppress(OSError):  # what counts was synced, and the lock is gone in any case
             self._file.close()
 
     def disown(self) -> None:
-        """In a forked process: the lock is the parent's, and ends with the parent."""
+        """In a forked process: the lock belongs to the parent."""
         self._file.close()
 
 

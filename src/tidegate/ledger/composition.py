@@ -1,4 +1,4 @@
-"""Charges on the same positions add up, charges on disjoint stretches are parallel."""
+"""Composition: charges on the same positions add up, charges on disjoint ranges do not."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tidegate.guarantee import Guarantee, free, parallel, sequential
 from tidegate.ledger.entries import Charge
 
 
-class Stretch(NamedTuple):
-    """Positions [start, end) that the same charges fall on; `end` None: without end."""
+class ChargedRange(NamedTuple):
+    """Positions [start, end) to which the same charges apply; `end` None: without end."""
 
     start: int
     end: int | None
@@ -25,8 +25,8 @@ class Stretch(NamedTuple):
 def peak(amounts: Collection[tuple[int, int | None, Fraction]]) -> Fraction:
     """The maximum over positions of the sum of all (start, end, amount) that cover it.
 
-    A sweep over the ends of stretches: the sum changes nowhere else. It counts in multiples of the
-    common denominator, which is as exact as adding fractions, and ten times as fast.
+    A sweep over the ends of ranges: the sum changes nowhere else. It counts in multiples of the
+    common denominator, which is exact, and ten times faster than adding fractions.
     """
     denominator = math.lcm(*{amount.denominator for _, _, amount in amounts})
     changes: dict[int, int] = {}
@@ -47,7 +47,7 @@ def spent(charges: Iterable[Charge]) -> Fraction:
 def total(charges: Collection[Charge]) -> Guarantee:
     """What a source has spent.
 
-    ε and δ are maximised apart from each other, as `parallel` does: never too little.
+    ε and δ are maximised separately, as in `parallel`: an upper bound.
     """
     if not charges:
         return free()
@@ -55,13 +55,13 @@ def total(charges: Collection[Charge]) -> Guarantee:
     kinds = {id(charge.guarantee): charge.guarantee for charge in charges}
     deltas = [(charge.start, charge.end, charge.delta) for charge in charges if charge.delta]
     return replace(
-        parallel(*kinds.values()),  # refuses to mix units; remembers a float among the arithmetics
+        parallel(*kinds.values()),  # refuses to mix units; "float" if any arithmetic is
         epsilon=spent(charges),
         delta=min(Fraction(1), peak(deltas)),
     )
 
 
-def stretches(charges: Iterable[Charge]) -> list[Stretch]:
+def ranges(charges: Iterable[Charge]) -> list[ChargedRange]:
     """The charged positions, cut wherever a charge begins or ends."""
     begins: dict[int, list[Charge]] = {}
     ends: dict[int, list[Charge]] = {}
@@ -72,7 +72,7 @@ def stretches(charges: Iterable[Charge]) -> list[Stretch]:
         if charge.end is not None:
             ends.setdefault(charge.end, []).append(charge)
     cuts = sorted({*begins, *ends})
-    found: list[Stretch] = []
+    found: list[ChargedRange] = []
     active: dict[int, Charge] = {}
     for index, cut in enumerate(cuts):
         for charge in ends.get(cut, ()):
@@ -82,12 +82,12 @@ def stretches(charges: Iterable[Charge]) -> list[Stretch]:
         if active:
             now = list(active.values())
             end = cuts[index + 1] if index + 1 < len(cuts) else None
-            found.append(Stretch(cut, end, sequential(*(item.guarantee for item in now)), now))
+            found.append(ChargedRange(cut, end, sequential(*(item.guarantee for item in now)), now))
     return found
 
 
 def overall(together: Iterable[Guarantee], disjoint: Iterable[Guarantee]) -> Guarantee:
-    """All sources: those that may share values add up, the others stand beside them."""
+    """The total over all sources: those that may share values add up, disjoint ones do not."""
     shared = list(together)
     apart = list(disjoint)
     if shared:

@@ -1,4 +1,4 @@
-"""What can stand in a ledger, as data and as plain facts, and what can go wrong with it."""
+"""The entries of a ledger, their encoding, and its errors."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class LedgerError(RefusedError):
     Attributes:
         path: the ledger.
         problem: what is wrong.
-        entry: which entry is wrong, counted from 1 like the lines of the file; None if none is.
+        entry: the number of the wrong entry, counted from 1 like lines; None: the whole file.
     """
 
     def __init__(self, path: Path, problem: str, entry: int | None = None) -> None:
-        super().__init__(path, problem, entry)  # all, so that it survives a trip between processes
+        super().__init__(path, problem, entry)  # all of them, so that it can be pickled
         self.path = path
         self.problem = problem
         self.entry = entry
@@ -71,7 +71,7 @@ class Entry:
         sequence: its number, from 1.
         time: when it was written, in UTC, by this machine's clock.
         hash: of this entry and, through the chain, of all before it.
-        note: what the operator wants to remember about it.
+        note: free text of the operator.
     """
 
     sequence: int
@@ -112,7 +112,7 @@ class Charge(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Closing(Entry):
-    """The open stretch of charge number `charge` ends at `end`."""
+    """Charge number `charge`, which had no end, ends at `end`."""
 
     charge: int
     end: int
@@ -135,13 +135,13 @@ class Declaration(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note(Entry):
-    """Something to remember that costs nothing."""
+    """A remark without a cost."""
 
 
 def charge_facts(
     source: str, epoch: str, stage: str, start: int, end: int | None, guarantee: Guarantee
 ) -> dict[str, Any]:
-    """A charge as it is written."""
+    """The fields of a charge, as they are written."""
     return {
         "source": source,
         "epoch": epoch,
@@ -157,7 +157,7 @@ def charge_facts(
 
 
 def decoded(facts: Mapping[str, Any], digest: str) -> Entry:
-    """The entry that a line says; KeyError, TypeError or ValueError if it says none."""
+    """The entry in a line; KeyError, TypeError or ValueError if it is malformed."""
     return _DECODERS[facts["kind"]](
         facts,
         sequence=facts["sequence"],
@@ -170,7 +170,7 @@ def decoded(facts: Mapping[str, Any], digest: str) -> Entry:
 def _charge(facts: Mapping[str, Any], **common: Any) -> Charge:
     start, end = _position(facts["start"]), facts["end"]
     if end is not None and _position(end) <= start:
-        raise ValueError("a stretch ends after its start")
+        raise ValueError("a range ends after its start")
     return Charge(
         source=facts["source"],
         epoch=facts["epoch"],
@@ -218,7 +218,7 @@ _DECODERS: dict[str, Callable[..., Entry]] = {
 
 
 def chargeable(guarantee: Guarantee) -> Guarantee:
-    """The guarantee with exact numbers, or a `SettingError` if it is none."""
+    """The guarantee with exact numbers; `SettingError` if it cannot be charged."""
     if not isinstance(guarantee, Guarantee):
         raise SettingError("guarantee", f"must be a Guarantee, not {type(guarantee).__name__}")
     if not guarantee.holds:
@@ -236,7 +236,7 @@ def chargeable(guarantee: Guarantee) -> Guarantee:
 
 
 def shown(number: Fraction) -> str:
-    """Exact and short: a decimal where there is one, else a fraction, else about what it is.
+    """Exact and short: a decimal if there is one, else a fraction, else an approximation.
 
     >>> shown(Fraction(3, 10)), shown(Fraction(2, 3)), shown(Fraction(10**20 + 1, 3 * 10**21))
     ('0.3', '2/3', '≈0.0333333')

@@ -1,4 +1,4 @@
-"""A ledger for people: plain text that fits a terminal and a mail."""
+"""A ledger as plain text, for terminals and mail."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _RIGHT = ("ε", "δ")  # numbers, set flush right
 
 
 def table(ledger: Ledger) -> str:
-    """All charges, what they add up to on each stretch, and the totals."""
+    """All charges, their sum on each range, and the totals."""
     parts = [_charges(ledger)]
-    if any(len(ledger.stretches(source)) > 1 for source in ledger.sources):
-        parts.append(_stretches(ledger))
+    if any(len(ledger.ranges(source)) > 1 for source in ledger.sources):
+        parts.append(_ranges(ledger))
     parts.append(_totals(ledger))
     if ledger.torn:
         parts.append(
@@ -43,14 +43,14 @@ def _charges(ledger: Ledger) -> str:
         )
         for charge in ledger.charges()
     ]
-    return _aligned(("source", "stretch", "stage", "epoch", "ε", "δ", "when (UTC)"), rows)
+    return _aligned(("source", "range", "stage", "epoch", "ε", "δ", "when (UTC)"), rows)
 
 
-def _stretches(ledger: Ledger) -> str:
+def _ranges(ledger: Ledger) -> str:
     rows = [
         (source, _span(part.start, part.end), *_numbers(part.total), str(len(part.charges)))
         for source in ledger.sources
-        for part in ledger.stretches(source)
+        for part in ledger.ranges(source)
     ]
     return _aligned(("source", "what a value costs", "ε", "δ", "charges"), rows)
 

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from tidegate._contexts import Closed
-from tidegate.errors import TidegateError
 from tidegate.local.memory_file import DeviceMemoryError, MemoryFile
 from tidegate.local.privacy_loss import WORDS
 from tidegate.local.wire import common, name_of, whole_field
-from tidegate.ownership import Custody
+from tidegate.ownership import Ownership, refused_as
 from tidegate.randomness import random_bytes
 
 __all__ = ["DeviceMemoryError", "Memory", "Pin"]
@@ -97,7 +96,7 @@ class Memory(Closed):
 
     def __init__(self, file: MemoryFile | None, key: bytes, pins: list[Pin]) -> None:
         # Before the key: a process that is forked in between must not own a copy.
-        self._custody = Custody("memory", "close it and open it again")
+        self._ownership = Ownership("memory", "close it and open it again")
         self._file = file
         self._closed = False
         self.path = None if file is None else file.path
@@ -173,8 +172,8 @@ class Memory(Closed):
         Raises:
             DeviceMemoryError: in a forked process, where waiting could last for ever.
         """
-        with _refusing():
-            lock = self._custody.lock
+        with refused_as(DeviceMemoryError):
+            lock = self._ownership.lock
         with lock:
             yield
 
@@ -190,8 +189,8 @@ class Memory(Closed):
         """Refuse if nothing more can be remembered: then nothing more may be reported."""
         if self._closed:
             raise DeviceMemoryError("the memory of this device is closed")
-        with _refusing():
-            self._custody.check()
+        with refused_as(DeviceMemoryError):
+            self._ownership.check()
         if len(self._rounds) >= MOST_ROUNDS:
             raise DeviceMemoryError(
                 f"this device has answered {MOST_ROUNDS} rounds, and answers no more"
@@ -210,17 +209,17 @@ class Memory(Closed):
         """
         with self.turn:
             self.check()
-            with _refusing():
-                self._custody.begin()  # from here on a signal handler cannot answer in between
+            with refused_as(DeviceMemoryError):
+                self._ownership.begin()  # from here on a signal handler cannot answer in between
             problem = self._problem(pin, lifetime)
             if problem is not None:
-                self._custody.done()
+                self._ownership.done()
                 raise DeviceMemoryError(problem)
             if self._file is not None:
                 self._file.rewrite(self._plain((*self.pins, pin)))
             self._take(pin)
-            with _refusing():
-                self._custody.done()
+            with refused_as(DeviceMemoryError):
+                self._ownership.done()
 
     def _problem(self, pin: Pin, lifetime: Fraction | None) -> str | None:
         if pin.round in self._rounds or pin.event in self._events:
@@ -250,15 +249,6 @@ class Memory(Closed):
     def _plain(self, pins: tuple[Pin, ...]) -> dict[str, Any]:
         head = {"tidegate": VERSION, "kind": "memory", "key": self.key.hex()}
         return {**head, "pins": [pin.plain() for pin in pins]}
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """Turn a refusal of `ownership` into a `DeviceMemoryError`."""
-    try:
-        yield
-    except TidegateError as error:
-        raise DeviceMemoryError(str(error)) from None
 
 
 def _parsed(plain: Any) -> tuple[int, bytes, list[Pin]]:

@@ -94,17 +94,10 @@ class Collected:
         noise = trust * spread + (1 - trust) * ranges[:, _WORST]
         threshold, lowest = self._thresholds(begin, end)
         prediction = self._cut_variance(begin, threshold) + self._cut_variance(end, threshold)
-        half = NormalDist().inv_cdf((1 + confidence) / 2) * np.sqrt(noise + prediction)
-        return Answers(
-            start=begin,
-            end=end,
-            estimate=estimate,
-            noise_error=np.sqrt(noise),
-            prediction_error=np.sqrt(prediction),
-            low=estimate - half - offset,
-            high=estimate + half,
-            confidence=confidence,
-            threshold=lowest,
+        errors = NormalDist().inv_cdf((1 + confidence) / 2)
+        facts = {"confidence": confidence, "threshold": lowest}
+        return Answers.around(
+            estimate, begin, end, noise, prediction, errors=errors, allowance=offset, **facts
         )
 
     def _cut_variance(self, positions: IntArray, threshold: FloatArray) -> FloatArray:

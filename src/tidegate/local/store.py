@@ -32,7 +32,7 @@ from tidegate.lattice import IntArray
 from tidegate.local.narrow import narrowed, widened
 from tidegate.local.report_checks import REASONS
 from tidegate.local.store_place import Place, ServerStateError, ServerStorageError
-from tidegate.ownership import Custody
+from tidegate.ownership import Ownership, refused_as
 
 __all__ = ["ServerStateError", "ServerStorageError", "Store", "stored_settings"]
 
@@ -67,7 +67,7 @@ class Store:
         self.path = path
         self._name = "the collection" if path is None else str(path)
         self._waiting = self._rows = 0  # reports in the journal, and batches
-        self._custody = Custody("server", "close it and open it again")
+        self._ownership = Ownership("server", "close it and open it again")
         self._closed = False
         try:
             self._place = None if path is None else Place(path, create)
@@ -117,16 +117,16 @@ class Store:
     @property
     def turn(self) -> AbstractContextManager[Any]:
         """For `with`: threads take turns. Refuses in a forked process: it might wait for ever."""
-        with _refusing():
-            return self._custody.lock
+        with refused_as(ServerStateError):
+            return self._ownership.lock
 
     @property
     @contextmanager
     def committed(self) -> Iterator[None]:
         """For `with`: refuse if memory may be ahead of the file. Nothing of that is given out."""
         with self.turn:
-            with _refusing():
-                self._custody.check()
+            with refused_as(ServerStateError):
+                self._ownership.check()
             yield
 
     # -- reading ---------------------------------------------------------------------------------
@@ -192,8 +192,8 @@ class Store:
             raise ServerStateError(f"{self._name} is closed: open it")
         if self._place is not None:
             self._place.check()
-        with _refusing():
-            self._custody.begin()
+        with refused_as(ServerStateError):
+            self._ownership.begin()
         try:
             self._database.execute("BEGIN IMMEDIATE")
             moved = self._database.execute(
@@ -211,8 +211,8 @@ class Store:
                 raise self._explained(error) from None
             raise
         self._generation += 1
-        with _refusing():
-            self._custody.done()
+        with refused_as(ServerStateError):
+            self._ownership.done()
 
     def set_facts(self, facts: Mapping[str, Any]) -> None:
         """Store plain data under names."""

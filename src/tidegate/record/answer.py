@@ -1,4 +1,4 @@
-"""What a range query gives back."""
+"""The result of range queries."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tidegate.lattice import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Answer:
-    """The sum over one range, of values truncated at `threshold`.
+    """The sum over one range of values truncated at `threshold`.
 
     Attributes:
         start, end: the range, half-open, counted from the first released value.
         estimate: the sum of the published values (before debts, if they are made non-negative); of
             an adaptive release, the best estimate given everything released.
         noise_error: standard deviation of the noise of the completed blocks: exact. Of an adaptive
-            release, the posterior standard deviation that noise and forecasts leave.
+            release, the posterior standard deviation from noise and forecasts.
         prediction_error: estimated standard error of predictions in blocks that the range cuts.
         standard_error: both together.
         low, high: the interval around the estimate that holds the truncated sum with `confidence`.
-            Where the estimate allows for what truncation took away, `low` reaches down by as much.
-        threshold: larger values counted as this much. What truncation took away is not known here
-            and not part of the interval.
+            Where the estimate makes up for truncation, `low` is lower by the same amount.
+        threshold: larger values counted as this. What truncation took away is not known here and
+            not part of the interval.
     """
 
     start: int
@@ -64,6 +64,38 @@ class Answers:
     high: FloatArray
     confidence: float
     threshold: float
+
+    @classmethod
+    def around(
+        cls,
+        estimate: FloatArray,
+        start: IntArray,
+        end: IntArray,
+        noise: FloatArray,
+        prediction: FloatArray,
+        *,
+        errors: FloatArray | float,
+        allowance: FloatArray,
+        confidence: float,
+        threshold: float,
+    ) -> Answers:
+        """Intervals that reach `errors` standard errors to both sides.
+
+        `noise` and `prediction` are variances; `allowance` is what the estimate adds for values
+        that truncation took away, which `low` takes back.
+        """
+        half = errors * np.sqrt(noise + prediction)
+        return cls(
+            start=start,
+            end=end,
+            estimate=estimate,
+            noise_error=np.sqrt(noise),
+            prediction_error=np.sqrt(prediction),
+            low=estimate - half - allowance,
+            high=estimate + half,
+            confidence=confidence,
+            threshold=threshold,
+        )
 
     @property
     def standard_error(self) -> FloatArray:

@@ -26,7 +26,7 @@ _REAL = ("predictions", "squares")
 
 
 def segment_state(segment: Segment, brief: bool = False) -> dict[str, Any]:
-    """A segment as numbers and arrays; `brief` keeps only what is needed to go on."""
+    """A segment as numbers and arrays; `brief` keeps only what is needed to continue."""
     facts = {name: getattr(segment, name) for name in ("origin", "threshold", "epoch", "end")}
     if not segment.measured:
         return {**facts, "prediction": segment.prediction}
@@ -55,7 +55,7 @@ def segment_state(segment: Segment, brief: bool = False) -> dict[str, Any]:
 
 
 def restored_segment(method: Method, state: Mapping[str, Any]) -> Segment:
-    """The segment that `segment_state` was taken of.
+    """The segment that `segment_state` has encoded.
 
     Raises:
         ValueError, KeyError: it is damaged.
@@ -92,7 +92,7 @@ def restored_segment(method: Method, state: Mapping[str, Any]) -> Segment:
 
 
 def _complete(segment: Segment, first: int) -> bool:
-    """Whether there is a sum for every leaf of the blocks, and no other."""
+    """Whether there is one sum for each leaf of the blocks, and no other."""
     leaves, last = segment.leaves, segment.blocks[-1]
     values = segment.end - last.start
     if segment.spans is not None:
@@ -112,7 +112,7 @@ def _complete(segment: Segment, first: int) -> bool:
 
 
 def as_text(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for files that hold text: arrays as numbers with spaces between them.
+    """The same for text files: an array as numbers separated by spaces.
 
     (Indented JSON would have a line for each number.)
     """
@@ -123,7 +123,7 @@ def as_text(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_text(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The state that `as_text` was given."""
+    """The inverse of `as_text`."""
     arrays: dict[str, Any] = {}
     for names, number, kind in ((_WHOLE, int, np.int64), (_REAL, float, np.float64)):
         for name in names:

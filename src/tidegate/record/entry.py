@@ -1,4 +1,4 @@
-"""What was released of a stream at once: enough to publish it again, and to answer from it."""
+"""Journal entries: what was released together, enough to publish it again and to answer from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Trace:
 
     Attributes:
         sums: the noisy sums that were completed.
-        begun: start, length, choice and opinion of the blocks that were begun, one after another.
+        begun: start, length, choice and opinion of the blocks that began, one after another.
         predictions, totals, widths: the cells that were completed (`tidegate.stages.Cells`).
         marks: what the perturber said about the sums, if it did.
     """
@@ -29,18 +29,18 @@ class Trace:
     marks: IntArray = field(default_factory=lambda: NO_SUMS)
 
     def joined(self, later: Trace) -> Trace:
-        """This trace and the one that follows it."""
+        """This trace joined with the one that follows it."""
         pairs = zip(vars(self).values(), vars(later).values(), strict=True)
         return Trace(*(np.concatenate(pair) for pair in pairs))
 
 
 @dataclass
-class Piece:
+class JournalEntry:
     """The values [start, end) of one phase."""
 
     start: int
     end: int
     phase_start: int  # where the phase began: tells a new phase from a continued one
-    first: float  # the phase's first prediction; what was published of values that were withheld
-    measured: bool  # False: they were withheld
+    first: float  # the phase's first prediction; of withheld values, what was published
+    measured: bool  # False: the values were withheld
     trace: Trace

@@ -1,4 +1,4 @@
-"""From released pieces to a record: what a journal holds can be asked like a running release."""
+"""Rebuild the record of a release from its journal entries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.record.entry import Piece
+from tidegate.record.entry import JournalEntry
 from tidegate.record.record import Record
 from tidegate.record.segment import Segment
 from tidegate.stages import ENDLESS
@@ -14,28 +14,27 @@ from tidegate.stages import ENDLESS
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
-# Where blocks are forgotten one by one, so many of the newest cells are kept: 64 horizons if all
-# trees are as fine as can be, 500 if they are coarse. To look back over all takes some seconds, and
-# 2.5 kB each.
+# Cells that are kept where blocks are forgotten one by one: 64 horizons of the finest trees, 500 of
+# coarse ones. Smoothing over all of them takes some seconds, and 2.5 kB each.
 _MOST_CELLS = 1 << 17
 
 
 class Recorder:
-    """Builds the record of a release from its pieces, in the order in which they were released."""
+    """Builds the record of a release from its journal entries, in order."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         method = pipeline.method
-        # A file of values that add up needs no record of its whole past: it can be scanned.
+        # Values that add up need no record of the whole past: their file can be scanned.
         self._method = method if method.estimator.adds_up else replace(method, history=ENDLESS)
         self._segments: list[Segment] = []
 
-    def push(self, piece: Piece, thresholds: Mapping[int, tuple[float, str]]) -> None:
-        """One more piece; `thresholds`: threshold and epoch of the phase that begins somewhere."""
-        value, epoch = thresholds[piece.phase_start]
-        threshold, trace = round(value / self._method.step), piece.trace
-        origin, prediction = piece.phase_start, None
-        if not piece.measured:
-            epoch, origin, prediction = f"{epoch} blocked", piece.start, piece.first
+    def push(self, entry: JournalEntry, thresholds: Mapping[int, tuple[float, str]]) -> None:
+        """Add an entry; `thresholds`: threshold and epoch of each phase, by its first position."""
+        value, epoch = thresholds[entry.phase_start]
+        threshold, trace = round(value / self._method.step), entry.trace
+        origin, prediction = entry.phase_start, None
+        if not entry.measured:
+            epoch, origin, prediction = f"{epoch} blocked", entry.start, entry.first
         if not self._segments or self._segments[-1].epoch != epoch:
             begun = Segment(
                 self._method,
@@ -44,14 +43,14 @@ class Recorder:
                 epoch=epoch,
                 prediction=prediction,
             )
-            begun.leaves.predict(piece.first)
+            begun.leaves.predict(entry.first)
             self._segments.append(begun)
-        self._segments[-1].follow(trace, piece.end)
+        self._segments[-1].follow(trace, entry.end)
         if trace.begun.size:
             self._shorten()
 
     def _shorten(self) -> None:
-        """Forget the oldest blocks, if there are too many cells."""
+        """Forget the oldest blocks while there are too many cells."""
         spare = sum(segment.cells for segment in self._segments) - _MOST_CELLS
         while spare > 0:
             oldest = self._segments[0]

@@ -1,9 +1,9 @@
-"""Range sums over what was released, with honest error bars. Sees released data only."""
+"""Range sums over what was released, with intervals. Sees released data only."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -12,14 +12,15 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer import Answer, Answers
-from tidegate.record.segment import Segment
+from tidegate.record.answer import Answers
+from tidegate.record.range_queries import RangeQueries
+from tidegate.record.segment import NOT_ONE_RELEASE, Segment
 
 _FARTHEST = (1 << 63) - 1
 
 
-class Record:
-    """What was released, as block sums, segment by segment: one segment for every threshold.
+class Record(RangeQueries):
+    """The released block sums: one segment for each threshold.
 
     Position p counts released values from 0.
     """
@@ -43,45 +44,37 @@ class Record:
         return self.segments[-1].end
 
     def joined(self, later: Record) -> Record:
-        """This record and a later one of the same release, as one that answers for both."""
+        """This record joined with a later one of the same release."""
         by_epoch = {segment.epoch: segment for segment in self.segments}
         for segment in later.segments:
             known = by_epoch.get(segment.epoch)
             by_epoch[segment.epoch] = segment if known is None else known.joined(segment)
         segments = list(by_epoch.values())
         if any(after.start != before.end for before, after in pairwise(segments)):
-            raise QueryError("these are not two records of one release, without a gap between them")
+            raise QueryError(NOT_ONE_RELEASE)
         return Record(segments, later.guarantee)
 
-    def query(
-        self, start: int, end: int, confidence: float = 0.95, *, as_of: int | None = None
-    ) -> Answer:
-        """The sum over [start, end)."""
-        return self.queries([start], [end], confidence, as_of=as_of)[0]
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        return ask(self)
 
-    def queries(
-        self,
-        starts: ArrayLike,
-        ends: ArrayLike,
-        confidence: float = 0.95,
-        *,
-        as_of: int | None = None,
+    def answers(
+        self, starts: ArrayLike, ends: ArrayLike, confidence: float, as_of: int | None
     ) -> Answers:
         """The sums over many ranges [start, end) at once.
 
-        What is released later says more about the past, and costs no privacy: answers use
-        everything released so far, and `as_of=t` gives the answer from what was released up to
-        position t. Adaptive releases answer with posterior means. Where blocks
-        have one size, sums of whole blocks do not change any more; inside a block that a range
+        Answers use everything released so far, which costs no privacy; `as_of=t` gives the answer
+        from what was released up to position t. Adaptive releases answer with posterior means.
+        Where blocks have one size, sums of whole blocks are final; inside a block that a range
         cuts, the released values were predictions, and are replaced by a line through the block
         sums once these are known (`tidegate.estimate.block_shape`).
 
         The noise part is exact: the covariance of the published noise, for each range. Inside the
-        block that is still open, the error after k of B values is put at (k/B)²·D² + k(1 −
-        k/B)·max(p(θ − p), θ²/16): D² is the mean squared miss of the last 16 block sums (which
-        includes noise, on the safe side), and the second term the largest variance that independent
-        values in [0, θ] with mean p can have. The quantile lies between the normal one (many nodes)
-        and the Laplace one (a single node), by the share that one node can have of the variance.
+        block that is still open, the variance after k of B values is estimated as (k/B)²·D² +
+        k(1 − k/B)·max(p(θ − p), θ²/16): D² is the mean squared prediction error of the last 16
+        block sums (it includes noise, which is conservative), and the second term is the largest
+        variance that independent values in [0, θ] with mean p can have. The quantile lies between
+        the normal one (many nodes) and the Laplace one (a single node), by the largest share that
+        one node can have of the variance.
         """
         confidence = checked_confidence(confidence)
         begin, end = self._checked(starts, ends)
@@ -105,15 +98,14 @@ class Record:
                 prediction[inside] += parts.prediction_variance
                 largest[inside] = np.maximum(largest[inside], parts.largest_variance)
                 threshold = min(threshold, segment.threshold_value)
-        half = quantile(noise, largest, confidence) * np.sqrt(noise + prediction)
-        return Answers(
-            start=begin,
-            end=end,
-            estimate=estimate,
-            noise_error=np.sqrt(noise),
-            prediction_error=np.sqrt(prediction),
-            low=estimate - half - allowance,
-            high=estimate + half,
+        return Answers.around(
+            estimate,
+            begin,
+            end,
+            noise=noise,
+            prediction=prediction,
+            errors=quantile(noise, largest, confidence),
+            allowance=allowance,
             confidence=confidence,
             threshold=threshold if math.isfinite(threshold) else self.segments[-1].threshold_value,
         )
@@ -139,12 +131,12 @@ class Record:
 
 
 def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
-    """Whole positions, as many starts as ends."""
+    """Starts and ends as integer arrays of one length."""
     pair = []
     for name, positions in (("starts", starts), ("ends", ends)):
         array = np.asarray(positions)
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise QueryError(f"{name} must be whole numbers, in one dimension")
+            raise QueryError(f"{name} must be a one-dimensional array of integer positions")
         if array.dtype == np.uint64:  # may not fit int64; such positions are beyond every release
             array = np.minimum(array, np.uint64(_FARTHEST))
         pair.append(array.astype(np.int64))
@@ -155,7 +147,7 @@ def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
 
 
 def checked_confidence(confidence: float) -> float:
-    """A probability that an interval can have."""
+    """A confidence level strictly between 0 and 1."""
     if type(confidence) is float and 0 < confidence < 1:
         return confidence
     if not 0 < exact("confidence", confidence) < 1:
@@ -164,11 +156,11 @@ def checked_confidence(confidence: float) -> float:
 
 
 def quantile(variance: FloatArray, largest: FloatArray, confidence: float) -> FloatArray:
-    """How many standard errors an interval reaches, between the normal and the Laplace quantile."""
+    """Half width in standard errors, between the normal and the Laplace quantile."""
     from statistics import NormalDist  # on demand: importing it is slow
 
     normal = NormalDist().inv_cdf((1 + confidence) / 2)
     laplace = -math.log(1 - confidence) / math.sqrt(2)
-    # 1 where one draw is all there is, or where there is no noise at all.
+    # 1 where a single draw is the whole variance, or where there is no noise.
     share = np.divide(largest, variance, out=np.ones_like(variance), where=variance > largest)
     return normal + (laplace - normal) * share

@@ -1,4 +1,4 @@
-"""The last blocks of an endless stream, in ring buffers that grow on demand."""
+"""The last leaves of an endless stream, in ring buffers that grow on demand."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from tidegate.stages import Spans
 _FIRST_CAPACITY = 1024
 
 
-class Rings:
-    """For every leaf t that is still known: the running sum before it, and how it was predicted.
-
-    That is the prediction of one of its values, and the running sum of squared residuals before it;
-    leaves of one value need neither.
+class RingBuffer:
+    """For each leaf t that is still known: the running sum before it, the prediction of one of its
+    values, and the running sum of squared residuals before it (leaves of one value need only sums).
 
     Attributes:
         closed: leaves completed.
@@ -27,7 +25,7 @@ class Rings:
 
     def __init__(self, *, block: int, most: int | None) -> None:
         self._block = block
-        self._most = most  # entries; None: nothing is forgotten but by `forget`
+        self._most = most  # entries; None: only `forget` drops any
         self.closed = 0
         self.oldest = 0
         size = _FIRST_CAPACITY if most is None else min(most, _FIRST_CAPACITY)
@@ -37,21 +35,21 @@ class Rings:
         self._squares = np.zeros(width)
 
     @classmethod
-    def stored(cls, *, block: int, columns: Sequence[NDArray[Any]]) -> Rings:
-        """All leaves from the first on, in columns that stay where they are: read-only."""
-        rings = cls(block=block, most=1)
-        rings.closed = columns[0].size - 1
-        rings._sums = columns[0]
+    def stored(cls, *, block: int, columns: Sequence[NDArray[Any]]) -> RingBuffer:
+        """All leaves from the first on, in columns that are used in place: read-only."""
+        buffer = cls(block=block, most=1)
+        buffer.closed = columns[0].size - 1
+        buffer._sums = columns[0]
         if block > 1:
-            rings._predictions, rings._squares = columns[1:]
-        return rings
+            buffer._predictions, buffer._squares = columns[1:]
+        return buffer
 
     def sums(self, leaves: IntArray) -> IntArray:
         """The sum of all leaves before each of these."""
         return self._sums[self._slots(leaves)]
 
     def predictions(self, leaves: IntArray) -> FloatArray:
-        """What a value of each leaf was predicted to be."""
+        """The prediction of one value of each leaf."""
         return self._predictions[self._slots(leaves)]
 
     def squares(self, leaves: IntArray) -> FloatArray:
@@ -63,12 +61,12 @@ class Rings:
         raise AssertionError("the layout says what these leaves span")
 
     def predict(self, prediction: float) -> None:
-        """What a value of the open leaf is predicted to be."""
+        """Set the prediction of one value of the open leaf."""
         if self._block > 1:
             self._predictions[self.closed % self._sums.size] = prediction
 
     def append(self, sums: IntArray, following: FloatArray) -> None:
-        """Completed leaves, and the prediction for the leaf after each."""
+        """Add completed leaves, and the prediction for the leaf after each."""
         self._grow(sums.size)
         size = self._sums.size
         slots = self._slots(np.arange(self.closed, self.closed + sums.size + 1))
@@ -85,20 +83,20 @@ class Rings:
         self.oldest = max(self.oldest, self.closed + 1 - size)
 
     def forget(self, before: int) -> None:
-        """Leaves before this one are not needed any more."""
+        """Drop the leaves before this one."""
         self.oldest = max(self.oldest, before)
 
     def columns(self, count: int | None = None) -> list[NDArray[Any]]:
         """The known leaves and the open one, oldest first: running sums, predictions, squares.
 
-        `count`: only the last so many entries.
+        `count`: only the last `count` entries.
         """
         since = self.oldest if count is None else max(self.oldest, self.closed + 1 - count)
         slots = self._slots(np.arange(since, self.closed + 1))
         return [column[slots] for column in self._stored()]
 
     def restore(self, closed: int, columns: Sequence[NDArray[Any]]) -> None:
-        """Go on from the last entries before leaf `closed`, its own included."""
+        """Continue from the last entries up to leaf `closed`, which is included."""
         self.closed, self.oldest = closed, closed + 1 - columns[0].size
         self._resize(max(columns[0].size, self._sums.size))
         slots = self._slots(np.arange(self.oldest, closed + 1))

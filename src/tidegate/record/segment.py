@@ -10,18 +10,18 @@ import numpy as np
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.entry import Trace
-from tidegate.record.ring_buffer import Rings
-from tidegate.record.span_buffer import SpanRings
+from tidegate.record.ring_buffer import RingBuffer
+from tidegate.record.span_buffer import SpanBuffer
 from tidegate.stages import Block, Estimator, Layout, Noisy, Parts, Perturber, Posterior
 
-_MOST_PENDING = 1024  # leaves that wait for someone to ask
-_LEAST_CELLS = 16  # an estimator looks at a block in at least so many parts
-_NOT_ONE = "these are not two records of one release, without a gap between them"
+_MOST_PENDING = 1024  # leaves that are kept in a list until a query needs them
+_LEAST_CELLS = 16  # an estimator splits a block into at least this many parts
+NOT_ONE_RELEASE = "these are not two records of one release that overlap or follow each other"
 
 
 @dataclass(frozen=True)
 class Method:
-    """How the values of a pipeline are measured and estimated: what a record must know."""
+    """How the values of a pipeline are measured and estimated, as far as a record needs it."""
 
     perturber: Perturber
     estimator: Estimator
@@ -31,32 +31,32 @@ class Method:
 
 
 class _Unmeasured:
-    """Values that chose a threshold instead of being measured: a prediction was published."""
+    """The posterior of withheld values, which chose a threshold: a prediction was published."""
 
     def __init__(self, prediction: float, threshold: int, step: float) -> None:
         self._prediction, self._threshold, self._step = prediction, threshold, step
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
-        """Nothing was measured here: the error may be a quarter of the threshold for each value."""
+        """Nothing was measured: the error is taken as a quarter of the threshold for each value."""
         lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
         error = np.square(lengths * self._threshold / 4.0)
         return Parts(lengths * self._prediction, np.zeros(starts.size), error, largest_variance=0.0)
 
 
 class Segment:
-    """The leaf sums of the last `history` values of one epoch, and the blocks they belong to.
+    """The leaf sums of the last `history` values of one epoch, and their blocks.
 
-    Position p counts released values from 0. Answers about the past use everything that was
-    released up to now, or up to a given position.
+    Position p counts released values from 0. Answers use everything that was released so far, or up
+    to a given position.
 
     Attributes:
         threshold: in lattice units.
         origin: where the segment begins.
-        epoch: whose noise this is.
-        prediction: what was published of a stretch that was not measured; None: it was measured.
+        epoch: the public id of its noise.
+        prediction: what was published where values were withheld; None: they were measured.
         end: the position after the last released value.
         blocks: those that are kept, oldest first.
-        cells: about how many steps it takes to look back over all of them.
+        cells: about how many steps smoothing over all of them takes.
     """
 
     def __init__(
@@ -80,26 +80,26 @@ class Segment:
         regular = method.estimator.adds_up
         self._width = method.perturber.block if regular else 1
         most = max(2, -(-method.history // self._width) + 2) if regular else None
-        self._spans = SpanRings(origin) if method.perturber.irregular else None
-        self._rings = self._spans or Rings(block=self._width, most=most)
+        self._spans = SpanBuffer(origin) if method.perturber.irregular else None
+        self._buffer = self._spans or RingBuffer(block=self._width, most=most)
         self._pending: list[tuple[int, float]] = []
-        self._known: tuple[tuple[int, int], Posterior] | None = None  # for the last question
+        self._known: tuple[tuple[int, int], Posterior] | None = None  # of the last query
 
     # -- facts -----------------------------------------------------------------------------------
 
     @property
     def measured(self) -> bool:
-        """Whether its values were measured at all."""
+        """Whether its values were measured; False: they were withheld."""
         return self.prediction is None
 
     @property
     def perturber(self) -> Perturber:
-        """How it was measured."""
+        """The perturber that measured it."""
         return self._method.perturber
 
     @property
     def estimator(self) -> Estimator:
-        """Who answers for it."""
+        """The estimator that answers for it."""
         return self._method.estimator
 
     @property
@@ -108,20 +108,20 @@ class Segment:
         return self._method.step
 
     @property
-    def leaves(self) -> Rings:
+    def leaves(self) -> RingBuffer:
         """The released sums."""
         if self._pending:
             sums, following = zip(*self._pending, strict=True)
             self._pending.clear()
-            self._rings.append(np.array(sums, dtype=np.int64), np.array(following))
-        return self._rings
+            self._buffer.append(np.array(sums, dtype=np.int64), np.array(following))
+        return self._buffer
 
     @leaves.setter
-    def leaves(self, rings: Rings) -> None:
-        self._rings = rings
+    def leaves(self, buffer: RingBuffer) -> None:
+        self._buffer = buffer
 
     @property
-    def spans(self) -> SpanRings | None:
+    def spans(self) -> SpanBuffer | None:
         """The same, where the method decides what they span; else None."""
         return self._spans
 
@@ -140,12 +140,12 @@ class Segment:
 
     @property
     def layouts(self) -> list[Layout]:
-        """How the blocks that are kept were measured: public."""
+        """The layouts of the blocks that are kept: public."""
         return [block.layout for block in self.blocks]
 
     @property
     def caps(self) -> list[float]:
-        """At which levels the values that are kept were truncated."""
+        """The caps at which the values that are kept were truncated."""
         caps = {block.layout.cap for block in self.blocks} or {self.threshold}
         return [cap * self.step for cap in sorted(caps)]
 
@@ -158,13 +158,13 @@ class Segment:
         """The layout of a block, by its length and which option was chosen."""
         options = self.perturber.layouts(length, self.threshold, self._method.ceiling)
         if not 0 <= choice < len(options):
-            raise ValueError("a block is measured by one of the options that there are")
+            raise ValueError("no such option for a block")
         return options[choice]
 
-    # -- keeping ---------------------------------------------------------------------------------
+    # -- adding ----------------------------------------------------------------------------------
 
     def begin(self, layout: Layout, choice: int, opinion: int, start: int | None = None) -> None:
-        """A block begins, at the present end if nothing else is said."""
+        """Begin a block at `start`, by default at the present end."""
         start = self.end if start is None else start
         before = self.blocks[-1] if self.blocks else None
         first = self.leaves.oldest if before is None else before.first + before.layout.leaves
@@ -175,12 +175,12 @@ class Segment:
             self.forget_oldest()
 
     def keep(self, block: Block) -> None:
-        """One more block."""
+        """Add a block."""
         self.blocks.append(block)
         self.cells += _cells(block)
 
     def forget_oldest(self) -> int:
-        """Drop the oldest block, unless it is open; gives how many cells it had."""
+        """Drop the oldest block, unless it is open; return how many cells it had."""
         if len(self.blocks) < 2:
             return 0
         count = _cells(self.blocks.popleft())
@@ -189,7 +189,7 @@ class Segment:
         return count
 
     def follow(self, trace: Trace, end: int) -> None:
-        """Do again what led up to `end`, the position after the last value."""
+        """Repeat what led up to `end`, the position after the last value."""
         rows = trace.begun.reshape(-1, 4).tolist()
         first = 0 if self.blocks else 1  # a record begins with a block
         for start, length, choice, opinion in rows[:first]:
@@ -200,7 +200,7 @@ class Segment:
             self.begin(self.layout(length, choice), choice, opinion, start)
 
     def extend(self, noisy: Noisy, predictions: FloatArray, count: int) -> None:
-        """`count` more values were released, and completed these leaves."""
+        """Add `count` released values, which completed these leaves."""
         if noisy.sums.size:
             if self._spans is None:
                 self.leaves.append(noisy.sums, predictions)
@@ -209,18 +209,18 @@ class Segment:
         self.end += count
 
     def append_one(self, noisy: int, prediction: float) -> None:
-        """One more leaf: kept aside until someone asks, which saves the cost of arrays."""
+        """Add one leaf, in a list until a query needs it: that saves the cost of arrays."""
         self._pending.append((noisy, prediction))
         if len(self._pending) >= _MOST_PENDING:
             _ = self.leaves
 
     def joined(self, later: Segment) -> Segment:
-        """This segment and a later state of it, as one that answers for both."""
+        """This segment joined with a later state of it."""
         if not self.measured and not later.measured and self.epoch == later.epoch:
-            return later  # the whole of the same gap
+            return later  # it contains this one
         mine, theirs = self.leaves, later.leaves
         if self.epoch != later.epoch or not mine.oldest <= theirs.oldest <= mine.closed + 1:
-            raise QueryError(_NOT_ONE)
+            raise QueryError(NOT_ONE_RELEASE)
         method = replace(self._method, history=later.end - self.start + 1)
         shared = {"threshold": self.threshold, "origin": self.origin, "epoch": self.epoch}
         both = Segment(method, **shared)  # type: ignore[arg-type]
@@ -230,7 +230,7 @@ class Segment:
             both.keep(block)
         kept = theirs.oldest - mine.oldest
         columns = zip(mine.columns(), theirs.columns(), strict=True)
-        both._rings.restore(
+        both._buffer.restore(
             theirs.closed, [np.concatenate((old[:kept], new)) for old, new in columns]
         )
         return both

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.ring_buffer import Rings
+from tidegate.record.ring_buffer import RingBuffer
 from tidegate.stages import Spans
 
 
-class SpanRings(Rings):
-    """As `Rings`, and for every leaf where it begins, how the one before it is marked, its level.
+class SpanBuffer(RingBuffer):
+    """As `RingBuffer`, and for every leaf where it begins, how the one before it is marked, its level.
 
     Nothing is forgotten but by `forget`, block by block; a leaf ends where its block ends.
     """

@@ -1,11 +1,11 @@
-"""A released file, understood and queried without the state that made it.
+"""A released file: open and query it without the state that made it.
 
 | module | what it is |
 | --- | --- |
-| `file` | the file and its metadata: what it is, and what to know about answers from it |
+| `file` | the file, its metadata, and what to know about its answers |
 | `scan` | released values → running block sums |
-| `index` | the block sums, kept in a file beside it |
-| `growth` | whether a file is the one that was indexed, with more rows |
+| `index` | the block sums, in a file beside it |
+| `growth` | has an indexed file only grown? |
 """
 
 from tidegate.released.file import ReleasedFile

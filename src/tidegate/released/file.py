@@ -1,4 +1,4 @@
-"""The file and its metadata."""
+"""`ReleasedFile`: a released file and its metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.io.kinds import kind_of
 from tidegate.record.record import Record
 from tidegate.released.growth import grown_from
 from tidegate.released.index import Index, built
-from tidegate.released.scan import DAMAGED, checked, scan, stretches
+from tidegate.released.scan import DAMAGED, checked, scan, spans
 from tidegate.run.phases import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.snapshot import record_of
@@ -30,7 +30,7 @@ class ReleasedFile:
 
     Attributes:
         path: the file.
-        metadata: the public facts it carries, as `tidegate.durable` describes a release.
+        metadata: its public facts, as written by `tidegate.durable.metadata`.
         pipeline: the settings it was released with.
         record: its block sums, ready for queries.
     """
@@ -46,14 +46,14 @@ class ReleasedFile:
         path: str | Path,
         format: str | None = None,  # noqa: A002  # as in open_source
     ) -> ReleasedFile:
-        """Read the index, or scan the file if there is none that fits.
+        """Read the index, or scan the file if no index fits.
 
         Raises:
             SourceError: if it cannot be read, has no metadata, or its rows do not count up.
         """
         try:
             return cls._opened(path, format)
-        except MALFORMED as error:  # metadata may come from anywhere, and say anything
+        except MALFORMED as error:  # metadata is untrusted input
             if isinstance(error, TidegateError):
                 raise
             raise SourceError(None, DAMAGED, os.fspath(path)) from None
@@ -83,7 +83,7 @@ class ReleasedFile:
         if not pipeline.estimator.adds_up:
             return cls(Path(path), metadata, pipeline, _carried(metadata, pipeline, name))
         if index is None or index.metadata != metadata:
-            parts = stretches(pipeline, phases, name)
+            parts = spans(pipeline, phases, name)
             before, prefix = grown_from(before, place, kind, found.st_size, metadata, parts)
 
             def scanned(out: IO[bytes]) -> dict[str, Any]:
@@ -100,41 +100,40 @@ class ReleasedFile:
 
     @property
     def guarantee(self) -> str:
-        """What was promised to those whose values these are."""
+        """The guarantee."""
         return self.record.guarantee
 
     @property
     def thresholds(self) -> list[Phase]:
-        """Every threshold, and the position from which on it holds."""
+        """Every threshold, with the position where it begins."""
         return [Phase(**phase) for phase in self.metadata["phases"]]
 
     @property
     def truncation(self) -> list[float]:
-        """Every level at which values were truncated, lowest first."""
+        """Every cap at which values were truncated, lowest first."""
         if not self.pipeline.estimator.adds_up:
             return sorted({cap for segment in self.record.segments for cap in segment.caps})
         return sorted({phase.threshold for phase in self.thresholds})
 
     @property
     def note(self) -> str:
-        """What to know about answers from this file, or nothing."""
+        """A remark about answers from this file; may be empty."""
         if not self.pipeline.estimator.adds_up:
             return (
-                "Answers use all that was released up to now, from the record that the file "
-                "carries: they differ a little from the sums of its rows, each of which was "
-                "published as of its time."
+                "These estimates also use later data, so they differ slightly from adding up the "
+                "rows."
             )
         return self.debts
 
     @property
     def debts(self) -> str:
-        """What to know about a file that was made non-negative, if sums are taken from its rows."""
+        """A remark about sums of rows of a non-negative file; may be empty."""
         if not self.pipeline.estimator.adds_up or not self.pipeline.non_negative:
             return ""
         return (
-            "The file was made non-negative: block sums include debts carried over from negative "
-            "values, so that a range may also be off by the debt at either end. The state's own "
-            "record has none of this."
+            "The file was made non-negative: negative values were carried over as debts into later "
+            "rows, so a range may also be off by the debt at either end. The record in the durable "
+            "state does not have this error."
         )
 
 
@@ -153,11 +152,11 @@ def _metadata(path: str | Path, format: str | None) -> dict[str, Any]:  # noqa: 
 
 
 def _carried(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Record:
-    """The record that the facts about a release hold."""
+    """The record in the metadata."""
     if "record" not in metadata:
         problem = (
-            "carries no record of what was measured: let `tidegate release` write its metadata "
-            "anew (with --state, by the same command), or sum its rows, without intervals"
+            "has no record of what was measured, so there are no intervals. Let `tidegate release` "
+            "write its metadata again (the same command, with --state), or add up its rows"
         )
         raise SourceError(None, problem, name)
     try:
@@ -172,8 +171,8 @@ def _carried(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Reco
 def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[Phase]]:
     if metadata.get("simulation"):
         problem = (
-            "is a rehearsal of the local model, whose errors are not those of a release: ask the "
-            "simulation itself (in Python, tidegate.topl(...).simulate(values).query)"
+            "comes from `tidegate local simulate`; its errors are not those of a release. Query "
+            "the simulation itself (in Python, tidegate.topl(...).simulate(values).query)"
         )
         raise SourceError(None, problem, name)
     try:
@@ -187,10 +186,8 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
         well_formed = isinstance(metadata["guarantee"], str) and all(
             _is_phase(vars(phase), most) for phase in phases
         )
-    except SettingError as error:  # which is no mistake of who asks: it names the file
-        raise SourceError(
-            None, f"its metadata has settings that cannot be: {error}", name
-        ) from None
+    except SettingError as error:  # not an option of the user: name the file
+        raise SourceError(None, f"its metadata has invalid settings: {error}", name) from None
     except (KeyError, TypeError, AttributeError, ValueError):
         raise SourceError(None, DAMAGED, name) from None
     if not well_formed:
@@ -208,7 +205,7 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
 
 
 def _is_phase(facts: Mapping[str, Any], most: float) -> bool:
-    """Whether these are a position, a threshold of at most `most`, and the name of an epoch."""
+    """Whether these are a position, a threshold of at most `most`, and an epoch."""
     start, threshold = facts["start"], facts["threshold"]
     return (
         type(start) is int

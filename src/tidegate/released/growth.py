@@ -1,7 +1,7 @@
-"""A file that has grown since its index was made: only the rows that are new are read.
+"""A file that has grown since it was indexed: only the new rows are read.
 
-Whether it has grown, and was not replaced or rewritten, is not guessed: the bytes that were there
-then are compared by their digest, which takes an eighth of the time of reading their rows.
+The digest of the bytes that were indexed shows whether the file has only grown, or was replaced. It
+takes an eighth of the time of reading the rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from tidegate.io.kinds import Kind
 from tidegate.released.index import Index
-from tidegate.released.scan import Stretch
+from tidegate.released.scan import Span
 
 _PIECE = 1 << 20
 
@@ -24,15 +24,15 @@ def grown_from(
     kind: Kind,
     size: int,
     metadata: Mapping[str, Any],
-    parts: list[Stretch],
+    parts: list[Span],
 ) -> tuple[Index | None, str | None]:
-    """The earlier index, if the file only has more rows; and the digest of the file as it is."""
+    """The earlier index, if the file has only grown; and the digest of the file now."""
     if (
         before is None
         or before.footer.get("prefix") is None
         or before.version["size"] >= size
         or before.metadata["settings"] != metadata["settings"]
-        or not _goes_on(before, parts)
+        or not _continues(before, parts)
     ):
         return None, _digests(path, kind, [size])[0]
     then, now = _digests(path, kind, [before.version["size"], size])
@@ -40,9 +40,9 @@ def grown_from(
 
 
 def _digests(path: Path, kind: Kind, sizes: Sequence[int]) -> list[str | None]:
-    """Of the first so many bytes, for growing sizes; None where rows could not be added to these.
+    """The digest of the first `size` bytes, for increasing sizes; None if no row can follow there.
 
-    They can to plain lines of which the last is complete, and not blank.
+    Rows can follow plain lines of which the last is complete and not blank.
     """
     found: list[str | None] = []
     digest, taken, last = hashlib.sha256(), 0, b""
@@ -55,21 +55,21 @@ def _digests(path: Path, kind: Kind, sizes: Sequence[int]) -> list[str | None]:
                     last = (last + data)[-2:]
                 whole = taken == size and last.endswith(b"\n") and last[:1].strip() != b""
                 found.append(digest.hexdigest() if whole else None)
-    except OSError:  # whoever reads its rows will say so
+    except OSError:  # reading the rows will report it
         found.clear()
     return found + [None] * (len(sizes) - len(found))
 
 
-def _goes_on(index: Index, stretches: list[Stretch]) -> bool:
-    """Whether what is known of positions now agrees with what was known then."""
+def _continues(index: Index, spans: list[Span]) -> bool:
+    """Whether the phases of the index are the first of the present ones."""
     known = index.footer["segments"]
-    if len(known) > len(stretches):
+    if len(known) > len(spans):
         return False
     same = all(
         (facts["blocked"], facts["start"], facts["threshold"], facts["epoch"])
-        == (stretch.blocked, stretch.start, stretch.threshold, stretch.epoch)
-        for facts, stretch in zip(known, stretches, strict=False)
+        == (span.blocked, span.start, span.threshold, span.epoch)
+        for facts, span in zip(known, spans, strict=False)
     )
     return same and all(
-        facts["end"] == stretch.end for facts, stretch in zip(known[:-1], stretches, strict=False)
+        facts["end"] == span.end for facts, span in zip(known[:-1], spans, strict=False)
     )

@@ -1,7 +1,7 @@
 """The index file beside a released one (`.<name>.tidegate-index`): its running block sums.
 
-With it, answers take as long for 10⁸ values as for ten. It holds nothing that the released file
-does not say; delete it at will.
+With it, a query takes the same time for 10⁸ values as for ten. Everything in it comes from the
+released file, so it may be deleted.
 
     row of block 0 · row of block 1 · … · footer (JSON) · length of the footer · mark
 """
@@ -24,7 +24,7 @@ from tidegate import _files
 from tidegate.errors import TidegateError
 from tidegate.io.errors import sink_error
 from tidegate.record.record import Record
-from tidegate.record.ring_buffer import Rings
+from tidegate.record.ring_buffer import RingBuffer
 from tidegate.record.segment import Segment
 from tidegate.released.scan import row_kind
 from tidegate.run.pipeline import Pipeline
@@ -46,7 +46,7 @@ class Index:
 
     @classmethod
     def read(cls, path: Path) -> Index | None:
-        """The index, or None if there is none that can be used."""
+        """The index; None if it is missing or unusable."""
         try:
             with path.open("rb") as file:
                 return cls.mapped(file)
@@ -55,7 +55,7 @@ class Index:
 
     @classmethod
     def mapped(cls, file: IO[bytes]) -> Index | None:
-        """The index in an open file, or None if it is none."""
+        """The index in an open file; None if the file is not an index."""
         try:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             length, mark = _END.unpack(data[-_END.size :])
@@ -72,10 +72,7 @@ class Index:
             return None
 
     def copy(self, out: IO[bytes], block: int) -> None:
-        """The rows of all blocks that are complete: all but the last, which is that of an open one.
-
-        (A blocked stretch has no rows.)
-        """
+        """Copy the rows of all complete blocks: all but the last. (A blocked span has no rows.)"""
         rows = sum(facts.get("rows", 0) for facts in self._segments)
         if not self._segments[-1]["blocked"]:
             rows -= 1
@@ -102,9 +99,9 @@ class Index:
                 segment.begin(segment.layout(pipeline.perturber.lengths(0)[0], 0), 0, 0)
                 rows: NDArray[Any] = np.frombuffer(self._data, kind, facts["rows"], at)
                 at += rows.nbytes
-                # The rows stay in the index file, and are read where they are asked for.
+                # The rows stay in the index file, and are read on demand.
                 columns = [rows[name] for name in kind.names or ()]
-                segment.leaves = Rings.stored(block=block, columns=columns)
+                segment.leaves = RingBuffer.stored(block=block, columns=columns)
             segment.end = facts["end"]
         return Record(segments, guarantee)
 
@@ -113,7 +110,7 @@ _Scan = Callable[[IO[bytes]], dict[str, Any]]
 
 
 def built(path: Path, mode: int, facts: Mapping[str, Any], scan: _Scan) -> Index:
-    """Scan, and keep the index beside the file; where that is impossible, for this once."""
+    """Scan, and store the index beside the file; if that is impossible, use it once."""
     try:
         return _written(path, mode, facts, scan, path.parent)
     except TidegateError:

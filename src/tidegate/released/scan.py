@@ -1,4 +1,4 @@
-"""One scan turns released values into running block sums, in bounded memory."""
+"""Scan released values into running block sums, in bounded memory."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _SINGLE = np.dtype([("sum", "<i8")])  # blocks of one value are not predicted
 
 
 def row_kind(block: int) -> np.dtype[np.void]:
-    """The row of a block of so many values."""
+    """The dtype of a row, by the length of blocks."""
     return _SINGLE if block == 1 else _ROW
 
 
 @dataclass
-class Stretch:
-    """Positions of one phase that were measured, or blocked; `end` None: without end."""
+class Span:
+    """Positions of one phase that were measured, or withheld; `end` None: without end."""
 
     blocked: bool
     start: int
@@ -39,10 +39,10 @@ class Stretch:
     epoch: str
 
 
-def stretches(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Stretch]:
-    """What each position is, as far as the known phases go."""
+def spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Span]:
+    """The spans of all known phases, in order."""
     origin, block, again = phases[0].start, pipeline.perturber.block, pipeline.reselect
-    found: list[Stretch] = []
+    found: list[Span] = []
     for number, phase in enumerate(phases):
         threshold = round(phase.threshold / pipeline.lattice.step)
         switch = None if again is None else again.switch(number, block)
@@ -52,10 +52,10 @@ def stretches(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Stretc
         begin = phase.start
         if again is not None and again.blocking and end is not None:
             opening = origin + (again.opening(number, block) or 0)
-            found.append(Stretch(False, begin, opening, threshold, phase.epoch))
-            found.append(Stretch(True, opening, end, threshold, f"{phase.epoch} blocked"))
+            found.append(Span(False, begin, opening, threshold, phase.epoch))
+            found.append(Span(True, opening, end, threshold, f"{phase.epoch} blocked"))
         else:
-            found.append(Stretch(False, begin, end, threshold, phase.epoch))
+            found.append(Span(False, begin, end, threshold, phase.epoch))
     return found
 
 
@@ -134,7 +134,7 @@ class _BlockSums:
         self.closed += units.size
 
     def _units(self, sums: FloatArray) -> IntArray:
-        """Block sums are whole units. Debts are not: there, running sums are rounded instead."""
+        """Block sums are integers, except with debts: there the running sums are rounded."""
         if self._settled:
             running = self.fraction + np.cumsum(sums)
             whole = np.rint(running)
@@ -143,7 +143,7 @@ class _BlockSums:
         return np.rint(sums).astype(np.int64)
 
     def finish(self) -> int:
-        """Write the row of the block that is open, or next; gives the number of rows."""
+        """Write the row of the open or next block; return the number of rows."""
         prediction = self.prediction / self._step if self.filled else 0.0
         row = (self.sum,) if self._block == 1 else (self.sum, prediction, self.square)
         self._out.write(np.array([row], dtype=row_kind(self._block)).tobytes())
@@ -153,17 +153,17 @@ class _BlockSums:
 def scan(
     out: IO[bytes],
     pipeline: Pipeline,
-    stretches: list[Stretch],
-    pieces: Iterable[FloatArray],
+    spans: list[Span],
+    blocks: Iterable[FloatArray],
     before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write the rows of all segments, in bounded memory; give what else is known of them.
+    """Write the rows of all segments, in bounded memory; return the facts about them.
 
-    `before` is what an earlier scan gave, if its rows are in `out` and `pieces` go on from there.
+    `before`: the result of an earlier scan whose rows are in `out` already; `blocks` follow them.
     """
     known = [] if before is None else before["segments"]
     found: list[dict[str, Any]] = known[:-1]
-    waiting = iter(stretches[len(found) :])
+    waiting = iter(spans[len(found) :])
     now = next(waiting)
     position, sums, level = now.start, _BlockSums(out, pipeline), 0.0
     if before is not None:
@@ -177,16 +177,16 @@ def scan(
         else:
             found.append({**facts, "rows": sums.finish(), "filled": sums.filled})
 
-    for piece in pieces:
-        values = piece
+    for block in blocks:
+        values = block
         while values.size:
             if position == now.end:
                 finish()
                 following = next(waiting, None)
                 if following is None:
                     raise QueryError(
-                        f"the rows go on after position {position}, where a new threshold begins "
-                        "that the metadata does not know yet: ask again when it was written"
+                        f"a new threshold begins at position {position}, but is not in the "
+                        "metadata yet. Ask again in a moment: the file is being written"
                     )
                 now, sums = following, _BlockSums(out, pipeline)
             part = values if now.end is None else values[: now.end - position]

@@ -15,7 +15,7 @@ from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Epoch
 from tidegate.record.codec import restored_segment, segment_state
-from tidegate.record.entry import Piece, Trace
+from tidegate.record.entry import JournalEntry, Trace
 from tidegate.record.segment import Segment
 from tidegate.run.non_negative import Remainder
 from tidegate.run.stream import Stream
@@ -58,7 +58,7 @@ class Phases:
         self._collected = 0
         self.number = 0
         self.phases: list[Phase] = []
-        self.log: list[Piece] | None = None  # a journal wants to know what is released
+        self.log: list[JournalEntry] | None = None  # a journal wants to know what is released
         self.segments: list[Segment] = []
         self._plain = 0  # values until a window opens
         if state is not None:
@@ -108,7 +108,7 @@ class Phases:
     def _note(self, count: int, first: float, measured: bool, trace: Trace) -> None:
         if self.log is not None:
             end, phase = self.position, self.phases[-1].start
-            self.log.append(Piece(end - count, end, phase, first, measured, trace))
+            self.log.append(JournalEntry(end - count, end, phase, first, measured, trace))
 
     # -- windows and switches --------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from tidegate.errors import SettingError, SnapshotError
 from tidegate.exact_numbers import said
 from tidegate.guarantee import EVENT, Guarantee, parallel, sequential
 from tidegate.lattice import Lattice
-from tidegate.ownership import Custody
+from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
 from tidegate.record.codec import restored_segment
 from tidegate.record.record import Record
@@ -174,8 +174,8 @@ class Pipeline(Spec):
         source = secure() if randomness is None else randomness
         if not hasattr(source, "new_epoch"):
             raise SettingError("randomness", "must be tidegate.secure() or tidegate.seeded(7)")
-        custody = Custody()  # before there is a secret that a forked process could share
-        return Release(self, source.new_epoch(), custody=custody)
+        ownership = Ownership()  # before there is a secret that a forked process could share
+        return Release(self, source.new_epoch(), ownership=ownership)
 
     def resume(self, snapshot: bytes, key: bytes | None = None) -> Release:
         """Go on from a snapshot of this pipeline, bit for bit (see `Release.snapshot`)."""

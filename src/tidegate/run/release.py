@@ -7,7 +7,7 @@ push → lattice → hold-out → Threshold.choose → θ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee, cost, sequential
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.ownership import Custody
+from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.record.answer import Answer, Answers
-from tidegate.record.entry import Piece
+from tidegate.record.answer import Answers
+from tidegate.record.entry import JournalEntry
+from tidegate.record.range_queries import RangeQueries
 from tidegate.record.record import Record
 from tidegate.run.phases import Phase, Phases
 from tidegate.run.snapshot import opened_snapshot, sealed_snapshot, stored_record
@@ -37,7 +38,7 @@ _PIECE = 1 << 16
 _SCALARS = (np.generic, Decimal, Fraction, str, bytes, type(None), bool)
 
 
-class Release:
+class Release(RangeQueries):
     """A pipeline at work on one stream. Made by `Pipeline.start`, `Pipeline.resume` or `fork`.
 
     Holds raw values (the hold-out, the open block's sum) and the noise key: as secret as the data.
@@ -56,7 +57,7 @@ class Release:
         pipeline: Pipeline,
         epoch: Epoch,
         *,
-        custody: Custody,
+        ownership: Ownership,
         threshold: int | None = None,
         origin: int = 0,
         charges: list[Guarantee] | None = None,
@@ -73,8 +74,8 @@ class Release:
         self._origin = origin
         self._seen = origin  # inputs taken, the hold-out included
         self._holdout = HoldOut(pipeline.threshold.holdout)
-        self._custody = custody
-        self._journalled = False  # someone keeps a journal
+        self._ownership = ownership
+        self._keeps_journal = False  # someone keeps a journal
         self._cap = cap_of(pipeline.unit)
         self._run: Phases | None = None
         if threshold is not None:
@@ -124,8 +125,8 @@ class Release:
     @property
     def record(self) -> Record:
         """The released block sums that queries are answered from."""
-        with self._custody.lock:
-            self._custody.check()  # what a cut-short push measured was never handed out
+        with self._ownership.lock:
+            self._ownership.check()  # what a cut-short push measured was never handed out
             if self._run is None:
                 missing = self.holding
                 raise TidegateError(f"nothing is released yet: the hold-out needs {missing} more")
@@ -155,19 +156,19 @@ class Release:
         input is refused, none of this push was taken. `users` names who sent each value; needed if,
         and only if, the pipeline protects users.
         """
-        custody, kind = self._custody, type(values)
+        ownership, kind = self._ownership, type(values)
         began = False
         try:
-            with custody.lock:
+            with ownership.lock:
                 single = kind is int or kind is float or isinstance(values, _SCALARS)
                 if kind is np.ndarray and values.ndim == 0:
                     values, single = values.item(), True
                 if single and users is None and self._cap is None:
                     unit = self._lattice.unit(values, self._seen)
-                    custody.begin()
+                    ownership.begin()
                     began = True
                     one = self._take_one(unit)
-                    custody.done()
+                    ownership.done()
                     return one
                 if single:
                     values, users = [values], None if users is None else [users]
@@ -175,15 +176,15 @@ class Release:
                 names = checked_users(
                     users, numbers.size, needed=self._cap is not None, position=self._seen
                 )
-                custody.begin()
+                ownership.begin()
                 began = True
                 out = self._take(numbers, names)
                 result = (out.item() if out.size else None) if single else out
-                custody.done()
+                ownership.done()
                 return result
         except BaseException:
             if began:  # cut short, or complete but not handed over: the same to the caller
-                custody.refuse()
+                ownership.refuse()
             raise
 
     def _take(self, numbers: NDArray[Any], users: Sequence[str | None] | None) -> FloatArray:
@@ -225,39 +226,21 @@ class Release:
         keystream = self._epoch.keystream("threshold", digest(self.pipeline.resolved()))
         threshold = self.pipeline.threshold.choose(self._holdout.units, self._lattice, keystream)
         self._run = Phases(self.pipeline, self._epoch, self._origin, threshold=threshold)
-        self._run.log = [] if self._journalled else None
+        self._run.log = [] if self._keeps_journal else None
         self._holdout.wipe()
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def query(
-        self, start: int, end: int, confidence: float = 0.95, *, as_of: int | None = None
-    ) -> Answer:
-        """The sum of the released values [start, end), counted from 0, with its interval.
-
-        `as_of=t`: as it would have been answered when t values were released.
-        """
-        with self._custody.lock:  # a push of another thread would change what is being read
-            return self.record.query(start, end, confidence, as_of=as_of)
-
-    def queries(
-        self,
-        starts: ArrayLike,
-        ends: ArrayLike,
-        confidence: float = 0.95,
-        *,
-        as_of: int | None = None,
-    ) -> Answers:
-        """Many ranges at once."""
-        with self._custody.lock:
-            return self.record.queries(starts, ends, confidence, as_of=as_of)
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        with self._ownership.lock:  # a push of another thread would change what is being read
+            return ask(self.record)
 
     def save_record(self) -> bytes:
         """The record as bytes, to be stored and asked later with `tidegate.load_record`.
 
         It holds released data and public facts only.
         """
-        with self._custody.lock:
+        with self._ownership.lock:
             return stored_record(self.pipeline, self.epoch, self.position, self.record)
 
     # -- state -----------------------------------------------------------------------------------
@@ -278,8 +261,8 @@ class Release:
         but can be asked only about what comes. Without `users` it leaves out how often each user
         was counted, for a caller that keeps `user_cap` itself.
         """
-        with self._custody.lock:
-            self._custody.check()
+        with self._ownership.lock:
+            self._ownership.check()
             state = {
                 "seen": self._seen,
                 "origin": self._origin,
@@ -292,11 +275,13 @@ class Release:
 
     @classmethod
     def _resumed(cls, pipeline: Pipeline, data: bytes, key: bytes | None) -> Release:
-        custody = Custody()  # before the secret is read: see there
+        ownership = Ownership()  # before the secret is read: see there
         epoch, state = opened_snapshot(pipeline, data, key)
         charges = [Guarantee.from_plain(charge) for charge in state["charges"]]
         origin, run = state["origin"], state["run"]
-        release = cls(pipeline, epoch, custody=custody, origin=origin, charges=charges, state=run)
+        release = cls(
+            pipeline, epoch, ownership=ownership, origin=origin, charges=charges, state=run
+        )
         release._seen = state["seen"]
         if release._cap is not None and state["cap"]:
             release._cap.restore(state["cap"])
@@ -314,9 +299,9 @@ class Release:
         fork starts a new forest at the present position; the past is answered by the original. If
         `fork` is interrupted its charge may stay: too much is counted then, never too little.
         """
-        with self._custody.lock:
-            self._custody.check()
-            custody = Custody()
+        with self._ownership.lock:
+            self._ownership.check()
+            ownership = Ownership()
             epoch = (randomness or secure()).new_epoch()
             run = self._run
             spent = self.pipeline.stream_guarantee if run else self.pipeline.guarantee
@@ -324,7 +309,7 @@ class Release:
             branch = Release(
                 self.pipeline,
                 epoch,
-                custody=custody,
+                ownership=ownership,
                 threshold=run.stream.threshold if run else None,
                 origin=self.position,
                 charges=self._charges,
@@ -335,22 +320,22 @@ class Release:
                 branch._hold(self._holdout.units)
             return branch
 
-    def journalled(self) -> list[Piece]:
+    def journal_entries(self) -> list[JournalEntry]:
         """What was released since this was last asked, for a journal; the first call begins."""
-        custody, began = self._custody, False
+        ownership, began = self._ownership, False
         try:
-            with custody.lock:
-                custody.begin()  # pieces that are taken but not handed over are lost
+            with ownership.lock:
+                ownership.begin()  # pieces that are taken but not handed over are lost
                 began = True
-                self._journalled, run = True, self._run
-                pieces: list[Piece] = []
+                self._keeps_journal, run = True, self._run
+                pieces: list[JournalEntry] = []
                 if run is not None:
                     pieces, run.log = run.log or [], []
-                custody.done()
+                ownership.done()
                 return pieces
         except BaseException:
             if began:
-                custody.refuse()
+                ownership.refuse()
             raise
 
     def derived_key(self, purpose: str) -> bytes:
