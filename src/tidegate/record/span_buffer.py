@@ -14,7 +14,7 @@ from tidegate.stages import Spans
 
 
 class SpanBuffer(RingBuffer):
-    """As `RingBuffer`, and for every leaf where it begins, how the one before it is marked, its level.
+    """As `RingBuffer`, and of every leaf: where it begins, the mark of the one before, its level.
 
     Nothing is forgotten but by `forget`, block by block; a leaf ends where its block ends.
     """
