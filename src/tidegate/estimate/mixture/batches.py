@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.estimate.mixture.grid import Cells
-from tidegate.estimate.mixture.kalman import LEVEL, SIZE, SUM, SWING, KalmanFilters, Transition
+from tidegate.estimate.mixture.kalman import LEVEL, SIZE, SUM, SWING, KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.models import Models
+from tidegate.estimate.mixture.transition import Transition, transition_of
 from tidegate.lattice import FloatArray, IntArray
 
 # What a block hands on to the next one: its leaves are closed, and its noise is its own.
@@ -139,12 +140,13 @@ class BlockBatch:
         """Predict and update from cell to cell; yields each step after it was made."""
         leaves = iter(noisy)
         transitions: dict[int, Transition] = {}
-        models = _repeated(self._one, noisy.shape[1])
         for cell, step in enumerate(self.steps):
             if step.opened is not None:
                 filters.open_leaf(step.opened)
             if step.width not in transitions:
-                transitions[step.width] = Transition(models, step.width)
+                transitions[step.width] = transition_of(self._one, step.width).repeated(
+                    noisy.shape[1]
+                )
             filters.predict(transitions[step.width])
             if passed is not None:
                 passed.sum_rows[:, cell] = filters.augmented[SUM].T
