@@ -27,11 +27,11 @@ class Context(Protocol):
 
 
 class Closed(ABC):
-    """Closed on exit, whatever happened."""
+    """Closed when it is left, whatever happened."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release what is open."""
+        """Let go of what is open."""
 
     def __enter__(self) -> Self:
         return self
@@ -41,15 +41,15 @@ class Closed(ABC):
 
 
 class Completed(ABC):
-    """Closed, and so completed, on exit; aborted after an error."""
+    """Closed, and so completed, when it is left; after an error, given up."""
 
     @abstractmethod
     def close(self) -> None:
-        """Complete and close it."""
+        """Complete it, and let go of it."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Close it without completing it."""
+        """Give up."""
 
     def __enter__(self) -> Self:
         return self

@@ -46,30 +46,42 @@ class Incoming:
         self._busy = self._closing = False
         self._failure: SourceError | None = None
         self.taken = 0
-        self.size: int | None = None  # of a regular file, as it was when opened
-        if self._descriptor is not None:
-            status = os.fstat(self._descriptor)
-            if stat.S_ISDIR(status.st_mode):
-                self.close()
-                raise SourceError(None, "is a directory", self.name)
-            if stat.S_ISREG(status.st_mode):
-                self.size = status.st_size
-            elif stat.S_ISFIFO(status.st_mode):
-                _widen(self._descriptor)
+        self.size = self._examined_size()  # of a regular file, as it was when opened
         if follow and (compression or self.size is None or self._path is None):
             self.close()
             raise SettingError("follow", "needs a plain CSV or JSONL file")
-        self._head = b""
-        if skipped and self._descriptor is not None:  # the first line may name the columns
-            with open(self._descriptor, "rb", closefd=False) as file:
-                self._head = file.readline()
-            os.lseek(self._descriptor, max(skipped, len(self._head)), os.SEEK_SET)
+        self._head = self._skip(skipped) if skipped else b""
         self._codec = compression
-        self._unpacked: Any = None  # a stream of pyarrow's, which has no types
-        if compression:
-            pyarrow = require("pyarrow")
-            packed = pyarrow.PythonFile(_Packed(self), mode="r")
-            self._unpacked = pyarrow.CompressedInputStream(packed, compression)
+        self._unpacked = self._decompressed(compression) if compression else None
+
+    def _examined_size(self) -> int | None:
+        """The size of a regular file. Refuses a directory; enlarges the buffer of a pipe."""
+        if self._descriptor is None:
+            return None
+        status = os.fstat(self._descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            self.close()
+            raise SourceError(None, "is a directory", self.name)
+        if stat.S_ISREG(status.st_mode):
+            return status.st_size
+        if stat.S_ISFIFO(status.st_mode):
+            _widen(self._descriptor)
+        return None
+
+    def _skip(self, count: int) -> bytes:
+        """Go to byte `count`, or after the first line, which is returned: it may be a header."""
+        if self._descriptor is None:
+            return b""
+        with open(self._descriptor, "rb", closefd=False) as file:
+            head = file.readline()
+        os.lseek(self._descriptor, max(count, len(head)), os.SEEK_SET)
+        return head
+
+    def _decompressed(self, compression: str) -> Any:
+        """A stream of pyarrow, which has no types."""
+        pyarrow = require("pyarrow")
+        packed = pyarrow.PythonFile(_Packed(self), mode="r")
+        return pyarrow.CompressedInputStream(packed, compression)
 
     def _open(self) -> tuple[int | None, Any]:
         try:

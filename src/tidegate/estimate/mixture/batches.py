@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from tidegate.estimate.mixture.grid import Cells
-from tidegate.estimate.mixture.kalman import LEVEL, SIZE, SUM, SWING, KalmanFilters, Transition
+from tidegate.estimate.mixture.kalman import LEVEL, SIZE, SUM, SWING, KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.models import Models
+from tidegate.estimate.mixture.transition import Transition, transition_of
 from tidegate.lattice import FloatArray, IntArray
 
 # What a block hands on to the next one: its leaves are closed, and its noise is its own.
@@ -144,8 +144,9 @@ class BlockBatch:
             if step.opened is not None:
                 filters.open_leaf(step.opened)
             if step.width not in transitions:
-                one = transition(self._one, step.width)
-                transitions[step.width] = one.repeated(noisy.shape[1])
+                transitions[step.width] = transition_of(self._one, step.width).repeated(
+                    noisy.shape[1]
+                )
             filters.predict(transitions[step.width])
             if passed is not None:
                 passed.sum_rows[:, cell] = filters.augmented[SUM].T
@@ -153,18 +154,6 @@ class BlockBatch:
             if step.measured is not None:
                 filters.update(step.measured, next(leaves))
             yield step
-
-
-def transition(one: Models, width: int) -> Transition:
-    """How the state of one model moves over a cell."""
-    return _transition(*(part.item() for part in one.parts), width)
-
-
-@lru_cache(maxsize=4096)
-def _transition(*facts: float) -> Transition:
-    """Kept: a horizon has few widths, and every look back goes over all of them again."""
-    *parts, width = facts
-    return Transition(Models(*(np.array([part]) for part in parts)), width)
 
 
 def block_batches(blocks: Sequence[Measured], one: Models) -> list[BlockBatch]:

@@ -42,7 +42,7 @@ class CellCovariances:
         padded[: len(maps)] = maps
         self._maps = padded.reshape(groups, _GROUP, size, size)
         self._rows, self._ends = rows, ends
-        if groups == 1:  # every pair lies within it: nothing to multiply out
+        if groups == 1:  # every pair lies within it: no products between groups are needed
             return
         after = np.empty_like(self._maps)  # from a cell to the beginning of the next group
         before = np.empty_like(self._maps)  # from the beginning of its group to a cell

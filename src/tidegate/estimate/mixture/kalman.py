@@ -1,9 +1,6 @@
 """Kalman filters, one a model, side by side: predict over a cell, update with a leaf's noisy sum.
 
-The state x has six entries: SUM, the running sum, from its beginning or above its own mean over the
-past (`fade`); LEAF, the sum of the open leaf; INNER, that sum plus the noise left in the open inner
-node of the tree (`leaf_noise`); LEVEL, a random walk; SWING, an Ornstein-Uhlenbeck process; OUTER,
-the noise left in the open outer node. With mean m and covariance P,
+With mean m and covariance P of the state x (`transition`),
 
     predict   m ← F·m,  P ← F·P·Fᵀ + Q                           (F, Q: `Transition`)
     update    e = z − hᵀm,  s = hᵀP·h + r,  K = P·h/s,  m ← m + K·e,  P ← P − K·(P·h)ᵀ
@@ -26,14 +23,21 @@ from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
-from tidegate.estimate.mixture.portable_math import NOTHING, exp, expm1, halved
+from tidegate.estimate.mixture.portable_math import NOTHING, halved
+from tidegate.estimate.mixture.transition import (
+    GROWING,
+    INNER,
+    LEAF,
+    LEVEL,
+    MEAN,
+    OUTER,
+    SIZE,
+    SUM,
+    SWING,
+    Transition,
+)
 from tidegate.lattice import FloatArray
 
-# SUM, LEAF and INNER grow by the same amount over a cell: side by side, one operation for all.
-SUM, LEAF, INNER, LEVEL, SWING, OUTER = range(6)
-SIZE = 6
-MEAN = SIZE  # the column of the mean in the augmented matrix [P | m]
-_GROWING = LEVEL  # the entries before it grow
 # A likelihood is exp(−distance/2): it is halved whenever the distance grows by this, 2·ln 2.
 DISTANCE_PER_HALVING = 1.3862943611198906
 # Numbers as arrays without dimensions: numpy takes them faster.
@@ -43,14 +47,14 @@ _PER_HALVING, _HALF = np.array(DISTANCE_PER_HALVING), np.array(0.5)
 # rows, by the entry's column; then SIZE rows for the growing columns, by its row; then zeros.
 _BY_ROW, _ZEROS = SIZE + 1, SIZE + 1 + SIZE
 _GROWTH_OF = np.array(
-    [column if row < _GROWING else _ZEROS for row in range(SIZE) for column in range(SIZE + 1)]
+    [column if row < GROWING else _ZEROS for row in range(SIZE) for column in range(SIZE + 1)]
     + [
-        _BY_ROW + row if column < _GROWING else _ZEROS
+        _BY_ROW + row if column < GROWING else _ZEROS
         for row in range(SIZE)
         for column in range(SIZE + 1)
     ]
 )
-_LEVEL_THEN_SWING = np.repeat((LEVEL, SWING), _GROWING)
+_LEVEL_THEN_SWING = np.repeat((LEVEL, SWING), GROWING)
 # update: the outer product (P·h)·[K | K·e]ᵀ, entry by entry: the row of the one, then of the other.
 _OUTER_PRODUCT = np.array(
     [row for row in range(SIZE) for _ in range(SIZE + 1)]
@@ -60,51 +64,7 @@ _ONE_FOR_ALL = np.zeros(SIZE + 1, dtype=np.intp)
 _add, _subtract, _multiply, _divide = np.add, np.subtract, np.multiply, np.divide
 
 Weights = list[tuple[int, float]]  # (model, probability)
-
-
-class Transition:
-    """F and Q over one cell of `length` values (one length, or one per model).
-
-    F adds length·LEVEL + swing_sum·SWING to SUM, LEAF and INNER, and multiplies SWING by `decay`.
-    """
-
-    def __init__(self, models: Models, length: float | FloatArray) -> None:
-        lengths: FloatArray = np.broadcast_to(np.float64(length), models.walk.shape)
-        swings = models.variance > 0
-        relaxation, variance = models.relaxation[swings], models.variance[swings]
-        rate = lengths[swings] / relaxation
-        gone = -expm1(-rate)
-        # The integral of an Ornstein-Uhlenbeck process: what one unit of swing at the start adds to
-        # the sum, the variance of the rest, and its covariance with the swing at the end.
-        swing_sum = relaxation * gone
-        integral = 2 * variance * relaxation**2 * (rate - gone)
-        decay = np.ones(models.count)
-        swing_sums, sum_variance, sum_with_swing = (np.zeros(models.count) for _ in range(3))
-        decay[swings] = exp(-rate)
-        swing_sums[swings] = swing_sum
-        sum_variance[swings] = np.maximum(integral - variance * swing_sum**2, 0.0)
-        sum_with_swing[swings] = variance * swing_sum * (1 - decay[swings])
-        # The level counts as it is in the middle of the cell: half a step before, half after.
-        half = models.walk * lengths / 2
-        noise: FloatArray = np.zeros((SIZE, SIZE + 1, models.count))  # [Q | 0]
-        for row in (SUM, LEAF, INNER):
-            for column in (SUM, LEAF, INNER):
-                noise[row, column] = half * lengths**2 + sum_variance + lengths * models.scatter
-            noise[row, LEVEL] = noise[LEVEL, row] = half * lengths
-            noise[row, SWING] = noise[SWING, row] = sum_with_swing
-        noise[LEVEL, LEVEL] = 2 * half
-        noise[SWING, SWING] = models.variance * (1 - decay**2)
-        self.process_noise = noise
-        # Written out for every entry: at this size one pass costs less than broadcasting.
-        self.decay: FloatArray = np.ones((SIZE, SIZE + 1, models.count))
-        self.decay[SWING] *= decay
-        self.decay[:, SWING] *= decay
-        each = np.stack((lengths, swing_sums))
-        self.growth: FloatArray = np.repeat(each[:, np.newaxis], SIZE + 1, axis=1)
-        self.own_growth: FloatArray = np.repeat(each, _GROWING, axis=0)
-        # Of the first model, or of all, as plain numbers.
-        self.swing_decay = float(decay[0])
-        self.width, self.swing_sums = float(lengths[0]), swing_sums.tolist()
+__all__ = ["INNER", "LEAF", "LEVEL", "OUTER", "SIZE", "SUM", "SWING", "KalmanFilters", "Transition"]
 
     def repeated(self, count: int) -> Transition:
         """The same, side by side: for as many models, all like the one of this cell."""
@@ -155,9 +115,9 @@ class KalmanFilters:
         self._growth: FloatArray = np.zeros((2 * SIZE + 2, count))
         self._row_growth = self._growth[:_BY_ROW]
         self._column_growth = self._growth[_BY_ROW:_ZEROS]
-        self._both_growth = self._column_growth[:_GROWING]
-        self._own: FloatArray = np.empty((2 * _GROWING, count))
-        self._own_level, self._own_swing = self._own[:_GROWING], self._own[_GROWING:]
+        self._both_growth = self._column_growth[:GROWING]
+        self._own: FloatArray = np.empty((2 * GROWING, count))
+        self._own_level, self._own_swing = self._own[:GROWING], self._own[GROWING:]
         # update: hᵀ·[P | m], whose last entry becomes −e, and the gain [K | −e/s].
         self._leaf_and_inner = self.augmented[LEAF : INNER + 1]
         self._directions: dict[float, tuple[FloatArray, FloatArray]] = {}

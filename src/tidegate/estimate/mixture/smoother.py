@@ -22,18 +22,12 @@ from functools import cached_property
 
 import numpy as np
 
-from tidegate.estimate.mixture.batches import (
-    BlockBatch,
-    FilterPass,
-    Measured,
-    Step,
-    block_batches,
-    transition,
-)
+from tidegate.estimate.mixture.batches import BlockBatch, FilterPass, Measured, Step, block_batches
 from tidegate.estimate.mixture.block_chain import solve_chain
 from tidegate.estimate.mixture.covariances import CellCovariances, product
 from tidegate.estimate.mixture.kalman import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING
 from tidegate.estimate.mixture.models import Models, models
+from tidegate.estimate.mixture.transition import transition_of
 from tidegate.lattice import FloatArray, IntArray
 
 
@@ -161,7 +155,7 @@ def _entries(steps: Sequence[Step], one: Models) -> FloatArray:
     What opening a leaf leaves of the inner and of the outer noise and hands from one to the other;
     then what a unit of level and of swing adds to the sums, and the decay of the swing.
     """
-    transitions = {width: transition(one, width) for width in {step.width for step in steps}}
+    transitions = {width: transition_of(one, width) for width in {step.width for step in steps}}
     rows = []
     for step in steps:
         cell, opened = transitions[step.width], step.opened
