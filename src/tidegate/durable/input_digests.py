@@ -98,6 +98,11 @@ class Recogniser:
         self._again.user_tail = remembered.user_tail[:into]
 
     @property
+    def place(self) -> int:
+        """The place of the next value."""
+        return self._remembered.seen - self.left
+
+    @property
     def left(self) -> int:
         """How many values are still to be recognised."""
         return self._uncompared + self._remembered.seen - self._again.seen
