@@ -133,7 +133,7 @@ def test_blocks_by_their_places(state, expected):
 def test_batches_that_know_their_places(state, expected):
     """One source, as a broker delivers: some blocks twice, some overlapping, one changed."""
     cuts = [0, 50, 700, SPAN + 9, SPAN + 10, 2 * SPAN + 30, VALUES.size]
-    places = [place for pair in pairwise(cuts) for place in (pair, (pair[0] // 2, pair[1]), pair)]
+    places = [place for pair in pairwise(cuts) for place in (pair, pair, (pair[0] // 2, pair[1]))]
     for release in (DurableRelease.open(state, PIPELINE), PIPELINE.start()):
         rows = Rows()
         transfer([Batch(VALUES[a:b], start=a) for a, b in places], release, rows)
