@@ -27,11 +27,11 @@ class Context(Protocol):
 
 
 class Closed(ABC):
-    """Closed when it is left, whatever happened."""
+    """A context manager that is closed at the end, also after an error."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close what is open."""
 
     def __enter__(self) -> Self:
         return self
@@ -41,11 +41,11 @@ class Closed(ABC):
 
 
 class Completed(ABC):
-    """Closed, and so completed, when it is left; after an error, given up."""
+    """A context manager that is completed at the end; after an error it is given up."""
 
     @abstractmethod
     def close(self) -> None:
-        """Complete it, and let go of it."""
+        """Complete and close it."""
 
     @abstractmethod
     def abort(self) -> None:

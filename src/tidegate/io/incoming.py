@@ -41,7 +41,7 @@ class Incoming:
         # A followed file is closed from another thread, which waits for the lock, or from a signal
         # handler, which can interrupt this thread while it holds the lock. Then `_busy` is set: the
         # present read finishes, and the next `close` closes the file. (An Event would not do: set
-        # by a signal handler inside its own `wait`, it would wait for ever.)
+        # by a signal handler inside its own `wait`, it would never return.)
         self._lock = threading.RLock()
         self._busy = self._closing = False
         self._failure: SourceError | None = None
