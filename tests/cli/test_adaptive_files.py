@@ -64,7 +64,7 @@ def test_query_and_show_say_what_they_answer(source: Path) -> None:
     asked = run("query", output, 100, 6000)
     assert asked.exit_code == 0, asked.output
     assert "also use later data" in asked.stdout
-    assert "truncated at" in asked.stdout
+    assert "Values were capped" in asked.stdout
     later, then = (
         json.loads(run("query", output, 100, 3000, "--json", *more).stdout)
         for more in ((), ("--as-of", 3000))
