@@ -45,31 +45,41 @@ class Incoming:
         self._lock = threading.RLock()
         self._busy = self._closing = False
         self._failure: SourceError | None = None
-        self.taken = 0
-        self.size: int | None = None  # of a regular file, as it was when opened
-        if self._descriptor is not None:
-            status = os.fstat(self._descriptor)
-            if stat.S_ISDIR(status.st_mode):
-                self.close()
-                raise SourceError(None, "is a directory", self.name)
-            if stat.S_ISREG(status.st_mode):
-                self.size = status.st_size
-            elif stat.S_ISFIFO(status.st_mode):
-                _widen(self._descriptor)
-        if follow and (compression or self.size is None or self._path is None):
-            self.close()
-            raise SettingError("follow", "needs a plain CSV or JSONL file")
         self._head = b""
-        if skipped and self._descriptor is not None:  # the first line may name the columns
-            with open(self._descriptor, "rb", closefd=False) as file:
-                self._head = file.readline()
-            os.lseek(self._descriptor, max(skipped, len(self._head)), os.SEEK_SET)
         self._codec = compression
         self._unpacked: Any = None  # a stream of pyarrow's, which has no types
-        if compression:
-            pyarrow = require("pyarrow")
-            packed = pyarrow.PythonFile(_Packed(self), mode="r")
-            self._unpacked = pyarrow.CompressedInputStream(packed, compression)
+        self.taken = 0
+        self.size: int | None = None  # of a regular file, as it was when opened
+        try:
+            if self._descriptor is not None:
+                self._inspect(self._descriptor)
+            if follow and (compression or self.size is None or self._path is None):
+                raise SettingError("follow", "needs a plain CSV or JSONL file")
+            if skipped and self._descriptor is not None:
+                self._skip(self._descriptor, skipped)
+            if compression:
+                pyarrow = require("pyarrow")
+                packed = pyarrow.PythonFile(_Packed(self), mode="r")
+                self._unpacked = pyarrow.CompressedInputStream(packed, compression)
+        except BaseException:
+            self.close()
+            raise
+
+    def _inspect(self, descriptor: int) -> None:
+        """Note the size of a regular file, widen a pipe, refuse a directory."""
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise SourceError(None, "is a directory", self.name)
+        if stat.S_ISREG(status.st_mode):
+            self.size = status.st_size
+        elif stat.S_ISFIFO(status.st_mode):
+            _widen(descriptor)
+
+    def _skip(self, descriptor: int, skipped: int) -> None:
+        """Begin after `skipped` bytes, but keep the first line: it may name the columns."""
+        with open(descriptor, "rb", closefd=False) as file:
+            self._head = file.readline()
+        os.lseek(descriptor, max(skipped, len(self._head)), os.SEEK_SET)
 
     def _open(self) -> tuple[int | None, Any]:
         try:
