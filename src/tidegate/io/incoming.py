@@ -52,7 +52,7 @@ class Incoming:
         self.size: int | None = None  # of a regular file, as it was when opened
         try:
             if self._descriptor is not None:
-                self._inspect(self._descriptor)
+                self.size = self._inspected(self._descriptor)
             if follow and (compression or self.size is None or self._path is None):
                 raise SettingError("follow", "needs a plain CSV or JSONL file")
             if skipped and self._descriptor is not None:
@@ -65,15 +65,16 @@ class Incoming:
             self.close()
             raise
 
-    def _inspect(self, descriptor: int) -> None:
-        """Note the size of a regular file, widen a pipe, refuse a directory."""
+    def _inspected(self, descriptor: int) -> int | None:
+        """The size of a regular file. Widens a pipe; refuses a directory."""
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
             raise SourceError(None, "is a directory", self.name)
         if stat.S_ISREG(status.st_mode):
-            self.size = status.st_size
-        elif stat.S_ISFIFO(status.st_mode):
+            return status.st_size
+        if stat.S_ISFIFO(status.st_mode):
             _widen(descriptor)
+        return None
 
     def _skip(self, descriptor: int, skipped: int) -> None:
         """Begin after `skipped` bytes, but keep the first line: it may name the columns."""
