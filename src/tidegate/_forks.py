@@ -1,4 +1,4 @@
-"""Open databases and locked files, which a forked process inherits and must not touch."""
+"""What a forked process inherits and must not touch: open databases, locked files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from weakref import WeakSet
 
 
 class Inherited(ABC):
-    """Something open that belongs to one process; a forked process gives it up at once."""
+    """Something open that belongs to one process; a forked one lets go of it at once."""
 
     def guard(self) -> None:
-        """Have forked processes disown it from now on."""
+        """From now on, a forked process disowns it."""
         _open.add(self)
 
     @abstractmethod
@@ -22,7 +22,7 @@ class Inherited(ABC):
 
     @staticmethod
     def keep_for_ever(thing: Any) -> None:
-        """Never finalise it, not even at the end of the process: that would write to files."""
+        """Never collect it, not even when the process ends: its end would be an act."""
         if thing is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 

@@ -1,4 +1,4 @@
-"""Read bytes from a file, a pipe or standard input as soon as they arrive."""
+"""Bytes of a file, a pipe or standard input, as soon as they are there."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tidegate.io.optional import require
 Seen = TypeVar("Seen")
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.2  # seconds between looks at a file that is followed
-_UNPACKED = 1 << 16  # small steps: little is lost before the place where a file is damaged
-_PIPE_ROOM = 1 << 20  # so that a fast writer is read in large blocks
+_UNPACKED = 1 << 16  # a small step, so that little is lost before the spot where a file is torn
+_PIPE_ROOM = 1 << 20  # a fast writer is then read in large pieces
 
 
 class Incoming:
-    """`read` returns what is available, waits only if nothing is, and returns b"" at the end."""
+    """`read` gives what is there, waits only if there is nothing, and gives b"" at the end."""
 
     def __init__(
         self,
@@ -38,49 +38,38 @@ class Incoming:
         self._path = None if is_standard(path) else path
         self._descriptor, self._stream = self._open()
         self.followed = follow
-        # A followed file is closed from another thread, which waits for the lock, or from a signal
-        # handler, which can interrupt this thread while it holds the lock. Then `_busy` is set: the
-        # present read finishes, and the next `close` closes the file. (An Event would not do: set
-        # by a signal handler inside its own `wait`, it would never return.)
+        # Closing a followed file comes from another thread, which the lock makes wait, or from a
+        # signal, which meets this thread anywhere, with the lock in its hands too: then whoever
+        # looks at the file finishes, and it is closed when it is closed again. (An Event would
+        # not do: set by a signal inside its own `wait`, it waits for itself for ever.)
         self._lock = threading.RLock()
         self._busy = self._closing = False
         self._failure: SourceError | None = None
-        self._head = b""
-        self._codec = compression
-        self._unpacked: Any = None  # a stream of pyarrow's, which has no types
         self.taken = 0
         self.size: int | None = None  # of a regular file, as it was when opened
-        try:
-            if self._descriptor is not None:
-                self.size = self._inspected(self._descriptor)
-            if follow and (compression or self.size is None or self._path is None):
-                raise SettingError("follow", "needs a plain CSV or JSONL file")
-            if skipped and self._descriptor is not None:
-                self._skip(self._descriptor, skipped)
-            if compression:
-                pyarrow = require("pyarrow")
-                packed = pyarrow.PythonFile(_Packed(self), mode="r")
-                self._unpacked = pyarrow.CompressedInputStream(packed, compression)
-        except BaseException:
+        if self._descriptor is not None:
+            status = os.fstat(self._descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                self.close()
+                raise SourceError(None, "is a directory", self.name)
+            if stat.S_ISREG(status.st_mode):
+                self.size = status.st_size
+            elif stat.S_ISFIFO(status.st_mode):
+                _widen(self._descriptor)
+        if follow and (compression or self.size is None or self._path is None):
             self.close()
-            raise
-
-    def _inspected(self, descriptor: int) -> int | None:
-        """The size of a regular file. Widens a pipe; refuses a directory."""
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise SourceError(None, "is a directory", self.name)
-        if stat.S_ISREG(status.st_mode):
-            return status.st_size
-        if stat.S_ISFIFO(status.st_mode):
-            _widen(descriptor)
-        return None
-
-    def _skip(self, descriptor: int, skipped: int) -> None:
-        """Begin after `skipped` bytes, but keep the first line: it may name the columns."""
-        with open(descriptor, "rb", closefd=False) as file:
-            self._head = file.readline()
-        os.lseek(descriptor, max(skipped, len(self._head)), os.SEEK_SET)
+            raise SettingError("follow", "needs a plain CSV or JSONL file")
+        self._head = b""
+        if skipped and self._descriptor is not None:  # the first line may name the columns
+            with open(self._descriptor, "rb", closefd=False) as file:
+                self._head = file.readline()
+            os.lseek(self._descriptor, max(skipped, len(self._head)), os.SEEK_SET)
+        self._codec = compression
+        self._unpacked: Any = None  # a stream of pyarrow's, which has no types
+        if compression:
+            pyarrow = require("pyarrow")
+            packed = pyarrow.PythonFile(_Packed(self), mode="r")
+            self._unpacked = pyarrow.CompressedInputStream(packed, compression)
 
     def _open(self) -> tuple[int | None, Any]:
         try:
@@ -90,7 +79,7 @@ class Incoming:
                 raise SourceError(None, "is closed", self.name)
             try:
                 return sys.stdin.fileno(), None
-            except (OSError, AttributeError):  # a substitute without a descriptor
+            except (OSError, AttributeError):  # a stand-in without a descriptor
                 return None, sys.stdin.buffer
         except OSError as error:
             if isinstance(error, SourceError):
@@ -99,7 +88,7 @@ class Incoming:
 
     @property
     def descriptor(self) -> int | None:
-        """The descriptor; None where standard input is a substitute without one."""
+        """The open file, or None where standard input is a stand-in."""
         return self._descriptor
 
     def fraction(self) -> float | None:
@@ -133,7 +122,7 @@ class Incoming:
         return b"".join(pieces)
 
     def read_packed(self, count: int) -> bytes:
-        """Up to `count` bytes as they are in the file, without unpacking."""
+        """Up to `count` bytes as they are in the file."""
         wait = _FIRST_WAIT
         while True:
             try:
@@ -159,7 +148,7 @@ class Incoming:
         return self._looked_at(lambda descriptor: os.read(descriptor, count)) or b""
 
     def _looked_at(self, look: Callable[[int], Seen]) -> Seen | None:
-        """Apply `look` to a followed file; None if it was closed meanwhile."""
+        """What is seen of a followed file; None if it was closed meanwhile."""
         with self._lock:
             self._busy = True
             try:
@@ -170,7 +159,7 @@ class Incoming:
                 self._busy = False
 
     def _check_same_file(self) -> None:
-        """Refuse a file that shrank or was replaced: rows are lost, and positions would shift."""
+        """A file that shrank or was replaced has lost rows: going on would shift positions."""
         ours, path = self._looked_at(os.fstat), self._path
         if ours is None or path is None:
             return
@@ -184,7 +173,7 @@ class Incoming:
             raise SourceError(None, "was replaced while it was followed", self.name)
 
     def close(self) -> None:
-        """Close it; standard input stays open."""
+        """Let go of it; standard input stays open."""
         self._closing = True
         with self._lock:
             if not self._busy and self._path is not None and self._descriptor is not None:
@@ -194,7 +183,7 @@ class Incoming:
 
 
 class _Packed:
-    """The methods that pyarrow needs of a Python file."""
+    """What pyarrow asks of a Python file, and no more."""
 
     closed = False
 
@@ -209,7 +198,7 @@ class _Packed:
 
 
 class _Ended:
-    """Stands in for a file that was closed."""
+    """In the place of a file that was closed."""
 
     def read1(self, count: int) -> bytes:
         return b""
@@ -222,4 +211,4 @@ def _widen(descriptor: int) -> None:
         try:
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_ROOM)
         except OSError:
-            return  # a limit of this system: the pipe works, in smaller blocks
+            return  # a limit of this system: the pipe works, in smaller pieces
