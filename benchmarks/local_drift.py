@@ -57,7 +57,7 @@ def _streams() -> dict[str, IntArray]:
 def _released(topl: Topl, values: IntArray, seed: int, again: bool) -> FloatArray:
     collection = topl.collection()
     if not again:
-        collection.agenda = replace(collection.agenda, again=None)
+        collection.schedule = replace(collection.schedule, again=None)
     return run(collection, values, tg.seeded(seed).new_epoch().keystream("drift", b""))
 
 

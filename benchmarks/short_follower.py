@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 from tidegate.estimate.mixture import tree_choice as costs
-from tidegate.estimate.mixture.cap_steps import Ladder, moved
-from tidegate.estimate.mixture.kalman import LEVEL, SUM, Cell, mixed
+from tidegate.estimate.mixture.cap_steps import CapSteps, moved
+from tidegate.estimate.mixture.kalman import LEVEL, SUM, Transition, mixed
 from tidegate.estimate.mixture.leaf_noise import noise_path
 from tidegate.estimate.mixture.run import MixtureRun
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
@@ -36,23 +36,23 @@ class Follower(MixtureRun):
     def rescale(self, threshold: int, truncated: float) -> None:
         """Go on in units of another θ."""
         ratio = self._threshold / threshold
-        table = self._beliefs.table
+        table = self._filters.augmented
         table[:, :-1] *= ratio * ratio
         table[:, -1] *= ratio
         self._threshold, self._truncated = threshold, truncated * threshold
-        self._ladder = Ladder()
+        self._cap_steps = CapSteps()
         self._measured = 0.0
 
     def select(self, epsilon: Fraction, length: int, ceiling: int) -> Layout:
         """The tree that measures a block of this length."""
-        ladder, before = self._ladder, self._ladder.rung
+        steps, before = self._cap_steps, self._cap_steps.rung
         highest = max(0, math.ceil(2 * math.log2(ceiling / self._threshold)) + 1)
         if self._measured:
-            ladder.observe(self._measured / self._threshold, self._doubt / self._threshold, highest)
-        if ladder.rung != before:
-            self._beliefs.unsettle(moved(before, ladder.rung))
-        ladder.rung = min(ladder.rung, highest)
-        options = trees_of(epsilon, length, self._threshold, ceiling, ladder.rung)
+            steps.observe(self._measured / self._threshold, self._doubt / self._threshold, highest)
+        if steps.rung != before:
+            self._filters.inflate_level(moved(before, steps.rung))
+        steps.rung = min(steps.rung, highest)
+        options = trees_of(epsilon, length, self._threshold, ceiling, steps.rung)
         if len(options) == 1:
             return options[0]
         known = self._perturber.lengths(0)
@@ -69,28 +69,28 @@ class Follower(MixtureRun):
 
     def at_once(self, count: int, noisy: float, variance: float, centred: bool) -> float:
         """`count` values had this sum, of which nothing was known: how the running sum moves."""
-        beliefs, threshold = self._beliefs, self._threshold
+        filters, threshold = self._filters, self._threshold
         leaf = noise_path(BLIND, [variance / threshold**2])[0]
-        beliefs.open_leaf(leaf)
-        beliefs.fade(count / (self._age + count))
-        beliefs.advance(Cell(self._models, count))
-        beliefs.measure(leaf, noisy / threshold)
-        self._weights = beliefs.weights()
+        filters.open_leaf(leaf)
+        filters.fade(count / (self._age + count))
+        filters.predict(Transition(self._models, count))
+        filters.update(leaf, noisy / threshold)
+        self._weights = filters.weights()
         if centred:
-            beliefs.table[SUM] *= 0.5
-            beliefs.table[:, SUM] *= 0.5
-        whole = math.floor(beliefs.running(self._weights) * threshold + 0.5)
-        beliefs.count_from(whole / threshold)
+            filters.augmented[SUM] *= 0.5
+            filters.augmented[:, SUM] *= 0.5
+        whole = math.floor(filters.expected_sum(self._weights) * threshold + 0.5)
+        filters.subtract_published(whole / threshold)
         self._age = min(self._age + count, self._perturber.horizon)
         return whole
 
     def forget_level(self, mean: float, variance: float) -> None:
         """The level is a new one, in θ."""
-        beliefs = self._beliefs
-        beliefs.table[LEVEL] = 0.0
-        beliefs.table[:, LEVEL] = 0.0
-        beliefs.mean[LEVEL] = mean
-        beliefs.covariance[LEVEL, LEVEL] = variance
+        filters = self._filters
+        filters.augmented[LEVEL] = 0.0
+        filters.augmented[:, LEVEL] = 0.0
+        filters.mean[LEVEL] = mean
+        filters.covariance[LEVEL, LEVEL] = variance
 
     @property
     def measured(self) -> float:
@@ -105,7 +105,7 @@ class Follower(MixtureRun):
     @property
     def mean(self) -> float:
         """Of one value, as the models have it, in units."""
-        levels = self._beliefs.mean[LEVEL].tolist()
+        levels = self._filters.mean[LEVEL].tolist()
         return mixed(self._weights, levels) * self._threshold
 
 

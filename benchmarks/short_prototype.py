@@ -199,7 +199,7 @@ class Staged:
         end = at + length
         measured, doubt = follower.measured, follower.doubt
         # Blocks in a row that are full, but none surely, are sure together: in shares, since the
-        # ladder may have moved the cap in between.
+        # The cap may have moved in between.
         full = False
         if self._is_full(measured, 0.0, tree.cap, 0.0):
             total, variance = self.streak

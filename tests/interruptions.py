@@ -20,7 +20,7 @@ import opcode
 import os
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeVar
@@ -91,6 +91,22 @@ def all_interruptions(
         at += 1
 
 
+@cache
+def _places(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Where these modules are; a name that nothing has would be followed by nobody."""
+    for name in names:
+        assert Path(_HOME + name).exists(), name
+    return tuple(_HOME + name.replace("/", os.sep) for name in names)
+
+
+@cache
+def _known_code(
+    bytecodes: tuple[str, ...], pure: tuple[str, ...]
+) -> dict[CodeType, tuple[bool, bool]]:
+    """Of each function met so far: is it followed, and closely? Kept for thousands of tracers."""
+    return {}
+
+
 class _Tracer:
     """Counts events, and raises at one of them; Python then stops tracing by itself."""
 
@@ -104,11 +120,8 @@ class _Tracer:
         self.fired = False
         self._left = at
         self._do = do
-        for name in (*bytecodes, *pure):  # a name that nothing has would be followed by nobody
-            assert Path(_HOME + name).exists(), name
-        self._bytecodes = tuple(_HOME + name.replace("/", os.sep) for name in bytecodes)
-        self._pure = tuple(_HOME + name.replace("/", os.sep) for name in pure)
-        self._ours: dict[CodeType, tuple[bool, bool]] = {}
+        self._bytecodes, self._pure = _places(bytecodes), _places(pure)
+        self._ours = _known_code(bytecodes, pure)
         self._outermost: FrameType | None = None
 
     def entered(self, frame: FrameType, event: str, _: Any) -> Any:

@@ -133,7 +133,7 @@ def _recorded(start: list[int], more: Iterator[int], taken: list[int]) -> Iterat
 
 
 def _value_words(table: ValueQuestion, value: int) -> Iterator[list[int]]:
-    row, coin = table._places.one(min(max(value, 0), table.threshold))
+    row, coin = table.place(min(max(value, 0), table.threshold))
     for first in sorted(_words(0, coin - 1, coin, LAST)):
         end = next(accumulate(table.weights[row + (first < coin)]))
         for second in sorted(_words(0, end - 1, end, table.total - 1)):

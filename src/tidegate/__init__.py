@@ -17,7 +17,9 @@ True
 ε = 0.5 per event (exact arithmetic, central model)
 """
 
-from tidegate import estimate, perturb, plan, synthetic, threshold, units
+from typing import TYPE_CHECKING, Any
+
+from tidegate import estimate, methods, perturb, plan, synthetic, threshold, units
 from tidegate._version import __version__
 from tidegate.errors import (
     InputError,
@@ -28,20 +30,20 @@ from tidegate.errors import (
     TidegateError,
 )
 from tidegate.guarantee import Guarantee, parallel, sequential
-from tidegate.methods.presets import (
-    adaptive,
-    pak,
-    pak_with_tops_stream,
-    pak_with_tops_threshold,
-    topl,
-    tops,
-)
 from tidegate.randomness import secure, seeded
 from tidegate.record.answer import Answer, Answers
 from tidegate.record.record import Record
 from tidegate.run.pipeline import Pipeline, load_record
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
+
+if TYPE_CHECKING:  # at run time a method is imported when it is first asked for: `__getattr__`
+    from tidegate.methods.adaptive import adaptive
+    from tidegate.methods.pak import pak
+    from tidegate.methods.pak_with_tops_stream import pak_with_tops_stream
+    from tidegate.methods.pak_with_tops_threshold import pak_with_tops_threshold
+    from tidegate.methods.topl import topl
+    from tidegate.methods.tops import tops
 
 __all__ = [
     "Answer",
@@ -61,6 +63,7 @@ __all__ = [
     "adaptive",
     "estimate",
     "load_record",
+    "methods",
     "pak",
     "pak_with_tops_stream",
     "pak_with_tops_threshold",
@@ -81,3 +84,12 @@ __all__ = [
 def __dir__() -> list[str]:
     """The public API, and not whatever modules were imported on the way."""
     return list(__all__)
+
+
+if not TYPE_CHECKING:  # a type checker would believe that every name exists
+
+    def __getattr__(name: str) -> Any:
+        """The preset of a method, by the name of its file in `tidegate.methods`."""
+        if name in methods.names():
+            return methods.find(name).preset
+        raise AttributeError(f"module 'tidegate' has no attribute {name!r}")

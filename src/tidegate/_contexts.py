@@ -1,6 +1,6 @@
-"""What `with` does to things that are open: close them, complete them or give them up.
+"""Context managers for open files and states: closed, completed or aborted on exit.
 
-And to signals: `uninterrupted` delays them.
+`uninterrupted` delays signals.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Context(Protocol):
 
 
 class Closed(ABC):
-    """A context manager that is closed at the end, also after an error."""
+    """Closed on exit, whatever happened."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close what is open."""
+        """Release what is open."""
 
     def __enter__(self) -> Self:
         return self
@@ -41,7 +41,7 @@ class Closed(ABC):
 
 
 class Completed(ABC):
-    """A context manager that is completed at the end; after an error it is given up."""
+    """Closed, and so completed, on exit; aborted after an error."""
 
     @abstractmethod
     def close(self) -> None:
@@ -49,7 +49,7 @@ class Completed(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Give up."""
+        """Close it without completing it."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""What a forked process inherits and must not touch: open databases, locked files."""
+"""Open databases and locked files, which a forked process inherits and must not touch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from weakref import WeakSet
 
 
 class Inherited(ABC):
-    """Something open that belongs to one process; a forked one lets go of it at once."""
+    """An open resource of one process; a forked process disowns it at once."""
 
     def guard(self) -> None:
-        """From now on, a forked process disowns it."""
+        """Have forked processes disown it from now on."""
         _open.add(self)
 
     @abstractmethod
@@ -22,7 +22,7 @@ class Inherited(ABC):
 
     @staticmethod
     def keep_for_ever(thing: Any) -> None:
-        """Never collect it, not even when the process ends: its end would be an act."""
+        """Never finalise it, not even at the end of the process: that would write to files."""
         if thing is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 

@@ -49,7 +49,7 @@ def exact(name: str, value: object) -> Fraction:
 
 
 def _fraction(value: Any) -> Fraction | None:
-    """The number, or None where it is not to be computed; ValueError if it is none."""
+    """The number; None if it is too large to compute; ValueError if it is not a number."""
     if isinstance(value, str):
         if len(value) > _LONGEST:
             return None
@@ -69,7 +69,7 @@ def _fraction(value: Any) -> Fraction | None:
 
 
 def said(value: object) -> str:
-    """What was given, short enough for a message, however long it is."""
+    """The value as text, shortened for a message."""
     try:
         text = repr(value) if isinstance(value, str) else str(value)
     except (ValueError, RecursionError):  # more digits, or deeper, than Python likes to print

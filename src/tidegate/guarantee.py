@@ -54,7 +54,7 @@ class Guarantee:
 
     @property
     def neighbours(self) -> str:
-        """Which inputs cannot be told apart: it follows from the unit and the model.
+        """Which inputs are neighbours: it follows from the unit and the model.
 
         >>> from tidegate.units import Window
         >>> Window(length=60).widen(Guarantee(epsilon=Fraction(1, 60))).neighbours
@@ -84,7 +84,7 @@ class Guarantee:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Guarantee:
-        """The guarantee that `plain()` was taken of.
+        """The guarantee from the plain data that `plain()` gave.
 
         >>> Guarantee.from_plain(Guarantee(epsilon=Fraction(2, 3)).plain()).epsilon
         Fraction(2, 3)
@@ -121,7 +121,7 @@ def free() -> Guarantee:
 
 
 def concentrated(rho: Fraction, delta: Fraction, unit: str = EVENT) -> Guarantee:
-    """ρ-zCDP, and what it is worth as (ε, δ).
+    """A ρ-zCDP guarantee, with the (ε, δ)-DP that it implies.
 
     >>> print(concentrated(Fraction(1, 200), Fraction(1, 10**6)))
     ρ = 0.005 (zCDP), which gives ε = 0.429941, δ = 1e-06 per event (exact ...)
@@ -157,18 +157,39 @@ def concentrated_epsilon(rho: Fraction, delta: Fraction | float) -> float:
     return max(0.0, bound((low + high) / 2)) * (1 + 1e-12)
 
 
+def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """A ρ, close to the largest, for which ρ-zCDP implies (ε, δ)-DP.
+
+    Rounded down to six digits, so that it is a short number and the same on every machine.
+
+    >>> rho = rho_for(Fraction(1), Fraction(1, 10**6))
+    >>> float(rho), concentrated_epsilon(rho, Fraction(1, 10**6)) <= 1
+    (0.0243..., True)
+    """
+    low, high = 0.0, float(epsilon)  # ρ < ε, since ε(ρ, δ) ≥ ρ
+    for _ in range(60):
+        middle = (low + high) / 2
+        fits = concentrated_epsilon(Fraction(middle), delta) <= epsilon
+        low, high = (middle, high) if fits else (low, middle)
+    size = Fraction(10) ** (math.floor(math.log10(low)) - 5)
+    rho = (Fraction(low) // size) * size
+    while concentrated_epsilon(rho, delta) > epsilon:
+        rho -= size
+    return rho
+
+
 def simulated(guarantee: Guarantee) -> Guarantee:
-    """What is left of a guarantee when the noise comes from a seed: nothing."""
+    """The guarantee of a simulation: none, since anyone can recompute seeded noise."""
     return replace(guarantee, epsilon=math.inf, delta=1.0, simulation=True, rho=None)
 
 
 def cost(guarantee: Guarantee, *, simulation: bool) -> Guarantee:
-    """What a run costs whose noise is, or is not, that of a simulation."""
+    """The guarantee of a run: `guarantee`, or none if it is a simulation."""
     return simulated(guarantee) if simulation else guarantee
 
 
 def grouped(guarantee: Guarantee, size: int, unit: str) -> Guarantee:
-    """What a guarantee per event is worth for a unit of up to `size` events (group privacy).
+    """Group privacy: the guarantee for a unit of up to `size` events.
 
     Replace the events one after the other: ε adds up, and δ is multiplied by e^ε on the way, so
     δ_size = δ·(e^(size·ε) − 1)/(e^ε − 1). Under zCDP, ρ is multiplied by size² and δ stays.
@@ -184,7 +205,7 @@ def grouped(guarantee: Guarantee, size: int, unit: str) -> Guarantee:
 
 
 def sequential(first: Guarantee, *others: Guarantee) -> Guarantee:
-    """The same values are used several times: budgets add up."""
+    """Sequential composition: the same values are used several times, so budgets add up."""
     guarantees = (first, *others)
     rhos = _rhos(guarantees)
     return _compose(
@@ -196,7 +217,7 @@ def sequential(first: Guarantee, *others: Guarantee) -> Guarantee:
 
 
 def parallel(first: Guarantee, *others: Guarantee) -> Guarantee:
-    """Every value is used by at most one of these: the largest budget counts.
+    """Parallel composition: each value is used by at most one of these; the largest counts.
 
     The split must not depend on the values; ours is by position (hold-out, then chunks).
     """

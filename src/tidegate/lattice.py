@@ -94,7 +94,7 @@ class Lattice:
         return clamped
 
     def unit(self, value: Any, position: int = 0) -> int:
-        """One value: the same result as `units` on an array that holds it."""
+        """Clamp and round one value to lattice units: the same result as `units` gives."""
         if type(value) is int and self._unscaled:
             return 0 if value < 0 else self.top if value > self.top else value
         scaled = (value if type(value) is float else self._float(value, position)) * self._per_unit

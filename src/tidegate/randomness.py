@@ -107,7 +107,7 @@ class Epoch:
     def child(self, number: int) -> Epoch:
         """The epoch of a later phase of the same run: unrelated noise, but no new secret.
 
-        Derived and not drawn, so that a run that was killed goes on exactly as it would have.
+        Derived and not drawn, so that a run that was killed resumes exactly.
         """
         info = b"tidegate/1/epoch/%d" % number
         derived = HKDF(algorithm=SHA256(), length=EPOCH_BYTES, salt=self.id, info=info)

@@ -78,7 +78,7 @@ def unseal(data: bytes, key: bytes | None) -> tuple[dict[str, Any], dict[str, An
 
 @contextmanager
 def understood() -> Iterator[None]:
-    """Whatever goes wrong while bytes are understood is said of the bytes, and not of our code.
+    """Turn any error while decoding into a `SnapshotError` about the bytes.
 
     A checksum can be computed by anyone, so that a file which passes it may still hold anything.
     """
@@ -128,7 +128,7 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
 
 
 def _decoded(payload: bytes) -> dict[str, Any]:
-    """The body, which the payload must fill: no array is made that is not there."""
+    """The body; the payload must fill it exactly, so no array is larger than the input."""
     with understood():
         return _rebuilt(payload)
 

@@ -1,7 +1,8 @@
 """The unit of privacy: one event, a window of time, or a user within a horizon.
 
-Noise is always calibrated per event; a larger unit divides the budget among its events (group
-privacy). What is shown to the user is derived: `Pipeline.guarantee` says it for the unit.
+Noise is calibrated per event, and a larger unit divides the budget among its events (group
+privacy); only w-event methods calibrate it for a window (`Perturber.guarantee`). What is shown to
+the user is derived: `Pipeline.guarantee` says it for the unit.
 
 >>> from tidegate import tops
 >>> print(tops(epsilon=1, bound=100, unit=Window(length=60)).guarantee)
@@ -13,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tidegate.guarantee import Guarantee, grouped
+from tidegate.guarantee import EVENT, Guarantee, grouped
 from tidegate.settings import Spec, Whole
 
 
@@ -32,6 +33,11 @@ class Event(Spec):
         """The guarantee for this unit, from the one per event."""
         return guarantee
 
+    @property
+    def name(self) -> str:
+        """As guarantees say it."""
+        return EVENT
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Window(Spec):
@@ -48,7 +54,12 @@ class Window(Spec):
 
     def widen(self, guarantee: Guarantee) -> Guarantee:
         """Group privacy over the window, wherever it lies: across hold-out and stream too."""
-        return grouped(guarantee, self.length, f"window of {self.length} consecutive values")
+        return grouped(guarantee, self.length, self.name)
+
+    @property
+    def name(self) -> str:
+        """As guarantees say it."""
+        return f"window of {self.length} consecutive values"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -70,8 +81,12 @@ class UserHorizon(Spec):
 
     def widen(self, guarantee: Guarantee) -> Guarantee:
         """Group privacy over the values of one user that count within one horizon."""
-        unit = f"user and horizon (at most {self.most} values count; every further horizon adds ε)"
-        return grouped(guarantee, self.most, unit)
+        return grouped(guarantee, self.most, self.name)
+
+    @property
+    def name(self) -> str:
+        """As guarantees say it."""
+        return f"user and horizon (at most {self.most} values count; every further horizon adds ε)"
 
 
 Unit = Event | Window | UserHorizon

@@ -8,7 +8,7 @@ import pytest
 from tests.adaptive.paths import covariance_of
 from tidegate.estimate.mixture.batches import Measured
 from tidegate.estimate.mixture.grid import Cells
-from tidegate.estimate.mixture.kalman import LEVEL, SUM, SWING, Beliefs, Cell
+from tidegate.estimate.mixture.kalman import LEVEL, SUM, SWING, KalmanFilters, Transition
 from tidegate.estimate.mixture.leaf_noise import noise_path
 from tidegate.estimate.mixture.models import (
     LEVEL_MEAN,
@@ -16,7 +16,7 @@ from tidegate.estimate.mixture.models import (
     Models,
     models,
 )
-from tidegate.estimate.mixture.smoother import Retrospect
+from tidegate.estimate.mixture.smoother import ModelSmoother
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import RANGE_ERROR
 
@@ -94,31 +94,31 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
     left = covariance - gain @ design @ covariance
 
     for fading in (False, True):
-        beliefs, age = Beliefs(one), 0
+        filters, age = KalmanFilters(one), 0
         above = np.zeros(len(lengths))  # the running sum above its mean before, of all cells' sums
         at = 0
         for each, noisy in zip(cells, sums, strict=True):
             for cell in range(each.count):
                 opened, closed, width = each.opens[cell], each.closes[cell], each.widths[cell]
                 if opened is not None:
-                    beliefs.open_leaf(opened)
+                    filters.open_leaf(opened)
                 if fading:
-                    beliefs.fade(width / (age + width))
+                    filters.fade(width / (age + width))
                     above *= age / (age + width)
-                beliefs.advance(Cell(one, width))
+                filters.predict(Transition(one, width))
                 above[at], at, age = 1.0, at + 1, age + width
                 if closed is not None:
-                    beliefs.measure(closed, noisy.item(cell // each.per_leaf) / theta)
-        assert beliefs.mean[SUM, 0] == pytest.approx(above @ posterior, rel=2e-3)
-        assert beliefs.covariance[SUM, SUM, 0] == pytest.approx(above @ left @ above, rel=5e-3)
-        assert np.abs(beliefs.covariance - beliefs.covariance.transpose(1, 0, 2)).max() < 1e-6
+                    filters.update(closed, noisy.item(cell // each.per_leaf) / theta)
+        assert filters.mean[SUM, 0] == pytest.approx(above @ posterior, rel=2e-3)
+        assert filters.covariance[SUM, SUM, 0] == pytest.approx(above @ left @ above, rel=5e-3)
+        assert np.abs(filters.covariance - filters.covariance.transpose(1, 0, 2)).max() < 1e-6
 
     starts = np.cumsum([0, *(tree.length for tree in trees)])
     measured = [
         Measured(int(start), each, noisy, int(start) + each.tree.length)
         for start, each, noisy in zip(starts, cells, sums, strict=False)
     ]
-    back = Retrospect(measured, HORIZON, model)
+    back = ModelSmoother(measured, HORIZON, model)
     prefix = np.concatenate(([0.0], np.cumsum(posterior)))
     np.testing.assert_allclose(back.sums, prefix, rtol=5e-3, atol=0.02)
     ends = random.integers(0, prefix.size, size=(2, 60))
@@ -132,9 +132,9 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
 
 def test_a_swing_forgets_and_a_level_does_not() -> None:
     every = models(HORIZON)
-    beliefs, swings = Beliefs(every), every.variance > 0
-    beliefs.mean[SWING] = beliefs.mean[LEVEL] = 0.5
-    beliefs.advance(Cell(every, HORIZON))
-    assert (beliefs.mean[LEVEL] == 0.5).all()
+    filters, swings = KalmanFilters(every), every.variance > 0
+    filters.mean[SWING] = filters.mean[LEVEL] = 0.5
+    filters.predict(Transition(every, HORIZON))
+    assert (filters.mean[LEVEL] == 0.5).all()
     assert swings.sum() == 3
-    assert np.abs(beliefs.mean[SWING, swings]).max() < 1e-9
+    assert np.abs(filters.mean[SWING, swings]).max() < 1e-9

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.estimate.mixture.cap_steps import Ladder, multiple
+from tidegate.estimate.mixture.cap_steps import CapSteps, multiple
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import RANGE_ERROR, cap_factor
 from tidegate.stages import Noisy
@@ -16,12 +16,12 @@ from tidegate.stages import Noisy
 HIGHEST = 17
 
 
-def climb(ladder: Ladder, levels: Any, error: float = 0.001) -> list[int]:
+def climb(steps: CapSteps, levels: Any, error: float = 0.001) -> list[int]:
     """The rung after each block; a level may depend on the cap."""
     rungs = []
     for level in levels:
-        ladder.observe(level(multiple(ladder.rung)) if callable(level) else level, error, HIGHEST)
-        rungs.append(ladder.rung)
+        steps.observe(level(multiple(steps.rung)) if callable(level) else level, error, HIGHEST)
+        rungs.append(steps.rung)
     return rungs
 
 
@@ -40,39 +40,39 @@ def test_rungs_are_the_caps_of_the_trees() -> None:
 
 
 def test_a_typical_tail_changes_nothing() -> None:
-    assert set(climb(Ladder(), [exponential(0.21)] * 30)) == {0}
+    assert set(climb(CapSteps(), [exponential(0.21)] * 30)) == {0}
 
 
 @pytest.mark.parametrize("mean", [1.0, 5.0, 60.0])
 def test_the_cap_rises_until_it_hardly_cuts(mean: float) -> None:
-    rungs = climb(Ladder(), [exponential(0.2)] * 3 + [exponential(mean)] * 30)
+    rungs = climb(CapSteps(), [exponential(0.2)] * 3 + [exponential(mean)] * 30)
     assert multiple(rungs[-1]) > 1.3 * mean
     assert multiple(rungs[-1]) < 8 * mean
 
 
 @pytest.mark.parametrize("level", [0.55, 0.8, 0.99])
 def test_values_without_a_tail_cost_one_trial(level: float) -> None:
-    rungs = climb(Ladder(), [level] * 30)
+    rungs = climb(CapSteps(), [level] * 30)
     assert sum(rung > 1 for rung in rungs) == 1
     assert rungs[-1] == 1
 
 
 def test_what_moves_by_itself_is_seldom_tried() -> None:
     cycle = [0.5 + 0.3 * np.sin(block) for block in range(64)]
-    assert sum(rung > 1 for rung in climb(Ladder(), cycle)) < 64 / 5
+    assert sum(rung > 1 for rung in climb(CapSteps(), cycle)) < 64 / 5
 
 
 def test_it_comes_down_again() -> None:
-    ladder = Ladder()
-    climb(ladder, [exponential(0.2)] * 3 + [exponential(8.0)] * 20)
-    assert ladder.rung > 5
-    assert climb(ladder, [exponential(0.2)] * 20)[-1] == 0
+    steps = CapSteps()
+    climb(steps, [exponential(0.2)] * 3 + [exponential(8.0)] * 20)
+    assert steps.rung > 5
+    assert climb(steps, [exponential(0.2)] * 20)[-1] == 0
 
 
 def test_noise_alone_moves_nothing() -> None:
     random = np.random.default_rng(1)
     levels = 0.2 + 0.3 * random.normal(size=200)  # noise as large as the level
-    rungs = climb(Ladder(), levels, error=0.3)
+    rungs = climb(CapSteps(), levels, error=0.3)
     assert np.mean([rung > 0 for rung in rungs]) < 0.1
 
 
@@ -98,7 +98,7 @@ def test_a_stream_that_outgrows_its_threshold_is_followed() -> None:
     rungs = [tree.rung for tree in course.layouts]
     assert rungs[0] == 0
     assert max(rungs) >= 3
-    # Without the ladder half of it would be cut off.
+    # Without the steps half of it would be cut off.
     cut = np.minimum(values[-4096:], release.threshold).mean()
     assert cut < 0.6 * values[-4096:].mean()
     assert out[-4096:].mean() > 0.7 * values[-4096:].mean()
@@ -122,7 +122,7 @@ def test_rungs_and_output_can_be_computed_from_what_was_released() -> None:
             sums = [next(released) for _ in range(tree.leaves)]
             run.push(Noisy(np.array(sums, dtype=np.int64)), part)
             rebuilt.extend(part.tolist())
-    assert len({tree.rung for tree in course.layouts}) > 3  # the ladder was used
+    assert len({tree.rung for tree in course.layouts}) > 3  # the steps was used
     np.testing.assert_array_equal(out, rebuilt)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, blocks_of
-from tidegate.estimate.mixture.batches import Measured, stretches
+from tidegate.estimate.mixture.batches import Measured, block_batches
 from tidegate.estimate.mixture.cap_steps import moved
 from tidegate.estimate.mixture.grid import Cells
 from tidegate.estimate.mixture.kalman import (
@@ -18,12 +18,12 @@ from tidegate.estimate.mixture.kalman import (
     SIZE,
     SUM,
     SWING,
-    Beliefs,
-    Cell,
+    KalmanFilters,
+    Transition,
 )
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.models import models
-from tidegate.estimate.mixture.smoother import Retrospect
+from tidegate.estimate.mixture.smoother import ModelSmoother
 
 
 class CellByCell:
@@ -31,38 +31,38 @@ class CellByCell:
 
     def __init__(self, blocks: list[Measured], horizon: int, model: int) -> None:
         one = models(horizon).only(model)
-        beliefs = Beliefs(one)
+        filters = KalmanFilters(one)
         self.edges, misses = [blocks[0].start], []
         self.rows, self.levels, self.maps, self.informations = [], [], [], []
-        movements: dict[int, Cell] = {}
+        transitions: dict[int, Transition] = {}
         closing = np.eye(SIZE)
         rung = blocks[0].cells.tree.rung
         for block in blocks:
             cells = block.cells
             if cells.tree.rung != rung:
-                beliefs.unsettle(moved(rung, cells.tree.rung))
+                filters.inflate_level(moved(rung, cells.tree.rung))
                 rung = cells.tree.rung
             for number in range(cells.count):
                 begin = block.start + cells.edges[number]
                 end = min(block.start + cells.edges[number + 1], block.end)
                 if end <= begin:
                     break
-                if end - begin not in movements:
-                    movements[end - begin] = Cell(one, end - begin)
-                cell = movements[end - begin]
+                if end - begin not in transitions:
+                    transitions[end - begin] = Transition(one, end - begin)
+                cell = transitions[end - begin]
                 opened = cells.opens[number]
                 if opened is not None:
-                    beliefs.open_leaf(opened)
-                beliefs.advance(cell)
+                    filters.open_leaf(opened)
+                filters.predict(cell)
                 self.edges.append(end)
                 self.maps.append(passing(opened, cell) @ closing)
-                self.rows.append(beliefs.table[SUM, :, 0].copy())
-                self.levels.append(beliefs.table[LEVEL, :, 0].copy())
+                self.rows.append(filters.augmented[SUM, :, 0].copy())
+                self.levels.append(filters.augmented[LEVEL, :, 0].copy())
                 leaf, index = cells.closes[number], number // cells.per_leaf
                 closing, information = np.eye(SIZE), np.zeros((SIZE, SIZE + 1))
                 if leaf is not None and index < block.sums.size:
-                    beliefs.measure(leaf, block.sums.item(index) / cells.unit)
-                    miss, variance, gain = (part[..., 0] for part in beliefs.last_measurement())
+                    filters.update(leaf, block.sums.item(index) / cells.unit)
+                    miss, variance, gain = (part[..., 0] for part in filters.last_update())
                     seen = np.zeros(SIZE)
                     seen[LEAF], seen[INNER] = 1 - leaf.share, leaf.share
                     information[:, :SIZE] = np.outer(seen, seen) / variance
@@ -100,7 +100,7 @@ class CellByCell:
         return found * self.misfit
 
 
-def passing(opened: Leaf | None, cell: Cell) -> np.ndarray:
+def passing(opened: Leaf | None, cell: Transition) -> np.ndarray:
     """What opening a leaf and passing a cell do to the state."""
     opening, moving = np.eye(SIZE), np.eye(SIZE)
     if opened is not None and opened.inner is not None:
@@ -111,8 +111,8 @@ def passing(opened: Leaf | None, cell: Cell) -> np.ndarray:
         opening[INNER, OUTER] = share * opening[OUTER, OUTER]
         opening[OUTER, OUTER] *= 1 - share
     for row in (SUM, LEAF, INNER):
-        moving[row, LEVEL], moving[row, SWING] = cell.width, cell.reaching[0]
-    moving[SWING, SWING] = cell.kept_swing
+        moving[row, LEVEL], moving[row, SWING] = cell.width, cell.swing_sums[0]
+    moving[SWING, SWING] = cell.swing_decay
     return moving @ opening
 
 
@@ -125,7 +125,7 @@ def test_all_blocks_at_once_are_one_cell_after_the_other(
 ) -> None:
     blocks = blocks_of(epsilon, cut)
     assert len({block.cells.tree.nodes for block in blocks}) > 3
-    slow, fast = CellByCell(blocks, HORIZON, model), Retrospect(blocks, HORIZON, model)
+    slow, fast = CellByCell(blocks, HORIZON, model), ModelSmoother(blocks, HORIZON, model)
     assert fast.edges.tolist() == slow.edges
     np.testing.assert_allclose(fast.sums[1:], slow.sums, rtol=1e-9)
     np.testing.assert_allclose(fast.levels[1:], slow.level, rtol=1e-9, atol=1e-12)
@@ -143,13 +143,16 @@ def test_a_block_without_values_says_nothing() -> None:
     blocks = blocks_of("1/2", 40)
     last = blocks[-1]
     empty = Measured(last.end, last.cells, last.sums[:0], last.end)
-    alone = Retrospect([empty], HORIZON, 3)
+    alone = ModelSmoother([empty], HORIZON, 3)
     assert alone.edges.tolist() == [last.end]
     assert alone.sums.tolist() == alone.levels.tolist() == [0.0]
     assert alone.variances(np.array([0]), np.array([0])).tolist() == [0.0]
-    with_it, without = Retrospect([*blocks, empty], HORIZON, 3), Retrospect(blocks, HORIZON, 3)
+    with_it, without = (
+        ModelSmoother([*blocks, empty], HORIZON, 3),
+        ModelSmoother(blocks, HORIZON, 3),
+    )
     np.testing.assert_array_equal(with_it.sums, without.sums)
-    nothing = Retrospect([], HORIZON, 3)
+    nothing = ModelSmoother([], HORIZON, 3)
     assert nothing.edges.tolist() == [0]
 
 
@@ -157,7 +160,7 @@ def test_blocks_of_one_kind_are_taken_together() -> None:
     """However many there are: what costs time is the number of kinds."""
     blocks = blocks_of("1/2", 40)
     one = models(HORIZON).only(2)
-    kinds = stretches(blocks, one)
+    kinds = block_batches(blocks, one)
     numbers = np.concatenate([kind.numbers for kind in kinds])
     assert sorted(numbers.tolist()) == list(range(len(blocks)))
     whole = {(block.cells.tree, block.end - block.start) for block in blocks}

@@ -14,7 +14,7 @@ import pytest
 import tidegate as tg
 import tidegate.estimate.mixture
 from tidegate.estimate.mixture.covariances import applied, product
-from tidegate.estimate.mixture.kalman import Beliefs
+from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.portable_math import exp, expm1, halved, log
 from tidegate.noise import discrete_laplace_variance
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
@@ -95,25 +95,25 @@ def released(seed: int, epsilon: str = "1/10") -> np.ndarray:
 
 
 def test_last_bits_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All beliefs off by a relative 10⁻¹² after every measurement: the same stream, bit for bit."""
+    """All filters off by a relative 10⁻¹² after every measurement: the same stream, bit for bit."""
     before = [released(seed) for seed in range(8)]
     random = np.random.default_rng(1)
-    exact = Beliefs.measure
+    exact = KalmanFilters.update
 
-    def nearly(self: Beliefs, *arguments: Any) -> None:
+    def nearly(self: KalmanFilters, *arguments: Any) -> None:
         exact(self, *arguments)
-        self.table *= 1 + 1e-12 * random.uniform(-1, 1, size=self.table.shape)
-        self.misses *= 1 + 1e-12 * random.uniform(-1, 1, size=self.misses.shape)
+        self.augmented *= 1 + 1e-12 * random.uniform(-1, 1, size=self.augmented.shape)
+        self.mahalanobis *= 1 + 1e-12 * random.uniform(-1, 1, size=self.mahalanobis.shape)
 
-    monkeypatch.setattr(Beliefs, "measure", nearly)
+    monkeypatch.setattr(KalmanFilters, "update", nearly)
     after = [released(seed) for seed in range(8)]
     assert sum(int((one != two).sum()) for one, two in zip(before, after, strict=True)) == 0
 
-    def roughly(self: Beliefs, *arguments: Any) -> None:
+    def roughly(self: KalmanFilters, *arguments: Any) -> None:
         exact(self, *arguments)
-        self.table *= 1 + 1e-3 * random.uniform(-1, 1, size=self.table.shape)
+        self.augmented *= 1 + 1e-3 * random.uniform(-1, 1, size=self.augmented.shape)
 
-    monkeypatch.setattr(Beliefs, "measure", roughly)  # the comparison can fail
+    monkeypatch.setattr(KalmanFilters, "update", roughly)  # the comparison can fail
     assert (released(0) != before[0]).any()
 
 

@@ -11,24 +11,24 @@ from tidegate.estimate.mixture.batches import Measured
 from tidegate.estimate.mixture.grid import cells_of
 from tidegate.estimate.mixture.leaf_noise import noise_path
 from tidegate.estimate.mixture.models import COUNT, models
-from tidegate.estimate.mixture.posterior import LookBack, doubted
-from tidegate.estimate.mixture.smoother import Retrospect
+from tidegate.estimate.mixture.posterior import MixtureSmoother, reweighted
+from tidegate.estimate.mixture.smoother import ModelSmoother
 from tidegate.estimate.mixture.weights import MOST_MODELS, UNDECIDED, packed, unpacked
 from tidegate.perturb.adaptive.trees import RANGE_ERROR
 
 
 def again(blocks: list[Measured], model: int) -> list[Measured]:
     """The blocks as they are looked at for the second time."""
-    return doubted(blocks, Retrospect(blocks, HORIZON, model))
+    return reweighted(blocks, ModelSmoother(blocks, HORIZON, model))
 
 
 def test_models_share_the_past_as_they_are_trusted() -> None:
     """Mean and variance of a mixture: within its models, and between them."""
     blocks = blocks_of("1/2", 40)
     opinion = packed([(0, 0.2), (4, 0.8)])
-    both = LookBack(blocks, HORIZON, opinion)
+    both = MixtureSmoother(blocks, HORIZON, opinion)
     weighed = again(blocks, 4)
-    calm, rough = (Retrospect(weighed, HORIZON, model) for model in (0, 4))
+    calm, rough = (ModelSmoother(weighed, HORIZON, model) for model in (0, 4))
     np.testing.assert_allclose(both.sums, 0.2 * calm.sums + 0.8 * rough.sums, rtol=1e-12)
     np.testing.assert_allclose(both.levels, 0.2 * calm.levels + 0.8 * rough.levels, rtol=1e-12)
     starts, ends = np.array([0, 3, 100]), np.array([50, 400, 101])
@@ -53,16 +53,19 @@ def calm_blocks(noise: list[float]) -> list[Measured]:
 
 def test_blocks_with_a_large_draw_of_noise_count_less() -> None:
     quiet = [0.3, -0.2, 0.1, -0.4, 0.2, -0.1, 0.3, -0.2] * 4
-    assert {block.doubt for block in again(calm_blocks(quiet), 0)} == {1.0}
+    assert {block.noise_factor for block in again(calm_blocks(quiet), 0)} == {1.0}
     loud = [*quiet[:7], 7.0, *quiet[8:]]
-    found = [block.doubt for block in again(calm_blocks(loud), 0)]
+    found = [block.noise_factor for block in again(calm_blocks(loud), 0)]
     assert found == [1.0] * 7 + [4.0] + [1.0] * 24
     # A model that lets the level jump does not take a jump for noise.
-    assert {block.doubt for block in again(calm_blocks(loud), 7)} == {1.0}
+    assert {block.noise_factor for block in again(calm_blocks(loud), 7)} == {1.0}
     # The block's own sum, and all later running sums with it, are nearer to the truth.
     blocks, opinion = calm_blocks(loud), packed([(0, 1.0)])
     truth = THETA * 128 * 0.1 / THETA
-    plain, better = Retrospect(blocks, HORIZON, 0), LookBack(blocks, HORIZON, opinion)
+    plain, better = (
+        ModelSmoother(blocks, HORIZON, 0),
+        MixtureSmoother(blocks, HORIZON, opinion),
+    )
     first, last = (int(np.searchsorted(plain.edges, at)) for at in (7 * 128, 8 * 128))
     errors = [abs(seen.sums[last] - seen.sums[first] - truth) for seen in (plain, better)]
     assert errors[1] < 0.7 * errors[0]
@@ -75,7 +78,7 @@ def test_blocks_with_a_large_draw_of_noise_count_less() -> None:
 def test_a_doubled_variance_is_that_of_the_whole_block(shape: tuple[int, ...]) -> None:
     """Of its coarsest nodes only: contrasts inside stay as they were."""
     path = noise_path(shape, [3.0 * 2**level for level in range(len(shape))])
-    more = tuple(leaf.doubted(4.0) for leaf in path)
+    more = tuple(leaf.reweighted(4.0) for leaf in path)
     coarsest = np.kron(np.eye(shape[0]), np.ones((1, shape[-1] // shape[0])))
     before, after = (coarsest @ covariance_of(each) @ coarsest.T for each in (path, more))
     np.testing.assert_allclose(after, 4 * before, atol=1e-12)

@@ -69,17 +69,28 @@ def test_audit_on_a_short_stream(nodes: tuple[int, ...] | None) -> None:
         estimator=tg.estimate.Mixture(),
     )
     length = pipeline.perturber.lengths(0)[0]
+    options = pipeline.perturber.layouts(length, 4, pipeline.ceiling)
+    choice = options.index(pipeline.start(tg.seeded(0)).record.segments[0].layouts[0])
     values = np.full(40, 2)
     sums: list[list[float]] = [[], []]
     for world in (0, 1):
         values[3] = 4 * world
         for seed in range(runs):
-            release = pipeline.start(tg.seeded(2 * seed + world))
-            release.push(values[:length])  # the first tree: what comes later is drawn apart
-            course = release.record.segments[0]
-            first = course.layouts[0]
+            # The first tree: what comes later is drawn apart. It is chosen before anything is seen.
+            epoch = tg.seeded(2 * seed + world).new_epoch()
+            words = epoch.keystream("perturb", pipeline.noise_identity(4))
+            run = pipeline.perturber.start(4, pipeline.ceiling, words)
+            first = run.options[choice]
+            run.begin(choice)
+            released = run.push(values[:length]).sums
+            if seed < 50:  # what a whole release does: the same tree, the same sums
+                release = pipeline.start(tg.seeded(2 * seed + world))
+                release.push(values[:length])
+                course = release.record.segments[0]
+                assert course.layouts[0] == first
+                assert course.released.tolist() == released.tolist()
             leaf = next(k for k in range(first.leaves) if first.edge(k + 1) > 3)
-            sums[world].append(float(course.released[: first.leaves].sum() + course.released[leaf]))
+            sums[world].append(float(released.sum() + released[leaf]))
     assert length >= 8
     losses = []
     for cut in range(int(np.median(sums[0])), int(np.median(sums[0])) + 25):

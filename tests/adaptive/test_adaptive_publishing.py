@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.estimate.mixture.kalman import Beliefs
+from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 
@@ -34,7 +34,7 @@ def test_ranges_are_better_than_by_the_expectation_of_the_running_sum(
 ) -> None:
     """Same noise, same trees where the same is chosen; only what is made of them differs."""
     ours = np.mean([errors_of_running_sums(seed).var() for seed in range(40)])
-    monkeypatch.setattr(Beliefs, "fade", lambda self, part: None)
+    monkeypatch.setattr(KalmanFilters, "fade", lambda self, part: None)
     expectation = np.mean([errors_of_running_sums(seed).var() for seed in range(40)])
     assert ours < expectation / 1.2
 

@@ -141,20 +141,20 @@ def test_truncated_parquet(tmp_path, kept):
 
 def test_damaged_parquet_keeps_what_came_before(tmp_path):
     source, output = tmp_path / "in.parquet", tmp_path / "out.csv"
-    table = pa.table({"value": np.random.default_rng(1).integers(0, 100, 3_000_000)})
-    pq.write_table(table, source, row_group_size=500_000, compression="gzip")
+    table = pa.table({"value": np.random.default_rng(1).integers(0, 100, 600_000)})
+    pq.write_table(table, source, row_group_size=100_000, compression="gzip")
     content = bytearray(source.read_bytes())
     half = len(content) // 2
     content[half : half + 2000] = os.urandom(2000)
     source.write_bytes(content)
     result = run(source, "-o", output)
     complained(result, 4)
-    assert 0 < released(output) < 3_000_000
+    assert 0 < released(output) < 600_000
 
 
 def test_truncated_gzip_keeps_what_came_before(tmp_path):
     source, output = tmp_path / "in.csv.gz", tmp_path / "out.csv"
-    values = np.random.default_rng(1).integers(0, 10**9, 300_000)
+    values = np.random.default_rng(1).integers(0, 10**9, 100_000)
     packed = gzip.compress(text(values).encode())
     source.write_bytes(packed[: len(packed) // 2])
     complained(run_apart(source, "-o", output), 4, "gzip")  # once as a process: so it is used
@@ -193,7 +193,7 @@ LIMITED = (
     sys.executable,
     "-c",
     "import os, resource, sys\n"
-    "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n"
+    "resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))\n"
     "os.execv(sys.argv[1], sys.argv[1:])\n",
 )
 
@@ -202,7 +202,7 @@ LIMITED = (
 def test_a_file_that_may_not_grow(tmp_path, kind):
     """RLIMIT_FSIZE stands for a full disk: after it is lifted, the same command completes."""
     source, output = tmp_path / "in.csv", tmp_path / f"out.{kind}"
-    source.write_text(text(np.tile(VALUES, 40)))
+    source.write_text(text(np.tile(VALUES, 10)))
     arguments = [source, "-o", output, "--state", tmp_path / "state", "--skipped", "0"]
 
     result = run_apart(*arguments, prefix=LIMITED)
@@ -210,12 +210,12 @@ def test_a_file_that_may_not_grow(tmp_path, kind):
     assert b"Traceback" not in result.stderr
     result = run(*arguments)
     assert result.returncode == 0, result.stderr.decode()
-    assert released(output) == 199_900
+    assert released(output) == 49_900
 
 
 def test_a_closed_pipe(tmp_path):
     source = tmp_path / "in.csv"
-    source.write_text(text(np.tile(VALUES, 200)))
+    source.write_text(text(np.tile(VALUES, 40)))  # far more than a pipe holds
     with subprocess.Popen(
         command(source, "--state", tmp_path / "state"),
         stdout=subprocess.PIPE,
@@ -229,7 +229,7 @@ def test_a_closed_pipe(tmp_path):
     assert "BrokenPipe" not in error
     again = run(source, "--state", tmp_path / "state", "-o", tmp_path / "out.csv")
     assert again.returncode == 0, again.stderr.decode()
-    assert released(tmp_path / "out.csv") == 999_900
+    assert released(tmp_path / "out.csv") == 199_900
 
 
 # -- pipes and signals -----------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_a_signal_ends_it_tidily_wherever_it_is(tmp_path, number):
     source, output, state = (tmp_path / name for name in ("in.csv", "out.csv", "state"))
     source.write_text(text(VALUES))
     codes = set()
-    for trial in range(6):
+    for trial in (0, 1, 4):
         process = subprocess.Popen(
             command("-", "--state", state, "-o", output),
             stdin=subprocess.PIPE,

@@ -41,8 +41,13 @@ def traced(places: tuple[str, ...], reached: Callable[[], None], action: Callabl
     for place in wanted:  # a name that nothing has would be followed by nobody
         assert Path(place).exists() or Path(f"{place}.py").exists(), place
 
+    followed: dict[Any, bool] = {}
+
     def entered(frame: Any, event: str, given: Any) -> Any:
-        return line if frame.f_code.co_filename.startswith(wanted) else None
+        code = frame.f_code
+        if code not in followed:
+            followed[code] = code.co_filename.startswith(wanted)
+        return line if followed[code] else None
 
     def line(frame: Any, event: str, given: Any) -> Any:
         if event == "line":

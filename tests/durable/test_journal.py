@@ -53,7 +53,7 @@ PIPELINES = {
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(
     cuts=st.lists(st.tuples(st.integers(0, 400), st.booleans()), max_size=8).map(sorted),
     from_where=st.integers(0, 380),

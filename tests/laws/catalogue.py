@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import tidegate as tg
+from tidegate import methods
 from tidegate.record.segment import Segment
 
 # Small numbers, so that a short stream crosses blocks, trees and horizons.
@@ -109,6 +110,21 @@ def stages(family: str) -> dict[str, Any]:
     return made
 
 
+def method_stages() -> list[Any]:
+    """One of each stage that only one method has."""
+    return [
+        next(
+            part
+            for part in (made.threshold, made.perturber, made.estimator)
+            if isinstance(part, stage)
+        )
+        for method in methods.registered()
+        if method.stages
+        for made in [method.made()]
+        for stage in method.stages
+    ]
+
+
 def perturbers(fixed: bool) -> dict[str, Any]:
     """Perturbers with one option for every block, or with several."""
     found = stages("perturb").items()
@@ -152,15 +168,13 @@ def pipelines() -> dict[str, tg.Pipeline]:
     )
     found["resolution=3"] = tg.Pipeline(threshold=fixed, perturber=tree, resolution=3)
     found["history=20"] = tg.Pipeline(threshold=fixed, perturber=tree, history=20)
-    small = {"epsilon": "1/2", "bound": 40, "horizon": 60, "holdout": 37}
-    found["tops"] = tg.tops(**small, fanout=4)
-    found["adaptive"] = tg.adaptive(**small)
+    for method in methods.registered():
+        if method.model == "central":
+            found[method.preset.__name__] = method.made()
+    small = {"epsilon": "1/2", "bound": 40, "holdout": 37}
     found["adaptive,non_negative,resolution=1/10"] = tg.adaptive(
-        **{**small, "horizon": 500}, non_negative=True, resolution="1/10"
+        **small, horizon=500, non_negative=True, resolution="1/10"
     )
-    found["pak"] = tg.pak(**small)
-    found["pak_with_tops_threshold"] = tg.pak_with_tops_threshold(**small)
-    found["pak_with_tops_stream"] = tg.pak_with_tops_stream(**small, fanout=4)
     found["unit=Window"] = tg.Pipeline(
         threshold=fixed, perturber=tree, unit=tg.units.Window(length=3)
     )

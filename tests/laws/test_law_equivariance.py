@@ -14,7 +14,31 @@ from tests.laws.catalogue import courses, length, plain_pipelines
 from tidegate.perturb.consistency import consistent_leaves, own_weights, prefix_leaves
 
 FIXED = {name: one for name, one in plain_pipelines().items() if one.estimator.adds_up}
-GUIDED = {name: one for name, one in plain_pipelines().items() if not one.estimator.adds_up}
+IRREGULAR = {name: one for name, one in plain_pipelines().items() if one.perturber.irregular}
+GUIDED = {
+    name: one
+    for name, one in plain_pipelines().items()
+    if not one.estimator.adds_up and name not in IRREGULAR
+}
+
+
+@pytest.mark.parametrize("name", IRREGULAR)
+def test_measured_values_under_the_same_noise_differ_by_their_difference(name: str) -> None:
+    """Where both measure, with noise of one scale: the noise depends on the position alone."""
+    pipeline = IRREGULAR[name]
+    streams = np.random.default_rng(8).integers(0, 41, size=(2, length(pipeline)))
+    measured = []
+    for values in streams:
+        release = pipeline.start(tg.seeded(6))
+        release.push(values)
+        known = courses(release)[0].leaves.spans()
+        places = zip((known.edges[1:] - 1).tolist(), known.marks.tolist(), strict=True)
+        measured.append(dict(zip(places, known.numbers.tolist(), strict=True)))
+    both = [place for place in measured[0].keys() & measured[1].keys() if place[1]]
+    assert both
+    for position, scale in both:
+        moved = int(streams[1][position] - streams[0][position])
+        assert measured[1][position, scale] - measured[0][position, scale] == moved
 
 
 @pytest.mark.parametrize("name", GUIDED)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tidegate as tg
-from tests.laws.catalogue import bits, exported, make, stream
+from tests.laws.catalogue import bits, exported, make, method_stages, stream
 from tidegate.local.topl import Topl
 from tidegate.perturb.forest import Forest
 from tidegate.settings import Spec, digest
@@ -39,6 +39,11 @@ GOLDEN = {
     "reselection.Reselection": "60e62ea702bcceaa",
     "pipeline.Pipeline": "980e5de856664830",
     "local.Topl": "58c6df53686049ec",
+    "methods.AdaptiveSampling": "99dc20aaf2e3e6c5",
+    "methods.DistributedBudget": "c8cbb4c2cae85fd8",
+    "methods.FilteredLevel": "6fcf8e01150916eb",
+    "methods.LastPublished": "34cdcbc10cd364fd",
+    "methods.SquareRoot": "04d2e780d8dec8ff",
 }
 
 
@@ -46,6 +51,7 @@ def examples() -> list[Any]:
     """One of every specification, with the settings of the catalogue."""
     return [
         *(make(name) for name in exported()),
+        *method_stages(),
         tg.units.Event(),
         tg.units.Window(length=60),
         tg.units.UserHorizon(most=5),

@@ -51,6 +51,7 @@ def test_resume_is_invisible(name: str) -> None:
     values = stream(length(pipeline), seed=2)
     whole = pipeline.start(tg.seeded(9))
     expected = whole.push(values)
+    wanted = known(whole)
 
     @settings(max_examples=8)
     @given(
@@ -59,7 +60,7 @@ def test_resume_is_invisible(name: str) -> None:
     def check(stops: list[tuple[int, bool, bool]]) -> None:
         out, release = release_with_stops(pipeline, values, stops)
         assert bits(out) == bits(expected)
-        assert known(release) == known(whole)
+        assert known(release) == wanted
 
     check()
 
@@ -98,7 +99,8 @@ def test_taking_a_snapshot_does_not_disturb_the_release(name: str) -> None:
 def test_a_stored_record_answers_like_the_release(name: str) -> None:
     pipeline = pipelines()[name]
     release = pipeline.start(tg.seeded(9))
-    moments = 4 if pipeline.estimator.adds_up else 2  # others take their time
+    # Guided answers take their time: once, at the end, in the middle of a horizon and of a block.
+    moments = 4 if pipeline.estimator.adds_up else 1
     for part in np.array_split(stream(length(pipeline), seed=6), moments):
         release.push(part)
         if release.threshold is None:

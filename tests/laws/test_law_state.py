@@ -13,7 +13,7 @@ import pytest
 import tidegate as tg
 from tests.laws.catalogue import answers, bits, length, pipelines, smoothers, stream
 from tidegate.durable.journal import encoded, entries, merged, published
-from tidegate.estimate.mixture.cap_steps import Ladder
+from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.run import ForestRun
 from tidegate.record.codec import as_text, from_text, restored_segment, segment_state
@@ -158,7 +158,7 @@ def test_a_journal_of_small_rows_publishes_the_same_again(name: str) -> None:
 def test_named_state_is_plain_attributes() -> None:
     """No setter that works only after another one."""
     made = [stage.predictor(threshold=9, block=6, blocks=7) for stage in smoothers().values()]
-    for one in (*map(type, made), ForestRun, Ladder, Remainder):
+    for one in (*map(type, made), ForestRun, CapSteps, Remainder):
         assert not [name for name in one.STATE if isinstance(vars(one).get(name), property)]
 
 

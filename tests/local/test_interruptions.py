@@ -33,7 +33,6 @@ PURE = (
         "local/assignment.py",
     ),
     *(
-        "local/device_checks.py",
         "local/narrow.py",
         "noise/",
         "lattice.py",

@@ -11,12 +11,8 @@ from hypothesis import strategies as st
 
 from tidegate.errors import RefusedError, SettingError
 from tidegate.local.mechanisms import hybrid, optimal, piecewise, square_wave, stochastic_rounding
-from tidegate.local.questions import (
-    TailQuestion,
-    ValueQuestion,
-    WaveQuestion,
-    question_from_plain,
-)
+from tidegate.local.messages import question_from_plain
+from tidegate.local.questions import TailQuestion, ValueQuestion, WaveQuestion
 
 ONE = Fraction(1)
 QUESTIONS = [

@@ -17,8 +17,7 @@ from tidegate.lattice import Lattice
 from tidegate.local.assignment import slot_of
 from tidegate.local.client import Client
 from tidegate.local.memory import Memory
-from tidegate.local.messages import Announcement, MessageError
-from tidegate.local.questions import question_from_plain
+from tidegate.local.messages import Announcement, MessageError, question_from_plain
 from tidegate.noise import exponential_bounds
 
 ROOT = Path(__file__).parent.parent.parent

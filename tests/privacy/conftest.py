@@ -109,6 +109,15 @@ def lower_bound_of_epsilon(first, second, confidence: float = 0.999) -> float:
     return ratio(a >= cut, b >= cut, alpha) if above else ratio(a <= cut, b <= cut, alpha)
 
 
+def lower_bound_by_event(first, second, confidence: float = 0.999) -> float:
+    """The same for an event that was named in advance: no run is needed to choose it."""
+    alpha = (1 - confidence) / 2
+    first, second = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    low = stats.beta.ppf(alpha, first.sum(), first.size - first.sum() + 1)
+    high = stats.beta.ppf(1 - alpha, second.sum() + 1, second.size - second.sum())
+    return math.log(low / high)
+
+
 # -- pipelines and spies ------------------------------------------------------------------------
 
 
@@ -200,5 +209,6 @@ def tools() -> SimpleNamespace:
         fits_laplace=fits_laplace,
         fits_variance=fits_variance,
         lower_bound_of_epsilon=lower_bound_of_epsilon,
+        lower_bound_by_event=lower_bound_by_event,
         pipeline=pipeline,
     )

@@ -163,7 +163,7 @@ def test_interrupted_readers_change_nothing() -> None:
     )
     for release, reader in readers:
         state, expected, events = contents(release), repr(reader(release)), 0
-        pure = (*PURE, "forecast/", "sealing.py")
+        pure = (*PURE, "estimate/", "sealing.py")
         while interrupted(partial(reader, release), events, pure=pure):
             events += 1
             if events % 10 == 0:

@@ -140,12 +140,12 @@ def test_consistent_noise(tools, shares):
 CHOICES = 6000
 
 
-def choices(stage, values, lattice):
+def choices(stage, values, lattice, count=CHOICES):
     units = lattice.units(np.asarray(values))
     return np.array(
         [
             stage.choose(units, lattice, tg.seeded(seed).new_epoch().keystream("threshold", b""))
-            for seed in range(CHOICES)
+            for seed in range(count)
         ]
     )
 
@@ -197,7 +197,7 @@ def test_smooth_quantile_noise(tools, failure):
         failure=failure,
         clip=False,
     )
-    chosen = choices(stage, values, Lattice(Fraction(top), Fraction(1)))
+    chosen = choices(stage, values, Lattice(Fraction(top), Fraction(1)), 2400)
     rank, beta = 91, epsilon / (2 * np.log(1 / delta))
     padded = np.concatenate((np.zeros(120), values, np.full(120, top)))  # V(i) at padded[i + 119]
     spread = max(
@@ -218,7 +218,10 @@ def test_smooth_quantile_noise(tools, failure):
         tail = law.cdf(lowest)
         share = stats.binomtest(chosen.size - inside.size, chosen.size, tail).pvalue
         fit = stats.kstest(inside, lambda z: (law.cdf(z) - tail) / (1 - tail)).pvalue
-        return min(fit, share) > 1e-6
+        # Where both signs are inside, sizes alone: a wrong scale shows twice as clearly.
+        sizes, both = np.abs(noise[np.abs(noise) < -lowest]), 2 * law.cdf(-lowest) - 1
+        size = stats.kstest(sizes, lambda z: (2 * law.cdf(z) - 1) / both).pvalue
+        return min(fit, share, size) > 1e-6
 
     assert agrees(1.0)
     for factor in WRONG:

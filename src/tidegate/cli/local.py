@@ -135,7 +135,7 @@ def query(
 
 def topl_of(given: dict[str, Any]) -> Any:
     """The specification that options describe."""
-    from tidegate.methods.presets import topl
+    from tidegate.methods.topl import topl
 
     for required in ("epsilon", "bound"):
         if given.get(required) is None:

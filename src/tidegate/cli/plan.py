@@ -13,7 +13,8 @@ from tidegate.cli.pipelines import unit as parsed_unit
 from tidegate.cli.predictions import Report, Row
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import positive
-from tidegate.methods.presets import adaptive, tops
+from tidegate.methods.adaptive import adaptive
+from tidegate.methods.tops import tops
 from tidegate.plan import Choice, best_hierarchy, expect, half_width
 from tidegate.plan.target import Target, compare_trees
 from tidegate.record.record import checked_confidence

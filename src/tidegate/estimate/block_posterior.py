@@ -7,26 +7,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.estimate.block_shape import Shape, shapes
+from tidegate.estimate.block_shape import Shape, shapes, value_variance
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Parts, Recorded, fixed_law
 
-RESIDUALS = 16  # how many of the last leaves say how well leaves are predicted
-_CACHED = 1 << 14  # ranges at a time, whose intermediate results stay in the cache
+RESIDUALS = 16  # leaves over which prediction errors are averaged
+_CACHED = 1 << 14  # ranges at a time, so that intermediate results stay in the cache
 
 
 class _Ends(NamedTuple):
-    """The part of a block before a position, in lattice units."""
+    """The values of a block before a position, in lattice units."""
 
-    share: FloatArray  # of the block's noise
+    share: FloatArray  # of the block's noise in the estimate
     noise: FloatArray  # variance of the noise of the whole block, where there is a share
-    partial: FloatArray
-    variance: FloatArray  # beyond that noise
+    estimate: FloatArray  # of their sum
+    variance: FloatArray  # of the estimate's error beyond that noise
     shape: Shape | None
 
 
 class BlockPosterior:
-    """What was released up to `until` says about ranges; block t is leaf t of the record."""
+    """Estimates of range sums from what was released up to `until`; block t is leaf t."""
 
     def __init__(self, recorded: Recorded, until: int) -> None:
         self._leaves = recorded.leaves
@@ -50,7 +50,7 @@ class BlockPosterior:
         inside = self._inside(last, last_offset - first_offset, after)
         apart = before.variance + after.variance
         noise = self._noise(first, last, before, after)
-        estimate = whole + after.partial - before.partial
+        estimate = whole + after.estimate - before.estimate
         return self._parts(estimate, noise, np.where(first == last, inside, apart))
 
     def _parts(self, estimate: FloatArray, noise: FloatArray, prediction: FloatArray) -> Parts:
@@ -63,7 +63,12 @@ class BlockPosterior:
         )
 
     def _noise(self, first: IntArray, last: IntArray, before: _Ends, after: _Ends) -> FloatArray:
-        """As `contrast_variance` over these four places; the two single blocks are known."""
+        """Variance of the noise: of a contrast of running sums at four edges.
+
+        The estimate is (1 − b)·R(last) + b·R(last + 1) − (1 − a)·R(first) − a·R(first + 1), R the
+        running sum before a block, a and b the shares of the two cut blocks. So this is
+        `contrast_variance` of these edges; the pairs that are one block apart are known already.
+        """
         starts = [(first, before.share - 1), (np.minimum(first + 1, self._closed), -before.share)]
         ends = [(last, 1 - after.share), (np.minimum(last + 1, self._closed), after.share)]
         total: FloatArray = before.share * (before.share - 1) * before.noise
@@ -77,37 +82,41 @@ class BlockPosterior:
         return np.maximum(total, 0.0)
 
     def _ends(self, blocks: IntArray, offsets: IntArray) -> _Ends:
-        """What lies between the beginning of each block and a position in it."""
-        done, share = (blocks < self._closed) & (offsets > 0), offsets / self._block
-        partial = offsets * self._leaves.predictions(blocks)
-        if not done.any():
+        """Estimate the sum of the first `offsets` values of each block.
+
+        In a closed block from its sum and its neighbours (`block_shape`), in the open one from the
+        prediction.
+        """
+        closed, share = (blocks < self._closed) & (offsets > 0), offsets / self._block
+        predicted = offsets * self._leaves.predictions(blocks)
+        if not closed.any():
             variance = self._prediction_variance(blocks, offsets)
             nothing = np.zeros(blocks.size)
-            return _Ends(nothing, nothing, partial, variance, None)
+            return _Ends(nothing, nothing, predicted, variance, None)
         shape = shapes(
-            np.where(done, blocks, self._leaves.oldest),
+            np.where(closed, blocks, self._leaves.oldest),
             self._leaves.sums,
             self._law,
             oldest=self._leaves.oldest,
             closed=self._closed,
             unknown=(self._block * self._threshold / 2) ** 2,
         )
-        bend = share * (1 - share)
+        bridge = share * (1 - share)
         return _Ends(
-            np.where(done, share, 0.0),
+            np.where(closed, share, 0.0),
             shape.noise,
-            np.where(done, share * shape.sums - shape.slopes * bend / 2, partial),
+            np.where(closed, share * shape.sums - shape.slopes * bridge / 2, predicted),
             np.where(
-                done,
+                closed,
                 shape.variance(offsets, self._block, self._threshold),
-                self._prediction_variance(blocks, np.where(done, 0, offsets)),
+                self._prediction_variance(blocks, np.where(closed, 0, offsets)),
             ),
             shape,
         )
 
     def _inside(self, blocks: IntArray, counts: IntArray, end: _Ends) -> FloatArray:
-        """Variance of what a range inside one block is put at, beyond the block's noise."""
-        counts = np.maximum(counts, 0)  # of ranges over several blocks, which are not meant
+        """Variance of the estimate for a range inside one block, beyond the block's noise."""
+        counts = np.maximum(counts, 0)  # those of ranges over several blocks are not used
         predicted = self._prediction_variance(blocks, counts)
         if end.shape is None:
             return predicted
@@ -118,10 +127,11 @@ class BlockPosterior:
         """Variance of (k·prediction − sum of the first k values of the open block), in units²."""
         to = np.minimum(blocks + 1, self._closed)
         since = np.maximum(to - RESIDUALS, self._leaves.oldest)
-        misses = self._leaves.squares(to) - self._leaves.squares(since)
+        squares = self._leaves.squares(to) - self._leaves.squares(since)
+        mean_square = np.maximum(squares, 0.0) / np.maximum(to - since, 1)
         unknown = (self._block * self._threshold / 2) ** 2  # block 0 is predicted from nothing
-        miss = np.where(blocks == 0, unknown, np.maximum(misses, 0.0) / np.maximum(to - since, 1))
-        level = np.clip(self._leaves.predictions(blocks), 0, self._threshold)
+        block_error = np.where(blocks == 0, unknown, mean_square)
+        scatter = value_variance(self._leaves.predictions(blocks), self._threshold)
         share = offsets / self._block
-        spread = np.maximum(level * (self._threshold - level), self._threshold**2 / 16)
-        return np.where(offsets == 0, 0.0, share**2 * miss + offsets * (1 - share) * spread)
+        error = share**2 * block_error + offsets * (1 - share) * scatter
+        return np.where(offsets == 0, 0.0, error)

@@ -1,17 +1,18 @@
-"""What is known, later on, about the inside of a measured block: post-processing of block sums.
+"""Estimates inside a measured block, once later blocks are released: post-processing of block sums.
 
-Once a block's noisy sum S and those of its neighbours are released, the sum of its first k of B
-values is put at
+With the noisy sum S of a block and those of its neighbours, the sum of its first k of B values is
+estimated as
 
     S·f − w·d·f(1 − f)/2,    f = k/B,    d = (S after − S before)/2,
 
-the values of a line through the block sums: exact at both ends of the block. The slope d is mostly
-noise where noise is large, so it is shrunk by w = 1 − (its noise variance)/(mean square of the
-slopes around), from 0 up. The error has four parts: the noise in S·f, which is exact and counted
-with that of all other sums; the scatter of k independent values in [0, θ] around their mean; the
-drift of the level inside the block, whose square is put at (f(1 − f))² times the mean squared slope
-(or this block's, if larger; a level that walks at random has 0.8 of that); and bursts: an excess J
-over the neighbours, beyond what noise explains, lies somewhere in the block: f(1 − f)·J².
+the values of a line through the block sums: exact at both ends of the block. Where noise is large
+the slope d is mostly noise, so it is shrunk towards 0 (empirical Bayes, James-Stein) by
+w = 1 − (its noise variance)/(mean square of the slopes around), at least 0. The error has four
+parts: the noise in S·f, which is exact and counted with that of all other sums; the scatter of k
+independent values in [0, θ] around their mean; the drift of the level inside the block, (f(1 − f))²
+times the mean squared slope (or this block's, if larger; a random walk has 0.8 of that); and
+bursts: an excess J over the neighbours, beyond what noise explains, may lie anywhere in the block:
+f(1 − f)·J².
 """
 
 from __future__ import annotations
@@ -21,38 +22,44 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import NoiseLaw
 
-# How many blocks to either side say what slopes are like.
+# Slopes are averaged over so many blocks to either side.
 _AROUND = 8
-# Blocks that are looked at together: their surroundings are twenty times as many numbers.
+# Blocks that are handled together: with their neighbours they are twenty times as many numbers.
 _PIECE = 1 << 15
 
 
 class Shape(NamedTuple):
-    """What is known about blocks, one entry each, in lattice units."""
+    """Estimates about blocks, one entry each, in lattice units."""
 
     sums: FloatArray
     noise: FloatArray  # variance of the noise in them
     slopes: FloatArray  # shrunk
     slope_noise: FloatArray  # variance of the noise in these
-    steepness: FloatArray  # mean squared slope around, noise and all
-    bumpiness: FloatArray  # squared excess over the neighbours, without what noise explains
+    slope_square: FloatArray  # mean squared slope around, noise included
+    excess_square: FloatArray  # squared excess over the neighbours, noise subtracted
 
     def variance(self, counts: IntArray, block: int, threshold: int) -> FloatArray:
-        """Of what so many values of a block are put at: scatter, drift and bursts, in units²."""
+        """Variance of the estimate for `counts` values of a block: scatter, drift, bursts."""
         share = counts / block
-        bend = share * (1 - share)
-        level = np.clip(self.sums / block, 0, threshold)
-        spread = np.maximum(level * (threshold - level), threshold**2 / 16)
+        bridge = share * (1 - share)  # 0 at both ends, as the variance of a Brownian bridge
+        scatter = value_variance(self.sums / block, threshold)
         found: FloatArray = (
-            block * bend * spread
-            + np.square(bend) * (self.steepness + self.slope_noise / 4)
-            + bend * self.bumpiness
+            block * bridge * scatter
+            + np.square(bridge) * (self.slope_square + self.slope_noise / 4)
+            + bridge * self.excess_square
         )
         return found
+
+
+def value_variance(level: FloatArray, threshold: int) -> FloatArray:
+    """The largest variance of values in [0, θ] with this mean: p(θ − p), at least θ²/16."""
+    mean = np.clip(level, 0, threshold)
+    return np.maximum(mean * (threshold - mean), threshold**2 / 16)
 
 
 def shapes(
@@ -64,10 +71,10 @@ def shapes(
     closed: int,
     unknown: float,
 ) -> Shape:
-    """Blocks from `oldest` to before `closed`, as far as their running sums tell.
+    """Estimates for blocks from `oldest` to before `closed`, from running sums.
 
     Args:
-        blocks: which; looked at once each, however often they come.
+        blocks: which; each is computed once, however often it comes.
         running: the noisy sum of all blocks before each of these.
         law: the law of the noise.
         oldest: the first block that is known.
@@ -76,13 +83,13 @@ def shapes(
     """
     once, places = np.unique(blocks, return_inverse=True)
     pieces = [
-        _shapes(once[at : at + _PIECE], running, law, oldest, closed, unknown)
+        _estimated(once[at : at + _PIECE], running, law, oldest, closed, unknown)
         for at in range(0, once.size, _PIECE)
     ]
     return Shape(*(np.concatenate(column)[places] for column in zip(*pieces, strict=True)))
 
 
-def _shapes(
+def _estimated(
     blocks: IntArray,
     running: Callable[[IntArray], IntArray],
     law: NoiseLaw,
@@ -90,34 +97,47 @@ def _shapes(
     closed: int,
     unknown: float,
 ) -> Shape:
-    # Running sums, from the farthest neighbour's neighbour on; they stand still beyond the known.
+    # Block sums from the farthest neighbour's neighbour on: 0 beyond the known blocks.
     around = blocks[:, None] + np.arange(-_AROUND - 1, _AROUND + 3)
     sums: FloatArray = np.diff(running(np.clip(around, oldest, closed)), axis=1).astype(np.float64)
-    centres = around[:, 1:-2]
-    known = (centres > oldest) & (centres < closed - 1)
     before, own, after = sums[:, :-2], sums[:, 1:-1], sums[:, 2:]
+    centres = around[:, 1:-2]
+    known = (centres > oldest) & (centres < closed - 1)  # both neighbours are
     slopes = np.where(known, (after - before) / 2, 0.0)
-    bumps = np.where(known, own - (after + before) / 2, 0.0)
-    count = known.sum(axis=1)
-    mean, bumpy = (
-        np.where(count > 0, np.square(all_of).sum(axis=1) / np.maximum(count, 1), unknown)
-        for all_of in (slopes, bumps)
+    excesses = np.where(known, own - (after + before) / 2, 0.0)
+    slope_square, excess_square = (
+        _mean_square(differences, known, unknown) for differences in (slopes, excesses)
     )
-    slope, bump, known = slopes[:, _AROUND], bumps[:, _AROUND], known[:, _AROUND]
-    inner = np.where(known, blocks, oldest + 1)
-    edges = [inner - 1, inner, inner + 1, inner + 2]
-    noise, ripple = (
-        contrast_variance(law, list(zip(edges, coefficients, strict=True)))
-        for coefficients in ((0.5, -0.5, -0.5, 0.5), (0.5, -1.5, 1.5, -0.5))
-    )
-    part = np.clip(1 - noise / np.maximum(mean, 1e-300), 0.0, 1.0)
+    slope, excess, known = slopes[:, _AROUND], excesses[:, _AROUND], known[:, _AROUND]
+    slope_noise, excess_noise = _difference_noise(np.where(known, blocks, oldest + 1), law)
+    shrinkage = np.clip(1 - slope_noise / np.maximum(slope_square, 1e-300), 0.0, 1.0)  # w
     return Shape(
-        own[:, _AROUND],
-        law.range_variance(blocks, blocks + 1),
-        part * slope,
-        np.where(known, np.square(part) * noise, 0.0),
-        np.maximum(mean, np.square(slope)),
-        np.maximum(np.maximum(bumpy, np.square(bump)) - ripple, 0.0),
+        sums=own[:, _AROUND],
+        noise=law.range_variance(blocks, blocks + 1),
+        slopes=shrinkage * slope,
+        slope_noise=np.where(known, np.square(shrinkage) * slope_noise, 0.0),
+        slope_square=np.maximum(slope_square, np.square(slope)),
+        excess_square=np.maximum(np.maximum(excess_square, np.square(excess)) - excess_noise, 0.0),
+    )
+
+
+def _mean_square(differences: FloatArray, known: NDArray[np.bool_], unknown: float) -> FloatArray:
+    """Over the known ones of each row; `unknown` where there are none."""
+    count = known.sum(axis=1)
+    mean = np.square(differences).sum(axis=1) / np.maximum(count, 1)
+    return np.where(count > 0, mean, unknown)
+
+
+def _difference_noise(blocks: IntArray, law: NoiseLaw) -> tuple[FloatArray, FloatArray]:
+    """Variance of the noise in the slope and in the excess of blocks that have both neighbours.
+
+    Both are contrasts of the running sums at the edges of the three blocks.
+    """
+    edges = [blocks - 1, blocks, blocks + 1, blocks + 2]
+    slope, excess = (0.5, -0.5, -0.5, 0.5), (0.5, -1.5, 1.5, -0.5)
+    return (
+        contrast_variance(law, list(zip(edges, slope, strict=True))),
+        contrast_variance(law, list(zip(edges, excess, strict=True))),
     )
 
 
@@ -126,7 +146,8 @@ def contrast_variance(
 ) -> FloatArray:
     """Exact variance of Σ coefficient·(noise before a block), for coefficients that sum to 0.
 
-    −Σ c_i·c_j·Var(noise between i and j), over all pairs: the variances of ranges say it all.
+    It is −Σ c_i·c_j·Var(noise between i and j) over all pairs: the variogram identity, which needs
+    the variances of ranges only.
     """
     total: FloatArray = np.zeros(terms[0][0].size)
     for (one, first), (two, second) in combinations(terms, 2):

@@ -83,11 +83,11 @@ class Smoother:
         return BlockPosterior(recorded, until)
 
     def leaves_needed(self, recorded: Recorded) -> int:
-        """Those that say how well leaves are predicted."""
+        """The last leaves, whose prediction errors say how good predictions are."""
         return RESIDUALS
 
     def check_opinion(self, opinion: int) -> None:
-        """It has none."""
+        """Refuse any weights: a smoother has no models."""
         if opinion:
             raise ValueError("a smoother has no models to choose from")
 
@@ -118,7 +118,7 @@ class SmootherRun:
         return 0
 
     def begin(self, layout: Layout) -> int:
-        """One leaf is like another: never to be asked again."""
+        """No further choice is ever due: all leaves are measured alike."""
         return ENDLESS
 
     def level(self, recorded: Recorded) -> float:
@@ -142,7 +142,7 @@ class SmootherRun:
         return Cells(following, NO_SUMS, NO_SUMS)
 
     def push_one(self, noisy: int | None) -> float:
-        """The same for one value."""
+        """Publish one value: the prediction, or at a leaf's end what completes its noisy sum."""
         before = self.prediction
         if noisy is None:
             self._filled += 1
@@ -176,7 +176,7 @@ def spread(
         The same two facts about the cell that is open afterwards.
     """
     completed, head = totals.size, width - filled
-    if not completed:  # of whatever width: the open cell goes on
+    if not completed:  # no cell ended: the open one continues
         out[:] = prediction
         return prediction, filled + out.size
     if width == 1:  # every value is a cell, and the total of it

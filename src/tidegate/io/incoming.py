@@ -1,4 +1,4 @@
-"""Bytes of a file, a pipe or standard input, as soon as they are there."""
+"""Read bytes from a file, a pipe or standard input as soon as they arrive."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tidegate.io.optional import require
 Seen = TypeVar("Seen")
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.2  # seconds between looks at a file that is followed
-_UNPACKED = 1 << 16  # a small step, so that little is lost before the spot where a file is torn
-_PIPE_ROOM = 1 << 20  # a fast writer is then read in large pieces
+_UNPACKED = 1 << 16  # small steps: little is lost before the place where a file is damaged
+_PIPE_ROOM = 1 << 20  # so that a fast writer is read in large blocks
 
 
 class Incoming:
-    """`read` gives what is there, waits only if there is nothing, and gives b"" at the end."""
+    """`read` returns what is available, waits only if nothing is, and returns b"" at the end."""
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class Incoming:
         self._path = None if is_standard(path) else path
         self._descriptor, self._stream = self._open()
         self.followed = follow
-        # Closing a followed file comes from another thread, which the lock makes wait, or from a
-        # signal, which meets this thread anywhere, with the lock in its hands too: then whoever
-        # looks at the file finishes, and it is closed when it is closed again. (An Event would
-        # not do: set by a signal inside its own `wait`, it waits for itself for ever.)
+        # A followed file is closed from another thread, which waits for the lock, or from a signal
+        # handler, which can interrupt this thread while it holds the lock. Then `_busy` is set: the
+        # present read finishes, and the next `close` closes the file. (An Event would not do: set
+        # by a signal handler inside its own `wait`, it would wait for ever.)
         self._lock = threading.RLock()
         self._busy = self._closing = False
         self._failure: SourceError | None = None
@@ -79,7 +79,7 @@ class Incoming:
                 raise SourceError(None, "is closed", self.name)
             try:
                 return sys.stdin.fileno(), None
-            except (OSError, AttributeError):  # a stand-in without a descriptor
+            except (OSError, AttributeError):  # a substitute without a descriptor
                 return None, sys.stdin.buffer
         except OSError as error:
             if isinstance(error, SourceError):
@@ -88,7 +88,7 @@ class Incoming:
 
     @property
     def descriptor(self) -> int | None:
-        """The open file, or None where standard input is a stand-in."""
+        """The descriptor; None where standard input is a substitute without one."""
         return self._descriptor
 
     def fraction(self) -> float | None:
@@ -122,7 +122,7 @@ class Incoming:
         return b"".join(pieces)
 
     def read_packed(self, count: int) -> bytes:
-        """Up to `count` bytes as they are in the file."""
+        """Up to `count` bytes as they are in the file, without unpacking."""
         wait = _FIRST_WAIT
         while True:
             try:
@@ -148,7 +148,7 @@ class Incoming:
         return self._looked_at(lambda descriptor: os.read(descriptor, count)) or b""
 
     def _looked_at(self, look: Callable[[int], Seen]) -> Seen | None:
-        """What is seen of a followed file; None if it was closed meanwhile."""
+        """Apply `look` to a followed file; None if it was closed meanwhile."""
         with self._lock:
             self._busy = True
             try:
@@ -159,7 +159,7 @@ class Incoming:
                 self._busy = False
 
     def _check_same_file(self) -> None:
-        """A file that shrank or was replaced has lost rows: going on would shift positions."""
+        """Refuse a file that shrank or was replaced: rows are lost, and positions would shift."""
         ours, path = self._looked_at(os.fstat), self._path
         if ours is None or path is None:
             return
@@ -173,7 +173,7 @@ class Incoming:
             raise SourceError(None, "was replaced while it was followed", self.name)
 
     def close(self) -> None:
-        """Let go of it; standard input stays open."""
+        """Close it; standard input stays open."""
         self._closing = True
         with self._lock:
             if not self._busy and self._path is not None and self._descriptor is not None:
@@ -183,7 +183,7 @@ class Incoming:
 
 
 class _Packed:
-    """What pyarrow asks of a Python file, and no more."""
+    """The methods that pyarrow needs of a Python file."""
 
     closed = False
 
@@ -198,7 +198,7 @@ class _Packed:
 
 
 class _Ended:
-    """In the place of a file that was closed."""
+    """Stands in for a file that was closed."""
 
     def read1(self, count: int) -> bytes:
         return b""
@@ -211,4 +211,4 @@ def _widen(descriptor: int) -> None:
         try:
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_ROOM)
         except OSError:
-            return  # a limit of this system: the pipe works, in smaller pieces
+            return  # a limit of this system: the pipe works, in smaller blocks

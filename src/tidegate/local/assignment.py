@@ -1,4 +1,4 @@
-"""Which question of a round a client is asked, where that goes by its name.
+"""Which question of a round a client is asked, if questions are assigned by name.
 
 In rotation nothing stops a client from answering another question than the one it was handed. By
 name, both sides compute which is its own: a public hash of round and name. It depends on no value,
@@ -19,7 +19,7 @@ _MOST_SLOTS = 256  # the rounds of `Topl` have 60 at most
 
 
 def slot_of(name: str, client: str, slots: int) -> int:
-    """The slot of a client in the round `name`, of so many.
+    """The slot of a client in the round `name`, of `count` slots.
 
     The first 48 bits of a SHA-256, modulo `slots`: what JavaScript can do in plain numbers; with
     at most 2**16 slots they are equally likely to 2**-32.

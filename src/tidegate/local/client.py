@@ -34,10 +34,9 @@ from tidegate.exact_numbers import Number, positive
 from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import Lattice
 from tidegate.local.assignment import of_one_round, slot_of
-from tidegate.local.device_checks import check_announcement
 from tidegate.local.memory import Memory, Pin
 from tidegate.local.messages import Announcement, Report
-from tidegate.local.questions import Words
+from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion, Words
 from tidegate.local.wire import name_of
 from tidegate.randomness import Epoch, Randomness, secure
 
@@ -138,7 +137,7 @@ class Client:
         asked = _parsed(announcement)
         digest = asked.digest
         if self.memory.pin(asked.round) is None:  # outside of the turn: tables may be large
-            check_announcement(asked, self.epsilon, self.lattice)
+            _check_announcement(asked, self.epsilon, self.lattice)
         with self.memory.turn:
             known = self.memory.pin(asked.round)
             if known is not None:
@@ -168,7 +167,7 @@ class Client:
             return _report(pin)
 
     def pick(self, announcements: Iterable[Announcement | str | bytes]) -> Announcement:
-        """Of all announcements of a round the one to answer, where that goes by name.
+        """Choose this client's announcement, if questions are assigned by name.
 
         Raises:
             MessageError: one is malformed, or they are not all those of one round.
@@ -178,11 +177,11 @@ class Client:
         return asked[slot_of(name, self.name_in(name), len(asked))]
 
     def name_in(self, name: str) -> str:
-        """What this device is called in the reports of a round."""
+        """The name of this device in the reports of a round."""
         return self.name or self._keyed("client", name)[:32]
 
     def sent(self, name: str) -> Report | None:
-        """What was reported in a round, to send it again; None: nothing."""
+        """The report of a round, to send it again; None if there was none."""
         pin = self.memory.pin(name)
         return None if pin is None else _report(pin)
 
@@ -209,8 +208,40 @@ class Client:
         return hmac.digest(self.memory.key, named, "sha256").hex()
 
 
+def _check_announcement(asked: Announcement, epsilon: Fraction, lattice: Lattice) -> None:
+    """Refuse what asks for more than `epsilon`, or about values beyond the lattice.
+
+    The weights are checked in integers against the ε that is announced, and that against the
+    device's own: who made the table need not be trusted. (Tables that could not be drawn from, or
+    only for some values, are no messages at all, see `questions`: a device that falls silent for
+    some values would give them away.)
+    """
+    if asked.epsilon > epsilon:
+        raise RefusedError(
+            f"the round asks for epsilon = {asked.epsilon}; this device gives at most {epsilon} at "
+            "a time"
+        )
+    if asked.resolution != lattice.resolution:
+        raise RefusedError(
+            f"the round has resolution {asked.resolution}, this device {lattice.resolution}"
+        )
+    if asked.bound > lattice.bound or _reach(asked.question) > lattice.top:
+        raise RefusedError(f"the round asks beyond the bound {lattice.bound}")
+    asked.question.check(asked.epsilon)
+
+
+def _reach(question: Question) -> float:
+    if isinstance(question, ValueQuestion):
+        return question.threshold
+    if isinstance(question, WaveQuestion):
+        return question.top
+    if isinstance(question, TailQuestion):
+        return max(question.level, question.dither)
+    raise RefusedError("this device does not know this kind of question")
+
+
 def _parsed(announcement: Announcement | str | bytes) -> Announcement:
-    """As if it had come over the wire: an object may have been put together by hand."""
+    """Parse it as if it had come over the wire: an object may have been made by hand."""
     if isinstance(announcement, Announcement):
         announcement = announcement.json()
     return Announcement.from_json(announcement)

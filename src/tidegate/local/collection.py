@@ -18,16 +18,17 @@ from numpy.typing import ArrayLike
 
 from tidegate.errors import InputError, RefusedError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.questions import Question, ValueQuestion, question_from_plain
-from tidegate.local.questions.bulk import slices
-from tidegate.local.questions.question import number, whole_field, whole_number
+from tidegate.local.messages import question_from_plain
+from tidegate.local.questions import Question, ValueQuestion
 from tidegate.local.record import Collected
 from tidegate.local.reports import largest_variance
 from tidegate.local.running_sums import CAPACITY
-from tidegate.local.schedule import Again, Agenda, Reporter
+from tidegate.local.schedule import Repetition, Reporter, Schedule
 from tidegate.local.survey import MOST, Decision, Survey, Tally, counts_of
+from tidegate.local.wire import number, whole_field, whole_number
 from tidegate.record.answer import Answer, Answers
 
+_SLICE = 1 << 14  # reports whose intermediate arrays fit into a processor's second cache
 THRESHOLD, STREAM = "threshold", "stream"
 
 
@@ -68,11 +69,11 @@ class Collection:
         reporter: Reporter,
         threshold_epsilon: Fraction,
         epsilon: Fraction,
-        again: Again | None = None,
+        again: Repetition | None = None,
         step: float = 1.0,
         capacity: int = CAPACITY,
     ) -> None:
-        self.agenda = Agenda(survey, reporter, again)
+        self.schedule = Schedule(survey, reporter, again)
         self._epsilons = {THRESHOLD: threshold_epsilon, STREAM: epsilon}
         self._step = step
         self.tallies: list[Tally] = []
@@ -111,7 +112,7 @@ class Collection:
 
     def _open(self, tallies: list[Tally], *, repeated: bool) -> None:
         """The next round: all that can fail happens before anything changes."""
-        opening = self.agenda.opening(tallies, self.decision, repeated=repeated)
+        opening = self.schedule.opening(tallies, self.decision, repeated=repeated)
         slots = tuple(self._slot(question) for question in opening.questions)
         if opening.decision is not None and opening.decision is not self.decision:
             self.collected.begin(opening.decision.threshold * self._step)
@@ -149,7 +150,8 @@ class Collection:
         self._refuse_wrong(slots, reports)
         published = np.zeros(0 if self._value is None else len(reports))
         if self._value is not None:
-            for piece in slices(len(reports)):  # the split changes nothing
+            for start in range(0, len(reports), _SLICE):  # the split changes nothing
+                piece = slice(start, start + _SLICE)
                 published[piece] = self._publish(
                     self._value, self._is_value[slots[piece]], reports[piece]
                 )
@@ -178,7 +180,7 @@ class Collection:
 
     def _close(self) -> None:
         asked = [index for index, slot in enumerate(self.slots) if slot.phase == THRESHOLD]
-        if not asked:  # the stretch before the threshold is chosen again
+        if not asked:  # the pause before the next survey has ended
             self._open([], repeated=True)
             return
         tally = Tally(
@@ -188,7 +190,7 @@ class Collection:
         self._open([*self.tallies, tally], repeated=self.repeated)
 
     def _publish(self, value: ValueQuestion, is_value: Any, reports: IntArray) -> FloatArray:
-        """Every report at its position, and again for the devices asked otherwise after it."""
+        """Publish each report at its position, and again for devices after it that sent none."""
         offset = 0.0 if self.decision is None else self.decision.offset
         if len(self.slots) == 1:
             worth, repeats = value.decoded[reports], np.zeros(len(reports), dtype=np.int64)
@@ -238,7 +240,7 @@ class Collection:
         }
 
     def restore(self, plain: Mapping[str, Any]) -> None:
-        """Go on where `plain` was taken; `self` was just made from the same settings.
+        """Resume from `plain`; `self` was just made from the same settings.
 
         Raises:
             SnapshotError: if this is not such a state; then nothing has changed.

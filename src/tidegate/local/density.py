@@ -99,7 +99,7 @@ class _Step:
         self._low = question.low / (question.high - question.low)
         self._number = counts.sum()
         self._counts = counts / self._number
-        # Σ shares before a bin, with as many zeros before and ones after as a window reaches out.
+        # Σ shares before a bin, with as many zeros before and ones after as a plateau is wide.
         before = np.zeros(bins + 2 * width - 1)
         before[width + bins :] = 1.0
         self._before = before[width : width + bins]

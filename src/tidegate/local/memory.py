@@ -20,8 +20,7 @@ from typing import Any
 from tidegate._contexts import Closed
 from tidegate.local.memory_file import DeviceMemoryError, MemoryFile
 from tidegate.local.privacy_loss import WORDS
-from tidegate.local.questions.question import whole_field
-from tidegate.local.wire import common, name_of
+from tidegate.local.wire import common, name_of, whole_field
 from tidegate.ownership import Ownership, refused_as
 from tidegate.randomness import random_bytes
 

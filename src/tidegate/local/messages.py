@@ -1,13 +1,14 @@
 """What goes over the wire: an announcement to the devices, a report from each.
 
 Plain JSON, read strictly (`wire`): a field that is missing, unknown, doubled or of another kind,
-NaN, a text beyond all measure or another version is a `MessageError` that names the field, before
+NaN, a text that is too long or another version is a `MessageError` that names the field, before
 anything else happens. Numbers that must stay exact are text, "p" or "p/q"; the others are doubles,
 for every reader: 3.0 is a whole number, and the same as 3.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,23 +16,25 @@ from typing import Any
 
 from tidegate.errors import SettingError
 from tidegate.local.privacy_loss import WORDS
-from tidegate.local.questions import Question, question_from_plain
-from tidegate.local.questions.question import whole_field
+from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion
 from tidegate.local.wire import (
     PHASES,
     VERSION,
     MessageError,
     common,
+    digest,
     exact_of,
     field,
     name_of,
     naming,
     read,
+    whole_field,
     written,
 )
-from tidegate.settings import digest
 
-__all__ = ["PHASES", "VERSION", "Announcement", "MessageError", "Report"]
+__all__ = ["PHASES", "VERSION", "Announcement", "MessageError", "Report", "question_from_plain"]
+
+_QUESTIONS = {kind.form: kind for kind in (TailQuestion, ValueQuestion, WaveQuestion)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +96,12 @@ class Announcement:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all of it: by this a device knows an announcement again."""
-        return digest(self.plain()).hex()
+        """SHA-256 of all of it, by which a device recognises an announcement."""
+        return digest(self.plain())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Announcement:
-        """The announcement that `json()` was taken of, or a `MessageError`."""
+        """Parse what `json()` gave; raises `MessageError`."""
         plain = read(text, "announcement", 9)
         with naming("announcement"):
             return cls(
@@ -154,7 +157,7 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
-        """The report that `json()` was taken of, or a `MessageError`."""
+        """Parse what `json()` gave; raises `MessageError`."""
         plain = read(text, "report", 8)
         with naming("report"):
             return cls(
@@ -162,6 +165,43 @@ class Report:
                 client=name_of(plain, "client"),
                 report=whole_field(plain, "report", 0, WORDS - 1),
             )
+
+    def problem(self, announced: Sequence[Announcement]) -> str | None:
+        """Why this report answers none of these announcements (`report_checks.REASONS`), or None.
+
+        `announced` are the announcements of the open round, in the order of their slots.
+        """
+        if self.round != announced[0].round:
+            return "round"
+        if not 0 <= self.slot < len(announced):
+            return "slot"
+        asked = announced[self.slot]
+        if not 0 <= self.report < asked.question.reports:
+            return "domain"
+        if self.phase != asked.phase:
+            return "phase"
+        if self.epsilon != asked.epsilon:
+            return "epsilon"
+        return None
+
+
+def parsed(message: Report | str | bytes) -> Report | str:
+    """The report, read strictly, or the reason to reject it. Needs no lock: nothing is compared."""
+    try:
+        return Report.from_json(message.json() if isinstance(message, Report) else message)
+    except MessageError as error:
+        return error.reason
+
+
+def question_from_plain(plain: object) -> Question:
+    """The question from the plain data that `plain()` gave; an error names a malformed field."""
+    if not isinstance(plain, Mapping):
+        raise SettingError("question", "must be an object")
+    read: Mapping[str, Any] = plain
+    form = read.get("form")
+    if not isinstance(form, str) or form not in _QUESTIONS:
+        raise SettingError("question", f"its form must be one of {', '.join(sorted(_QUESTIONS))}")
+    return _QUESTIONS[form].from_plain(read)
 
 
 def _question(plain: Any) -> Question:

@@ -35,5 +35,5 @@ def widened(data: bytes, count: int) -> IntArray:
         return np.zeros(count, dtype=np.int64)
     width = len(data) // count if count > 0 else 0
     if width not in _WIDTHS or len(data) != width * count:
-        raise ValueError("not the bytes of so many numbers")
+        raise ValueError("not the bytes of this many numbers")
     return np.frombuffer(data, dtype=f"<u{width}").astype(np.int64)

@@ -60,7 +60,7 @@ class PoisoningBound:
 
     @property
     def amplification(self) -> float:
-        """By how much arbitrary reports move a sum further than lies do."""
+        """How many times as far arbitrary reports move a sum as lies about values do."""
         return max(self.highest, self.threshold - self.lowest) / self.threshold
 
 

@@ -8,8 +8,9 @@ device above all: it need not trust whoever made the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 from tidegate.errors import RefusedError
 from tidegate.noise import exponential_bounds
@@ -29,6 +30,7 @@ def least_weight(largest: int, epsilon: Fraction) -> int:
     return _least(largest, _shrinkage(epsilon))
 
 
+@lru_cache(maxsize=64)  # a device and a server meet few different epsilons
 def _shrinkage(epsilon: Fraction) -> int:
     """⌈2**64·e^(−ε)⌉"""
     return exponential_bounds(epsilon.numerator, epsilon.denominator, _BITS)[1]
@@ -36,6 +38,14 @@ def _shrinkage(epsilon: Fraction) -> int:
 
 def _least(largest: int, shrinkage: int) -> int:
     return -(-largest * shrinkage >> _BITS)
+
+
+def drawn(total: int, words: Callable[[], int]) -> int:
+    """A uniform integer below `total` ≤ 2**32: words that are not below it are thrown away."""
+    while True:
+        word = words()
+        if word < total:
+            return word
 
 
 def coin_weights(epsilon: Fraction) -> tuple[int, int]:

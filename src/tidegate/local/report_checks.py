@@ -1,4 +1,7 @@
-"""Which reports the server takes: well formed, of the open round, within the question's domain."""
+"""Why a report is rejected, and the same checks for whole arrays of reports.
+
+A single report is checked by `messages.parsed` and `Report.problem`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,7 @@ import numpy as np
 from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.local.assignment import slot_of
-from tidegate.local.messages import Announcement, MessageError, Report
+from tidegate.local.messages import Announcement
 from tidegate.local.questions.bulk import slices
 
 REASONS = {
@@ -56,46 +58,6 @@ class Received:
     rejected: Counter[str] = field(default_factory=Counter)
     shuffled: Guarantee | None = None
     rejected_at: dict[int, str] = field(default_factory=dict)
-
-
-def parsed(message: Report | str | bytes) -> Report | str:
-    """The report, read strictly, or the reason to reject it. Needs no lock: nothing is compared."""
-    try:
-        return Report.from_json(message.json() if isinstance(message, Report) else message)
-    except MessageError as error:
-        return error.reason
-
-
-def checked(given: Report, announced: Sequence[Announcement], *, by_name: bool = False) -> Report:
-    """A report to one of these announcements, all of one round, or a `RejectedError`.
-
-    Args:
-        given: the report.
-        announced: by slots.
-        by_name: whether each client must answer the one that goes with its name (see `slots`).
-    """
-    if given.round != announced[0].round:
-        raise RejectedError("round")
-    reason = outside(given.slot, given.report, announced)
-    if reason is not None:
-        raise RejectedError(reason)
-    asked = announced[given.slot]
-    if given.phase != asked.phase:
-        raise RejectedError("phase")
-    if given.epsilon != asked.epsilon:
-        raise RejectedError("epsilon")
-    if by_name and given.slot != slot_of(given.round, given.client, len(announced)):
-        raise RejectedError("assignment")
-    return given
-
-
-def outside(slot: int, report: int, announced: Sequence[Announcement]) -> str | None:
-    """Why there is no such report to these announcements; None: there is."""
-    if not 0 <= slot < len(announced):
-        return "slot"
-    if not 0 <= report < announced[slot].question.reports:
-        return "domain"
-    return None
 
 
 def admitted(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.questions.question import whole_field
+from tidegate.local.wire import whole_field
 
 # At most so many marks (an even number); half as many, once there were that many positions.
 CAPACITY = 1 << 16

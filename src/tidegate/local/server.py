@@ -26,10 +26,10 @@ from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.local.assignment import slot_of
 from tidegate.local.collection import Collection
-from tidegate.local.messages import Announcement, Report
+from tidegate.local.messages import Announcement, Report, parsed
 from tidegate.local.poisoning import PoisoningBound, bound_of
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.report_checks import Received, RejectedError, admitted, checked, parsed
+from tidegate.local.report_checks import Received, RejectedError, admitted
 from tidegate.local.shuffle import Shuffled, amplified, least_hidden
 from tidegate.local.store import ServerStateError, Store
 from tidegate.local.wire import name_of
@@ -41,7 +41,7 @@ _MOST_NAMED = 10_000  # rejected reports of which a call says where they were
 
 
 class Server(Closed):
-    """A collection with its door: made by `Topl.server()`. Threads may share it, and take turns.
+    """A collection and its checks: made by `Topl.server()`. Threads may share it, and take turns.
 
     Args:
         collection: fresh, made from `settings`.
@@ -93,11 +93,11 @@ class Server(Closed):
 
     def _begin(self, settings: Mapping[str, Any], *, by_name: bool) -> None:
         self.by_name = by_name
-        self._id, self._window = random_bytes(8).hex(), 0
+        self._id, self._repeat = random_bytes(8).hex(), 0
         self.accepted, self.rejected = 0, Counter[str]()
         with self._store.transaction():
             self._store.set_facts({"settings": dict(settings), "id": self._id})
-            self._store.set_facts({"window": 0, "accepted": 0, "by_name": by_name})
+            self._store.set_facts({"repeat": 0, "accepted": 0, "by_name": by_name})
             # The questions as announced: computed anew elsewhere, they might differ in a bit.
             self._store.write_state(self.collection.plain())
 
@@ -106,7 +106,7 @@ class Server(Closed):
         asked_otherwise = by_name is not None and by_name != self.by_name
         if self._store.plain("settings") != dict(settings) or asked_otherwise:
             raise ServerStateError(f"{self.path} is of a collection with other settings")
-        self._id, self._window = self._store.kept("id", str), self._store.kept("window", int)
+        self._id, self._repeat = self._store.kept("id", str), self._store.kept("repeat", int)
         self.accepted, self.rejected = self._store.kept("accepted", int), self._store.rejected()
         state = self._store.plain("state")
         try:
@@ -118,7 +118,7 @@ class Server(Closed):
             raise ServerStateError(f"{self.path} is damaged") from None
 
     def _open_round(self) -> None:
-        self.round = f"{self._id}.{self.collection.round}.{self._window}"
+        self.round = f"{self._id}.{self.collection.round}.{self._repeat}"
         self._announcements = tuple(
             Announcement(
                 round=self.round,
@@ -151,11 +151,10 @@ class Server(Closed):
             return self._announcements[(self._handed_out - 1) % len(self._announcements)]
 
     def next_round(self) -> str:
-        """Close the open round and ask the same again under a new name, so that every device may
-        report once more (with another value, and from its own lifetime)."""
+        """Close the round; ask the same under a new name, so that every device may report again."""
         with self._store.turn, self._store.transaction():
-            self._window += 1
-            self._store.set_facts({"window": self._window})
+            self._repeat += 1
+            self._store.set_facts({"repeat": self._repeat})
             self._store.forget_clients()
             self._open_round()
         return self.round
@@ -173,8 +172,7 @@ class Server(Closed):
             raise RejectedError(reason)
 
     def collect_many(self, reports: Iterable[Report | str | bytes]) -> Received:
-        """Take many reports, in batches that are durable one by one. Those that were taken before
-        are duplicates, so that a file may simply be read again."""
+        """Take many reports, each batch durably. Sending a report again is safe: a duplicate."""
         accepted, given = 0, 0
         rejected, rejected_at = Counter[str](), dict[int, str]()
         messages = iter(reports)
@@ -190,7 +188,7 @@ class Server(Closed):
         return Received(accepted, rejected, rejected_at=rejected_at)
 
     def collect_shuffled(self, shuffled: Shuffled, delta: Number = "1/1000000000") -> Received:
-        """Take the reports of a shuffler, who has seen to it that every client has one.
+        """Take the reports of a shuffler, which has taken one report of each client.
 
         An array at once: all of it is one transaction, on the disk when this returns. A hundred
         thousand reports a call are enough to hide what that costs.
@@ -231,7 +229,11 @@ class Server(Closed):
     def _admitted(self, given: Report | str) -> tuple[int, int]:
         if isinstance(given, str):
             raise RejectedError(given)
-        checked(given, self._announcements, by_name=self.by_name)
+        announced = self._announcements
+        if problem := given.problem(announced):
+            raise RejectedError(problem)
+        if self.by_name and given.slot != slot_of(self.round, given.client, len(announced)):
+            raise RejectedError("assignment")
         if not self._store.is_new(given.client):
             raise RejectedError("duplicate")
         return given.slot, given.report
@@ -275,10 +277,7 @@ class Server(Closed):
             return self.collection.queries(starts, ends, confidence)
 
     def poisoning_bound(self, fraction: float) -> PoisoningBound:
-        """How far a fraction of malicious clients can move a range sum (see `poisoning`).
-
-        At the largest threshold that was in use so far: reports are worth in proportion to it.
-        """
+        """How far a fraction of malicious clients can move a range sum, at the largest θ so far."""
         with self._store.committed:
             used = [threshold for _, threshold in self.collection.collected.thresholds]
             slots = self.collection.slots

@@ -1,4 +1,4 @@
-"""A shuffler between devices and server, and what its mixing is worth: for information.
+"""A shuffler between devices and server, and its privacy amplification, for information.
 
     reports → one per client and round → names off → random order ║ server
 
@@ -116,10 +116,10 @@ class Shuffler:
 
 
 def amplified(epsilon: Number, reports: int, delta: Number) -> Guarantee:
-    """The central (ε, δ) of a window of reports that went through a shuffler.
+    """The central (ε, δ) of a batch of reports that went through a shuffler.
 
     The bound, a closed form of the clones argument (Feldman, McMillan, Talwar, 2021). Let R be an
-    ε₀-private question that all n devices of the window answer, and let one device's value be x or
+    ε₀-private question that all n devices of the batch answer, and let one device's value be x or
     x'. Let τ = tanh(ε₀/2), L = ln(2/δ).
 
     1. Every other device is a clone of it with probability e^(−ε₀): as R(y) ≥ e^(−ε₀)·R(x) and
@@ -136,8 +136,8 @@ def amplified(epsilon: Number, reports: int, delta: Number) -> Guarantee:
        δ/2. The ratio at that s falls in C ≥ 1.
 
     So ε = 2·artanh(τ·(1 + √(2cL))/(c + 1)), and never more than ε₀. Different questions of a round
-    do not hide each other: n is the number of reports to one of them. A value is in one window, so
-    a stream of windows has the (ε, δ) of one.
+    do not hide each other: n is the number of reports to one of them. A value is in one batch, so
+    a stream of batches has the (ε, δ) of one.
 
     >>> print(amplified(1, 100_000, "1/1000000000"))
     ε = 0.032..., δ = 1e-09 per event (exact arithmetic, shuffled model)

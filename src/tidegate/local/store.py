@@ -137,7 +137,7 @@ class Store:
         return rows[0][0] if rows else None
 
     def plain(self, name: str) -> Any:
-        """The same, of something that was stored as plain data."""
+        """What is stored under a name as JSON, parsed."""
         text = self.fact(name)
         try:
             return None if text is None else json.loads(text)
@@ -145,7 +145,7 @@ class Store:
             raise self._damaged() from None
 
     def kept(self, name: str, kind: type[Kept]) -> Kept:
-        """The same, of something that must be there and of this kind."""
+        """What is stored under a name as JSON; refuses if it is missing or of another type."""
         value = self.plain(name)
         if type(value) is not kind:
             raise self._damaged()
@@ -187,7 +187,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing. After nothing, this object is of no more use: memory may be ahead."""
+        """All or nothing. After a failure this object refuses everything: memory may be ahead."""
         if self._closed:
             raise ServerStateError(f"{self._name} is closed: open it")
         if self._place is not None:
@@ -243,7 +243,7 @@ class Store:
         self._waiting += len(slots)
 
     def count_rejected(self, counts: Mapping[str, int]) -> None:
-        """So many more, by reason."""
+        """Add to the counts of rejected reports, by reason."""
         self._database.executemany(
             "INSERT INTO rejected VALUES (?, ?) "
             "ON CONFLICT (reason) DO UPDATE SET count = count + excluded.count",
@@ -269,6 +269,15 @@ class Store:
 
     def _damaged(self) -> ServerStateError:
         return ServerStateError(f"{self._name} is damaged, or no state of a server")
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Turn a refusal of `ownership` into a `ServerStateError`."""
+    try:
+        yield
+    except TidegateError as error:
+        raise ServerStateError(str(error)) from None
 
 
 def stored_settings(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a server asks its way to a threshold: rounds of questions, tallies of reports, a decision.
+"""How a server chooses a threshold: rounds of questions, tallies of reports, a decision.
 
 A survey is public and has no state: which round comes next and what is decided are functions of
 the tallies of the rounds before. So whoever knows the tallies can check every step, and a server
@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate.errors import SettingError
-from tidegate.local.questions import Question, question_from_plain
-from tidegate.local.questions.question import number, whole_field, whole_number
+from tidegate.local.messages import question_from_plain
+from tidegate.local.questions import Question
+from tidegate.local.wire import number, whole_field, whole_number
 
 # The posterior range of the threshold within which data, not the prior, chose it.
 TRUSTED_SPAN = 4.0
@@ -29,7 +30,7 @@ MOST = 1 << 53
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Questions to ask in strict rotation, until so many devices have answered.
+    """Questions to ask in strict rotation, until `participants` devices have answered.
 
     Attributes:
         questions: none of them asks for the value itself.
@@ -44,7 +45,7 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """What came of a round: `counts[slot][report]` devices gave that report to that question."""
+    """The result of a round: `counts[slot][report]` devices gave that report to that question."""
 
     questions: tuple[Question, ...]
     counts: tuple[tuple[int, ...], ...]
@@ -118,7 +119,7 @@ class Survey(Protocol):
         ...
 
     def decide(self, tallies: Sequence[Tally]) -> Decision:
-        """The threshold that these rounds speak for."""
+        """The threshold, given these rounds."""
         ...
 
 

@@ -18,7 +18,7 @@ from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
 from tidegate.local.published_survey import PublishedSurvey
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.reports import MECHANISMS, expected_variance
-from tidegate.local.schedule import Again
+from tidegate.local.schedule import Repetition
 from tidegate.local.simulation import Simulation, run
 from tidegate.local.survey import Given, Survey
 from tidegate.local.tail.survey import TailSurvey
@@ -175,14 +175,14 @@ class Topl(Spec):
         return self.horizon // 16
 
     @cached_property
-    def again(self) -> Again | None:
+    def again(self) -> Repetition | None:
         """How the threshold is chosen again; None: it stays."""
         if not self.keep_asking or self.scheme != ADAPTIVE or self.threshold is not None:
             return None
         period = max(self.horizon, 16 * self.holdout)
         asked = period // 16
         # From one survey's beginning to the next one's; only the first is of another size.
-        return Again(self._tail_survey(asked, 0), period - 2 * asked)
+        return Repetition(self._tail_survey(asked, 0), period - 2 * asked)
 
     def collection(self, state: Mapping[str, Any] | None = None) -> Collection:
         """The server's state machine, from the beginning or from its `plain()` state."""
@@ -248,7 +248,7 @@ class Topl(Spec):
     def server(self, path: str | Path | None = None, *, by_name: bool | None = None) -> Server:
         """The server (see `tidegate.local.server.Server`), with its state in a file or in memory.
 
-        A file that exists is gone on with; it must be of the same settings. `by_name`: clients are
+        An existing file is resumed; it must have the same settings. `by_name`: clients are
         asked what goes with their names, not in rotation (see `tidegate.local.assignment`).
         """
         from tidegate.local.server import Server  # on demand: a client needs no database

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -10,7 +11,6 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from tidegate.errors import SettingError, TidegateError
-from tidegate.local.questions.question import whole_field
 
 VERSION = 1
 PHASES = ("threshold", "stream")
@@ -43,8 +43,14 @@ def written(plain: Mapping[str, Any]) -> str:
     return json.dumps(plain, separators=(",", ":"), allow_nan=False)
 
 
+def digest(plain: Mapping[str, Any]) -> str:
+    """SHA-256 of a message in its canonical spelling (sorted keys, no spaces, ASCII), in hex."""
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def read(text: object, kind: str, fields: int) -> dict[str, Any]:
-    """An object of this kind and version with so many fields; the readers below name them all."""
+    """Parse an object of this kind and version; it must have exactly `fields` fields."""
     if not isinstance(text, str | bytes):
         raise MessageError(f"{kind}: must be text")
     if len(text) > LONGEST[kind]:  # before any work
@@ -140,6 +146,28 @@ def exact_of(plain: Mapping[str, Any], name: str) -> Fraction:
             name, 'must be a fraction in lowest terms of at most 18 digits, such as "1" or "1/2"'
         )
     return number
+
+
+def whole_field(plain: Mapping[str, Any], name: str, least: int, largest: int) -> int:
+    """A whole number of a message, within limits."""
+    return whole_number(plain.get(name), name, least, largest)
+
+
+def whole_number(value: object, name: str, least: int, largest: int) -> int:
+    """A whole number within limits; `name` is for the message."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
+        raise SettingError(name, f"must be a whole number from {least} to {largest}")
+    return value
+
+
+def number(value: object, name: str, largest: float) -> float:
+    """A finite number of a message, within ±largest."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SettingError(name, "must be a number")
+    # Compared before it is converted: an integer may be larger than every float.
+    if not abs(value) <= largest:
+        raise SettingError(name, f"must be from {-largest:g} to {largest:g}")
+    return float(value)
 
 
 @lru_cache(maxsize=64)  # millions of reports say the same epsilon

@@ -1,1 +1,62 @@
-"""Named methods: the combinations of stages that papers, and we, have published."""
+"""One published method a file: its preset, and the stages that only it has.
+
+A file without a leading underscore is a method. It defines a preset function and, at its end,
+`METHOD = Method(preset=…, summary=…, reference=…)`. Nothing else has to know about it: the files
+of this folder are the list. From it come `tidegate.<preset>`, `tidegate methods`, the choices of
+`--preset`, the table in the docs, and the pipelines that the laws are tried on.
+
+| file | threshold | perturber | estimator | guarantee |
+|---|---|---|---|---|
+| `tops` | NM-E | Ĥ16c (levels skipped) | Recent | ε |
+| `adaptive` | scale-free | trees chosen block by block | mixture of forecasters | ε |
+| `pak` | S-PAK | H2 | – | (ε, δ), float arithmetic |
+| `pak_with_tops_threshold` | NM-E | H2 | – | ε |
+| `pak_with_tops_stream` | S-PAK | Ĥ16c | Recent | (ε, δ), float arithmetic |
+| `topl` | asked of devices | on the devices | – | ε, local model |
+
+Threshold and stream look at disjoint values, so each gets the whole ε.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from tidegate.methods._method import Method
+from tidegate.run.pipeline import more_stages
+from tidegate.settings import Spec
+
+__all__ = ["Method", "find", "names", "registered"]
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The methods by the name of their file, which is that of their preset; imports none."""
+    found = sorted(module.name for module in iter_modules(__path__))
+    return tuple(name for name in found if not name.startswith("_"))
+
+
+@cache
+def find(name: str) -> Method:
+    """The method of a file.
+
+    >>> find("tops").preset(epsilon=0.1, bound=1657).guarantee.epsilon
+    Fraction(1, 10)
+    """
+    method: Method = import_module(f"{__name__}.{name}").METHOD
+    if method.preset.__name__ != name:
+        raise AssertionError(f"methods/{name}.py must define the preset {name}")
+    return method
+
+
+def registered() -> tuple[Method, ...]:
+    """All methods, in the order of their names."""
+    return tuple(find(name) for name in names())
+
+
+def _stages() -> list[type[Spec]]:
+    return [stage for method in registered() for stage in method.stages]
+
+
+more_stages(_stages)

@@ -37,7 +37,7 @@ def level_scales(
 def check_headroom(
     ceiling: int, epsilon: Fraction, shares: tuple[Fraction, ...], draws: int, values: int
 ) -> None:
-    """Refuse settings for which a sum of so many draws and values might not fit 64 bits."""
+    """Refuse settings for which a sum of `draws` noise draws and values might not fit 64 bits."""
     largest = max(level_scales(ceiling, epsilon, shares))
     if draws * _TAIL * largest + values * ceiling >= _INT64:
         raise SettingError(

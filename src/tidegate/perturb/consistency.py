@@ -28,7 +28,7 @@ def _per_level(fanout: Fanouts, levels: int) -> Sequence[int]:
 
 
 def own_weights(fanout: Fanouts, variances: Sequence[float]) -> tuple[float, ...]:
-    """How much a node trusts its own draw against its children's estimates, per inner level.
+    """Least-squares weight of a node's own draw against its children's estimates, per level.
 
     The least-squares estimate of a node from below combines its draw (variance σ²) with the sum of
     its children's estimates (variance V = fanout·v): weight V/(V + σ²) for the draw, and the result

@@ -23,7 +23,7 @@ class Flat(ForestStage, Spec):
 
     Args:
         epsilon: the budget of the stream.
-        horizon: how many values share one stretch of the keystream; no effect on accuracy.
+        horizon: how many values share one part of the keystream; no effect on accuracy.
         block: values per measured sum.
     """
 

@@ -11,6 +11,7 @@ made lazily, one *grove* at a time: one top tree, or several if they are tiny.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -117,19 +118,7 @@ class Forest:
 
         Horizons are independent. (Integer rounding, less than one unit in a range, is left out.)
         """
-        first, start = np.divmod(starts, self.leaves)
-        last, end = np.divmod(ends, self.leaves)
-        across = first != last
-        if not across.any():
-            return self._within(start, end)
-        beginning, ending = np.zeros_like(start), np.full_like(end, self.leaves)
-        in_first = self._within(start, np.where(across, ending, end))
-        in_last = self._within(beginning, np.where(across, end, 0))
-        return in_first + in_last + np.where(across, last - first - 1, 0) * self._whole_horizon
-
-    @cached_property
-    def _whole_horizon(self) -> float:
-        return float(self._within(np.array([0]), np.array([self.leaves]))[0])
+        return over_horizons(self._within, self.leaves, starts, ends)
 
     def _within(self, starts: IntArray, ends: IntArray) -> FloatArray:
         return self._consistent(starts, ends) if self.consistent else self._minimal(starts, ends)
@@ -170,6 +159,25 @@ class Forest:
             left, right = left % self.fanout, right % self.fanout
             total += variance * np.where(same, right - left, right + left)
         return total
+
+
+def over_horizons(
+    within: Callable[[IntArray, IntArray], FloatArray],
+    leaves: int,
+    starts: IntArray,
+    ends: IntArray,
+) -> FloatArray:
+    """The variance of ranges over independent horizons, from that of ranges `within` one."""
+    first, start = np.divmod(starts, leaves)
+    last, end = np.divmod(ends, leaves)
+    across = first != last
+    if not across.any():
+        return within(start, end)
+    beginning, ending = np.zeros_like(start), np.full_like(end, leaves)
+    in_first = within(start, np.where(across, ending, end))
+    in_last = within(beginning, np.where(across, end, 0))
+    between = np.where(across, last - first - 1, 0)
+    return in_first + in_last + between * within(beginning[:1], ending[:1])
 
 
 def _squared_overlap(starts: IntArray, ends: IntArray, width: int) -> FloatArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from tidegate.perturb.forest import Forest
 from tidegate.perturb.run import ForestRun
@@ -35,6 +35,8 @@ class ForestStage:
     horizon. Which group a leaf belongs to changes neither its noise nor its sum.
     """
 
+    irregular: ClassVar[bool] = False
+
     def lengths(self: _Stage, chunk: int) -> tuple[int, ...]:
         """Groups of whole top trees; the last one has what is left of the horizon's leaves."""
         forest = self.noise_law(1)
@@ -43,7 +45,7 @@ class ForestStage:
         return (group * self.block,) * whole + ((rest * self.block,) if rest else ())
 
     def layouts(self: _Stage, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """One: as many top trees as it takes, of which the last may be cut off."""
+        """The one layout: the top trees that cover `length` values; the last may be incomplete."""
         forest = self.noise_law(min(threshold, ceiling))
         return _layouts(forest, self.block, length, min(threshold, ceiling))
 
@@ -70,7 +72,7 @@ class ForestStage:
 def forest_of(
     fanout: int, leaves: int, scales: tuple[Fraction, ...], consistent: bool = True
 ) -> Forest:
-    """A forest, kept by all that decides about it: most streams have one like a stream before.
+    """The forest of these settings; cached, since many streams share their settings.
 
     (By a stage's settings alone it would not do: what is decided from them is part of the noise.)
     """

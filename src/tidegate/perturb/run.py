@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from tidegate.lattice import IntArray
-from tidegate.perturb.forest import Forest
 from tidegate.randomness import Keystream
 from tidegate.sealing import restore, state_of
 from tidegate.stages import NO_SUMS, Layout, Noisy
+
+
+class LeafNoise(Protocol):
+    """Noise of the leaves of one horizon, made a grove at a time; a `Forest` is one."""
+
+    @property
+    def leaves(self) -> int:
+        """Leaves of a horizon."""
+        ...
+
+    @property
+    def grove_leaves(self) -> int:
+        """Leaves whose noise is made at once."""
+        ...
+
+    def nodes(self, keystream: Keystream, chunk: int, grove: int) -> list[IntArray]:
+        """Independent draws."""
+        ...
+
+    def combine(self, nodes: list[IntArray], carry: float) -> tuple[IntArray, float]:
+        """The noise of the leaves, and what the next grove needs to know."""
+        ...
 
 
 class ForestRun:
@@ -33,7 +54,7 @@ class ForestRun:
 
     def __init__(
         self,
-        forest: Forest,
+        forest: LeafNoise,
         block: int,
         threshold: int,
         keystream: Keystream,
@@ -73,7 +94,7 @@ class ForestRun:
         return self._options[self._lengths[self.number]]
 
     def begin(self, choice: int) -> None:
-        """Nothing to be decided."""
+        """There is one layout: refuse any other choice."""
         if choice != 0:
             raise AssertionError("there is one layout only")
 
@@ -90,7 +111,7 @@ class ForestRun:
         return Noisy(sums)
 
     def push_one(self, value: int) -> int | None:
-        """The same for one value, without the cost of arrays."""
+        """Add one value to the open block; give its noisy sum if that completes it, else None."""
         self.total += value if value < self._threshold else self._threshold
         self.filled += 1
         if self.filled < self._block:

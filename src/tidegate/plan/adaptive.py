@@ -1,4 +1,4 @@
-"""The errors to expect of an adaptive release, whose trees are chosen as it goes.
+"""The errors to expect of an adaptive release, which chooses its trees block by block.
 
 They depend on how the stream behaves, which nobody knows before. So one thing is assumed and said:
 the level of the stream wanders by `roughness`·θ (one standard deviation) over a horizon, and the
@@ -21,7 +21,7 @@ from tidegate.estimate.mixture.weights import packed
 from tidegate.exact_numbers import whole
 from tidegate.lattice import IntArray
 from tidegate.record.segment import Method, Segment
-from tidegate.stages import NO_NUMBERS, Layout, Parts, Perturber
+from tidegate.stages import NO_NUMBERS, Layout, Noisy, Parts, Perturber
 
 _STARTS = 256
 
@@ -29,7 +29,7 @@ _CALM = 1  # the last of the models whose level hardly moves
 
 
 def kind_of(roughness: float) -> int:
-    """The model whose level wanders about as much: 0 is the constant one.
+    """The model whose level drifts about as much as assumed; 0 is the constant one.
 
     >>> [kind_of(roughness) for roughness in (0, 0.01, 1 / 3, 1, 50)]
     [0, 1, 4, 5, 7]
@@ -56,16 +56,16 @@ def played(stage: Perturber, threshold: int, ceiling: int, roughness: float) -> 
         tree = options[choice]
         record.begin(tree, choice, opinion)
         edges = np.array([tree.edge(leaf) for leaf in range(tree.leaves + 1)])
-        # As expected: misses beyond that would widen everything.
+        # As expected: larger innovations would widen all intervals.
         sums: IntArray = np.rint(np.diff(edges) * LEVEL_MEAN * threshold).astype(np.int64)
-        record.extend(sums, NO_NUMBERS, length)
+        record.extend(Noisy(sums), NO_NUMBERS, length)
     return record
 
 
 def _preferred(
     stage: Perturber, options: tuple[Layout, ...], threshold: int, model: int, *, age: int
 ) -> int:
-    """The tree that costs least, with the lowest caps: nobody knows of a stream that outgrows θ."""
+    """The tree of the least expected error, with the lowest caps: θ is assumed to fit."""
     lowest = [index for index, tree in enumerate(options) if tree.rung == options[0].rung]
     if len(lowest) == 1:
         return lowest[0]

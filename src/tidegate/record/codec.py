@@ -7,6 +7,7 @@ closed    leaves completed since the origin
 before    the sum of all leaves before those that are kept
 sums      of the leaves that are kept
 predictions, squares      of those and the open one, where leaves have one size
+spans, marks, predictions  of those, where the method decides what they span
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from tidegate.record.segment import Method, Segment
 from tidegate.stages import Block
 
-_WHOLE = ("blocks", "sums")
+_WHOLE = ("blocks", "sums", "spans", "marks")
 _REAL = ("predictions", "squares")
 
 
@@ -34,6 +35,11 @@ def segment_state(segment: Segment, brief: bool = False) -> dict[str, Any]:
     if brief:
         count, blocks = segment.estimator.leaves_needed(segment) + 1, blocks[-1:]
     running, *predicted = leaves.columns(count)
+    more = {}
+    if segment.spans is not None:
+        levels, edges, marks = predicted
+        more = {"spans": np.diff(edges), "marks": marks[1:]}
+        predicted = [levels, np.empty(0)]
     rows = [(block.start, block.layout.length, block.choice, block.opinion) for block in blocks]
     return {
         **facts,
@@ -44,6 +50,7 @@ def segment_state(segment: Segment, brief: bool = False) -> dict[str, Any]:
         "before": int(running[0]),
         "sums": np.diff(running),
         **dict(zip(_REAL, predicted or (np.empty(0), np.empty(0)), strict=True)),
+        **more,
     }
 
 
@@ -59,7 +66,12 @@ def restored_segment(method: Method, state: Mapping[str, Any]) -> Segment:
     if not segment.measured:
         return segment
     first = state["first"]
+    edges = None
+    if segment.spans is not None:
+        edges = state["blocks"][0] + np.concatenate(([0], np.cumsum(state["spans"])))
     for start, length, choice, opinion in state["blocks"].reshape(-1, 4).tolist():
+        if edges is not None:
+            first = state["first"] + int(np.searchsorted(edges, start))
         method.estimator.check_opinion(opinion)
         block = Block(start, segment.layout(length, choice), choice, opinion, first)
         segment.keep(block)
@@ -69,7 +81,9 @@ def restored_segment(method: Method, state: Mapping[str, Any]) -> Segment:
     columns: list[NDArray[Any]] = [
         state["before"] + np.concatenate(([0], np.cumsum(state["sums"], dtype=np.int64)))
     ]
-    if state["predictions"].size:
+    if edges is not None:
+        columns += [state["predictions"], edges, np.concatenate(([0], state["marks"]))]
+    elif state["predictions"].size:
         columns += [state[name] for name in _REAL]
     segment.leaves.restore(state["closed"], columns)
     if not _complete(segment, state["first"]):
@@ -81,6 +95,17 @@ def _complete(segment: Segment, first: int) -> bool:
     """Whether there is one sum for each leaf of the blocks, and no other."""
     leaves, last = segment.leaves, segment.blocks[-1]
     values = segment.end - last.start
+    if segment.spans is not None:
+        known = segment.spans.spans()
+        widths = np.diff(known.edges)
+        borders = [block.start for block in segment.blocks]
+        return (
+            leaves.oldest == first
+            and bool((widths > 0).all())
+            and bool((known.marks >= 0).all())
+            and bool(np.isin(borders, known.edges).all())
+            and 0 <= segment.end - int(known.edges[-1]) < last.layout.length
+        )
     if segment.estimator.adds_up:  # one block without end, whose oldest leaves may be forgotten
         return leaves.oldest >= first and leaves.closed == values // segment.perturber.block
     return leaves.oldest == first and leaves.closed == last.first + last.layout.leaves_by(values)

@@ -18,6 +18,7 @@ class Trace:
         sums: the noisy sums that were completed.
         begun: start, length, choice and opinion of the blocks that began, one after another.
         predictions, totals, widths: the cells that were completed (`tidegate.stages.Cells`).
+        marks: what the perturber said about the sums, if it did.
     """
 
     sums: IntArray = field(default_factory=lambda: NO_SUMS)
@@ -25,6 +26,7 @@ class Trace:
     predictions: FloatArray = field(default_factory=lambda: NO_NUMBERS)
     totals: IntArray = field(default_factory=lambda: NO_SUMS)
     widths: IntArray = field(default_factory=lambda: NO_SUMS)
+    marks: IntArray = field(default_factory=lambda: NO_SUMS)
 
     def joined(self, later: Trace) -> Trace:
         """This trace joined with the one that follows it."""

@@ -45,7 +45,7 @@ class Recorder:
             )
             begun.leaves.predict(entry.first)
             self._segments.append(begun)
-        self._segments[-1].follow(trace.begun, trace.sums, trace.predictions, entry.end)
+        self._segments[-1].follow(trace, entry.end)
         if trace.begun.size:
             self._shorten()
 

@@ -148,6 +148,8 @@ def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
 
 def checked_confidence(confidence: float) -> float:
     """A confidence level strictly between 0 and 1."""
+    if type(confidence) is float and 0 < confidence < 1:
+        return confidence
     if not 0 < exact("confidence", confidence) < 1:
         raise SettingError("confidence", f"must lie between 0 and 1, not {confidence}")
     return float(confidence)

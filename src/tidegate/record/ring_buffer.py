@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.stages import Spans
 
 _FIRST_CAPACITY = 1024
 
@@ -54,6 +55,10 @@ class RingBuffer:
     def squares(self, leaves: IntArray) -> FloatArray:
         """The sum of squared residuals of all leaves before each of these."""
         return self._squares[self._slots(leaves)]
+
+    def spans(self) -> Spans:
+        """None: these leaves have one size, or the layout of their block says it."""
+        raise AssertionError("the layout says what these leaves span")
 
     def predict(self, prediction: float) -> None:
         """Set the prediction of one value of the open leaf."""

@@ -9,8 +9,10 @@ import numpy as np
 
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.entry import Trace
 from tidegate.record.ring_buffer import RingBuffer
-from tidegate.stages import Block, Estimator, Layout, Parts, Perturber, Posterior
+from tidegate.record.span_buffer import SpanBuffer
+from tidegate.stages import Block, Estimator, Layout, Noisy, Parts, Perturber, Posterior
 
 _MOST_PENDING = 1024  # leaves that are kept in a list until a query needs them
 _LEAST_CELLS = 16  # an estimator splits a block into at least this many parts
@@ -78,7 +80,8 @@ class Segment:
         regular = method.estimator.adds_up
         self._width = method.perturber.block if regular else 1
         most = max(2, -(-method.history // self._width) + 2) if regular else None
-        self._buffer = RingBuffer(block=self._width, most=most)
+        self._spans = SpanBuffer(origin) if method.perturber.irregular else None
+        self._buffer = self._spans or RingBuffer(block=self._width, most=most)
         self._pending: list[tuple[int, float]] = []
         self._known: tuple[tuple[int, int], Posterior] | None = None  # of the last query
 
@@ -116,6 +119,11 @@ class Segment:
     @leaves.setter
     def leaves(self, buffer: RingBuffer) -> None:
         self._buffer = buffer
+
+    @property
+    def spans(self) -> SpanBuffer | None:
+        """The same, where the method decides what they span; else None."""
+        return self._spans
 
     @property
     def released(self) -> IntArray:
@@ -160,6 +168,8 @@ class Segment:
         start = self.end if start is None else start
         before = self.blocks[-1] if self.blocks else None
         first = self.leaves.oldest if before is None else before.first + before.layout.leaves
+        if self._spans is not None:
+            first = self._spans.leaf_at(start)
         self.keep(Block(start, layout, choice, opinion, first))
         while len(self.blocks) > 1 and self.blocks[1].start <= start - self._method.history:
             self.forget_oldest()
@@ -178,27 +188,24 @@ class Segment:
         self.leaves.forget(self.blocks[0].first)
         return count
 
-    def follow(self, begun: IntArray, sums: IntArray, predictions: FloatArray, end: int) -> None:
-        """Repeat what led up to `end`.
-
-        Args:
-            begun: start, length, choice and opinion of the blocks that began, one after another.
-            sums: of the leaves that were completed.
-            predictions: for the leaf after each of these.
-            end: the position after the last value.
-        """
-        rows = begun.reshape(-1, 4).tolist()
+    def follow(self, trace: Trace, end: int) -> None:
+        """Repeat what led up to `end`, the position after the last value."""
+        rows = trace.begun.reshape(-1, 4).tolist()
         first = 0 if self.blocks else 1  # a record begins with a block
         for start, length, choice, opinion in rows[:first]:
             self.begin(self.layout(length, choice), choice, opinion, start)
-        self.extend(sums, predictions, end - self.end)
+        noisy = Noisy(trace.sums, trace.widths, trace.marks)
+        self.extend(noisy, trace.predictions, end - self.end)
         for start, length, choice, opinion in rows[first:]:
             self.begin(self.layout(length, choice), choice, opinion, start)
 
-    def extend(self, sums: IntArray, predictions: FloatArray, count: int) -> None:
+    def extend(self, noisy: Noisy, predictions: FloatArray, count: int) -> None:
         """Add `count` released values, which completed these leaves."""
-        if sums.size:
-            self.leaves.append(sums, predictions)
+        if noisy.sums.size:
+            if self._spans is None:
+                self.leaves.append(noisy.sums, predictions)
+            elif noisy.spans is not None and noisy.marks is not None:
+                self._spans.extend(noisy.sums, predictions, noisy.spans, noisy.marks)
         self.end += count
 
     def append_one(self, noisy: int, prediction: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from tidegate import estimate, perturb, threshold, units
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.exact_numbers import said
-from tidegate.guarantee import Guarantee, parallel
+from tidegate.guarantee import EVENT, Guarantee, parallel, sequential
 from tidegate.lattice import Lattice
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
@@ -31,6 +31,7 @@ _STAGES: dict[str, type[Spec]] = {
     for family in (threshold, perturb, estimate, units, reselection)
     for stage in (getattr(family, name) for name in family.__all__)
 }
+_MORE: list[Callable[[], Iterable[type[Spec]]]] = []  # asked once, for a kind that is not above
 _HORIZONS_KEPT = 16
 _DEEPEST = 6  # stages inside stages: a threshold in a reselection is the second
 _IDENTITIES_KEPT = 256  # thresholds for which a pipeline remembers what keys the noise
@@ -89,6 +90,12 @@ class Pipeline(Spec):
             raise SettingError("reselect", "must be a tidegate.Reselection, or None")
         if self.reselect is not None and self.reselect.threshold.bound != self.threshold.bound:
             raise SettingError("reselect", "must have the same bound as the threshold")
+        native = self.perturber.guarantee.unit
+        if native not in (EVENT, self.unit.name):
+            raise SettingError("unit", f"must be the one that the perturber protects: {native}")
+        if native != EVENT and self.reselect is not None:
+            # Its run would forget, at every switch, what the window before has spent.
+            raise SettingError("reselect", f"must be None for a perturber that protects a {native}")
         self.perturber.check(self.ceiling)
         self.estimator.check(self.perturber)
 
@@ -113,12 +120,20 @@ class Pipeline(Spec):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Derived: hold-out and stream are disjoint, so the larger of their costs, for the unit."""
+        """Derived: hold-out and stream are disjoint, so the larger of their costs, for the unit.
+
+        If the perturber protects the unit itself, a unit may lie across both, and they add up.
+        """
+        if self.perturber.guarantee.unit != EVENT:
+            hold_out = self.unit.widen(self.threshold.guarantee)
+            return sequential(hold_out, self.perturber.guarantee)
         return self.unit.widen(parallel(self.threshold.guarantee, self._stream_events))
 
     @property
     def stream_guarantee(self) -> Guarantee:
         """What the values after the hold-out are promised, for the unit."""
+        if self.perturber.guarantee.unit != EVENT:
+            return self.perturber.guarantee
         return self.unit.widen(self._stream_events)
 
     @property
@@ -173,6 +188,11 @@ class Pipeline(Spec):
         return _built(cls, _parts(settings, _DEEPEST))
 
 
+def more_stages(source: Callable[[], Iterable[type[Spec]]]) -> None:
+    """Let stored settings also name the stages that `source` gives, when it is first needed."""
+    _MORE.append(source)
+
+
 def load_record(data: bytes) -> Record:
     """A stored record (`Release.save_record`), ready to be queried."""
     header, body = unseal(data, key=None)
@@ -197,6 +217,8 @@ def _parts(settings: object, depth: int) -> dict[str, Any]:
 def _stage(settings: Mapping[str, Any], depth: int) -> Any:
     values = _parts(settings, depth)
     kind = settings.get("kind")
+    while isinstance(kind, str) and kind not in _STAGES and _MORE:
+        _STAGES.update({stage.KIND: stage for stage in _MORE.pop()()})
     if not isinstance(kind, str) or kind not in _STAGES:
         raise SettingError(
             "kind", f"Tidegate has no stage {said(kind)}; build the pipeline in code"

@@ -70,6 +70,7 @@ class Release(RangeQueries):
         if charges is None:
             charges = [cost(pipeline.guarantee, simulation=epoch.simulation)]
         self._charges = charges
+        self._stated = 0, ""  # the guarantee as text, and after how many charges
         self._origin = origin
         self._seen = origin  # inputs taken, the hold-out included
         self._holdout = HoldOut(pipeline.threshold.holdout)
@@ -129,7 +130,9 @@ class Release(RangeQueries):
             if self._run is None:
                 missing = self.holding
                 raise TidegateError(f"nothing is released yet: the hold-out needs {missing} more")
-            return Record(self._run.segments, str(self.guarantee))
+            if self._stated[0] != len(self._charges):  # a fork, here or elsewhere, was charged
+                self._stated = len(self._charges), str(self.guarantee)
+            return Record(self._run.segments, self._stated[1])
 
     def __repr__(self) -> str:
         state = f"threshold={self.threshold:g}" if self._run else f"holding {self.holding} more"

@@ -88,13 +88,13 @@ class Stream:
             count = min(size - done, self._due - segment.end)
             noisy = self._perturber.push(units[done : done + count])
             cells = estimator.push(noisy, out[done : done + count])
-            segment.extend(noisy.sums, cells.predictions, count)
+            segment.extend(noisy, cells.predictions, count)
             done += count
             if segment.end == self._due:
                 self._begin_block()
                 begun.append(self._latest())
                 cells.predictions[-1:] = estimator.prediction  # what follows the block
-            parts.append((noisy.sums, *cells))
+            parts.append((noisy.sums, *cells, NO_SUMS if noisy.marks is None else noisy.marks))
         if self._step != 1.0:
             out *= self._step
         if len(parts) > 1:
@@ -105,6 +105,10 @@ class Stream:
 
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""
+        if self.segment.spans is not None:  # more than a number comes out for a value
+            out = np.zeros(1)
+            self.push(np.array([unit]), out)
+            return out.item()
         noisy = self._perturber.push_one(unit)
         value = self._estimator.push_one(noisy)
         segment = self.segment

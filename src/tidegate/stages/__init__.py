@@ -25,6 +25,7 @@ from tidegate.stages.recorded import (
     Parts,
     Posterior,
     Recorded,
+    Spans,
 )
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "PerturberRun",
     "Posterior",
     "Recorded",
+    "Spans",
     "Threshold",
     "fixed_law",
     "fulfils",

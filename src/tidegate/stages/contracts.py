@@ -40,9 +40,18 @@ class Noisy:
     """Leaf sums with their noise, in lattice units. Only perturbers make these.
 
     Everything derived from a `Noisy` is post-processing and costs no privacy.
+
+    Attributes:
+        sums: one number a leaf.
+        spans: how many values each leaf has, where the method decides it (`Perturber.irregular`);
+            None: the layout says it.
+        marks: one public integer a leaf, if the method has something to say about it: the scale of
+            its noise, 0 for a span that was not measured, a group; None: nothing.
     """
 
     sums: IntArray
+    spans: IntArray | None = None
+    marks: IntArray | None = None
 
 
 class NoiseLaw(Protocol):
@@ -130,6 +139,11 @@ class PerturberRun(Protocol):
 class Perturber(Protocol):
     """Stage 2: noisy sums of consecutive leaves, block by block."""
 
+    irregular: ClassVar[bool]
+    """Whether spans and marks come with the noisy sums, because the run decides about them as it
+    goes: which values to measure, how long a number holds. A leaf ends where its block ends, at the
+    latest; the layout's leaves are the most that there can be. `push_one` is not used."""
+
     def __hash__(self) -> int: ...
 
     @property
@@ -144,12 +158,16 @@ class Perturber(Protocol):
 
     @property
     def block(self) -> int:
-        """Phases and blocked windows are multiples of this. Fixed methods: values in a leaf."""
+        """Phases and blocked selections are multiples of this. Fixed methods: values in a leaf."""
         ...
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the noisy sums cost the values after the hold-out."""
+        """What the noisy sums cost the values after the hold-out.
+
+        Per event, or for a larger unit if the noise is made for it (a w-event method): the
+        pipeline's `unit` must be that one then, and adds no group privacy.
+        """
         ...
 
     def lengths(self, chunk: int) -> tuple[int, ...]:

@@ -42,6 +42,19 @@ class Block(NamedTuple):
     first: int  # number of its first leaf
 
 
+class Spans(NamedTuple):
+    """Released numbers whose spans the method decided, oldest first (`Perturber.irregular`).
+
+    Leaf i lies in [edges[i], edges[i + 1]). Its values are published as levels[i], but the last one
+    as levels[i + 1].
+    """
+
+    edges: IntArray  # positions, one more than leaves
+    numbers: IntArray  # what was measured of the last value; 0 where nothing was
+    marks: IntArray  # what the perturber says about each; 0: nothing was measured
+    levels: FloatArray  # one more than leaves
+
+
 class Leaves(Protocol):
     """The released sums of a stretch, leaf by leaf."""
 
@@ -58,6 +71,10 @@ class Leaves(Protocol):
 
     def squares(self, leaves: IntArray) -> FloatArray:
         """The sum of squared residuals of all leaves before each of these."""
+        ...
+
+    def spans(self) -> Spans:
+        """The leaves that are kept, of a perturber with irregular spans."""
         ...
 
 

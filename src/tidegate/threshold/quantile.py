@@ -95,7 +95,7 @@ class SmoothQuantile(Spec):
         return 1 - math.expm1(self.decay) * self.shift * 2 / float(self.epsilon)
 
     def ceiling(self, lattice: Lattice) -> int:
-        """The bound, or what the largest smooth sensitivity could make of it."""
+        """The largest possible θ: the bound, plus noise for the largest smooth sensitivity."""
         return lattice.top if self.clip else math.ceil(lattice.top * (1 + self._reach(_TAIL)))
 
     def choose(self, values: IntArray, lattice: Lattice, keystream: Keystream) -> int:

@@ -124,6 +124,6 @@ def _constant(numbers: IntArray) -> IntArray:
 
 
 def _parts(exceeding: IntArray, threshold: int) -> int:
-    """What values above a threshold count together, in 256ths."""
+    """Sum of the penalties of the values above a threshold, in 256ths."""
     excess = np.minimum(exceeding - threshold, -(-threshold // NEAR))
     return int(np.minimum(excess * (NEAR * _PARTS) // threshold, _PARTS).sum())

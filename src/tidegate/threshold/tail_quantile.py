@@ -1,4 +1,4 @@
-"""A threshold rule for when there is little to go by: few values, or little of ε."""
+"""A threshold rule for few values or a small ε."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tidegate.settings import Epsilon, Exact, OptionalExact, Spec, Whole
 # number is √(6Tκ)/ε for a tree of range error T and a tail of index κ, 15 to 50 and hardly more
 # for any tail; so it is the count that is aimed at, and not what a larger θ is worth.
 WANTED = 25
-# Never more than this part of the window: θ must not lie in the lower half of the bulk.
+# Never more than this part of the hold-out: θ must not lie in the lower half of the bulk.
 MOST = Fraction(1, 4)
-# The price of the bound, as a part of the window: with more, the smallest candidate, which nearly
+# The price of the bound, as a part of the hold-out: with more, the smallest candidate, which nearly
 # all values exceed, would look cheap beside the right one.
 AFFORDABLE = Fraction(1, 2)
 # Where the count that is wanted cannot be seen, θ is extrapolated as if the tail had this index.
@@ -43,7 +43,7 @@ class TailQuantile(Spec):
     The score of a candidate is −max(above(θ), target) − price·ln θ, where above(θ) is the number of
     values above θ, those hardly above it counted in part. Below the target a larger θ gains
     nothing, so θ is the (target/holdout) upper quantile for every tail of index above 1. The target
-    is 25/ε values of a horizon, of which the window holds holdout/horizon; if the choice cannot see
+    is 25/ε values of a horizon, of which the hold-out has holdout/horizon; if the choice cannot see
     so few it aims at 3/ε of its own values and moves θ up by (visible/wanted)^(1/5), as for a tail
     of index 5.
 
@@ -88,13 +88,13 @@ class TailQuantile(Spec):
 
     @property
     def wanted(self) -> Fraction:
-        """How many values of the window should lie above θ, whether that can be seen or not."""
+        """How many of the held-out values should lie above θ, whether or not noise hides it."""
         budget = self.stream_epsilon or self.epsilon
         return WANTED * Fraction(self.holdout, self.horizon) / budget
 
     @property
     def target(self) -> Fraction:
-        """How many are aimed at."""
+        """How many values above θ the choice aims at: at least what noise lets it see."""
         return min(max(self.wanted, self.visible / self.epsilon), MOST * self.holdout)
 
     @property
@@ -147,7 +147,7 @@ class TailQuantile(Spec):
         return grid[allowed], -(np.array(public, dtype=np.int64) + counts), _DENOMINATOR
 
     def _price(self, lattice: Lattice) -> Fraction:
-        """What a θ that is e times larger costs, in values."""
+        """The penalty of a θ that is e times larger, in values."""
         with localcontext(Context(prec=_DIGITS)):
             length = Fraction(Decimal(max(lattice.top, 2)).ln())
         affordable = AFFORDABLE * (self.holdout - self.target) / length
@@ -166,7 +166,7 @@ class TailQuantile(Spec):
     def choose_from(
         self, above: IntArray, lattice: Lattice, keystream: Keystream, *, at_least: int = 1
     ) -> int:
-        """The same from counts."""
+        """Choose θ from counts instead of values."""
         grid, scores, denominator = self.scores(above, lattice, at_least)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return min(lattice.top, int(int(grid[best]) * self.extrapolation))

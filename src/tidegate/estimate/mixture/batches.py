@@ -1,19 +1,20 @@
-"""Blocks that are cut into the same cells, filtered side by side.
+"""Kalman filters over many blocks at once: those that are cut into the same cells, side by side.
 
-A filter goes from cell to cell, but many blocks can be gone through at once: first with what they
-begin with left open (`Passage`), then with what `block_chain` made of that.
+First with an unknown initial state, which gives a block's transition (`BlockTransition`); then,
+once `block_chain` has computed the initial states, with these (`FilterPass`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from tidegate.estimate.mixture.grid import Cells
-from tidegate.estimate.mixture.kalman import LEVEL, SIZE, SUM, SWING, Beliefs, Cell
+from tidegate.estimate.mixture.kalman import LEVEL, SIZE, SUM, SWING, KalmanFilters, Transition
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.models import Models
 from tidegate.lattice import FloatArray, IntArray
@@ -26,14 +27,14 @@ HANDED_ON = [SUM, LEVEL, SWING]
 class Measured:
     """What was released of one block: its cells, the sums of its leaves, how far it has come.
 
-    `doubt` multiplies the variance of its coarsest nodes' noise.
+    `noise_factor` multiplies the variance of its coarsest nodes' noise.
     """
 
     start: int
     cells: Cells
     sums: IntArray
     end: int
-    doubt: float = 1.0
+    noise_factor: float = 1.0
 
 
 class Step(NamedTuple):
@@ -44,12 +45,19 @@ class Step(NamedTuple):
     measured: Leaf | None
 
 
-class Passage(NamedTuple):
-    """What leads through blocks of one kind.
+class BlockTransition(NamedTuple):
+    """From the state x in which blocks of one kind begin to the one in which they end.
 
-    A block that is handed x hands on across·x + shift, give or take `noise`; and its sums speak
-    about the level and the swing in x: information·x = hint, give or take `information`. Only
+    The block ends in across·x + shift + noise. Its measurements have the Fisher information
+    `information` about the level and the swing in x, and the information vector `hint`. Only
     `shifts` and `hints` differ from block to block: one row each.
+
+    Attributes:
+        across: transition matrix F.
+        noise: covariance of what is added.
+        information: J.
+        shifts: added to F·x.
+        hints: η; the estimate from this block alone would be J⁻¹·η.
     """
 
     across: FloatArray
@@ -59,17 +67,17 @@ class Passage(NamedTuple):
     hints: FloatArray
 
 
-class Way(NamedTuple):
-    """What a filter knew on its way: one entry per block and cell, before its end is measured."""
+class FilterPass(NamedTuple):
+    """What the filter computed: one entry per block and cell, before the update at its end."""
 
-    sum_rows: FloatArray  # of the covariance, and the mean
-    level_rows: FloatArray
-    misses: FloatArray  # 0 where nothing was measured
-    variances: FloatArray  # of the misses; 1 where nothing was measured
+    sum_rows: FloatArray  # of [P | m], for the running sum
+    level_rows: FloatArray  # the same for the level
+    innovations: FloatArray  # 0 where nothing was measured
+    variances: FloatArray  # of the innovations; 1 where nothing was measured
     gains: FloatArray
 
 
-class Stretch:
+class BlockBatch:
     """Blocks of one kind; `numbers` says which ones of the release they are."""
 
     def __init__(self, numbers: Sequence[int], blocks: Sequence[Measured], one: Models) -> None:
@@ -80,78 +88,96 @@ class Stretch:
         self._noisy: FloatArray = np.array([block.sums for block in blocks]).T
         self._noisy = self._noisy / blocks[0].cells.unit
 
-    def passage(self) -> Passage:
-        """Filter as if all blocks began with zeros, exactly known; and what a unit more changes."""
+    def transition(self) -> BlockTransition:
+        """Filter from a known state of 0; two more columns begin with a level or a swing of 1.
+
+        The filter is linear: the response to a unit state gives F, and what it changes in the
+        innovations gives J = Σ c·cᵀ/s and η = Σ c·e/s, c the change of the forecast.
+        """
         count = self.numbers.size
-        beliefs = Beliefs(_repeated(self._one, count + 2))
-        beliefs.table.fill(0.0)
-        beliefs.mean[LEVEL, count] = beliefs.mean[SWING, count + 1] = 1.0
+        filters = KalmanFilters(_repeated(self._one, count + 2))
+        filters.augmented.fill(0.0)
+        filters.mean[LEVEL, count] = filters.mean[SWING, count + 1] = 1.0
         nothing = np.zeros((len(self._noisy), 2))
         information, hints = np.zeros((2, 2)), np.zeros((count, 2))
-        for step in self._filter(beliefs, np.concatenate((self._noisy, nothing), axis=1)):
+        for step in self._filter(filters, np.concatenate((self._noisy, nothing), axis=1)):
             if step.measured is not None:
-                misses, variances, _ = beliefs.last_measurement()
-                changes = -misses[count:] / variances[0]
-                information -= misses[count:, np.newaxis] * changes
-                hints += misses[:count, np.newaxis] * changes
+                innovations, variances, _ = filters.last_update()
+                changes = -innovations[count:] / variances[0]
+                information -= innovations[count:, np.newaxis] * changes
+                hints += innovations[:count, np.newaxis] * changes
         across = np.eye(len(HANDED_ON))
-        across[:, 1:] = beliefs.mean[HANDED_ON, count:]
-        noise = beliefs.covariance[HANDED_ON][:, HANDED_ON, 0]
-        return Passage(across, noise, information, beliefs.mean[HANDED_ON, :count].T, hints)
+        across[:, 1:] = filters.mean[HANDED_ON, count:]
+        noise = filters.covariance[HANDED_ON][:, HANDED_ON, 0]
+        return BlockTransition(across, noise, information, filters.mean[HANDED_ON, :count].T, hints)
 
-    def way(self, means: FloatArray, covariances: FloatArray) -> Way:
-        """Filter with this knowledge of what each block is handed."""
+    def filtered(self, means: FloatArray, covariances: FloatArray) -> FilterPass:
+        """Filter from these initial means and covariances, one of each per block."""
         count, cells = self.numbers.size, len(self.steps)
-        beliefs = Beliefs(_repeated(self._one, count))
-        beliefs.table.fill(0.0)
-        beliefs.mean[HANDED_ON] = means.T
+        filters = KalmanFilters(_repeated(self._one, count))
+        filters.augmented.fill(0.0)
+        filters.mean[HANDED_ON] = means.T
         for row, known in zip(HANDED_ON, covariances.transpose(1, 2, 0), strict=True):
-            beliefs.covariance[row, HANDED_ON] = known
-        way = Way(
+            filters.covariance[row, HANDED_ON] = known
+        passed = FilterPass(
             np.empty((count, cells, SIZE + 1)),
             np.empty((count, cells, SIZE + 1)),
             np.zeros((count, cells)),
             np.ones((count, cells)),
             np.zeros((count, cells, SIZE)),
         )
-        for cell, step in enumerate(self._filter(beliefs, self._noisy, way)):
+        for cell, step in enumerate(self._filter(filters, self._noisy, passed)):
             if step.measured is not None:
-                way.misses[:, cell], way.variances[:, cell], gains = beliefs.last_measurement()
-                way.gains[:, cell] = gains.T
-        return way
+                passed.innovations[:, cell], passed.variances[:, cell], gains = (
+                    filters.last_update()
+                )
+                passed.gains[:, cell] = gains.T
+        return passed
 
     def _filter(
-        self, beliefs: Beliefs, noisy: FloatArray, way: Way | None = None
+        self, filters: KalmanFilters, noisy: FloatArray, passed: FilterPass | None = None
     ) -> Iterator[Step]:
-        """From cell to cell; gives each step when it was made."""
+        """Predict and update from cell to cell; yields each step after it was made."""
         leaves = iter(noisy)
-        movements: dict[int, Cell] = {}
-        models = _repeated(self._one, noisy.shape[1])
+        transitions: dict[int, Transition] = {}
         for cell, step in enumerate(self.steps):
             if step.opened is not None:
-                beliefs.open_leaf(step.opened)
-            if step.width not in movements:
-                movements[step.width] = Cell(models, step.width)
-            beliefs.advance(movements[step.width])
-            if way is not None:
-                way.sum_rows[:, cell] = beliefs.table[SUM].T
-                way.level_rows[:, cell] = beliefs.table[LEVEL].T
+                filters.open_leaf(step.opened)
+            if step.width not in transitions:
+                one = transition(self._one, step.width)
+                transitions[step.width] = one.repeated(noisy.shape[1])
+            filters.predict(transitions[step.width])
+            if passed is not None:
+                passed.sum_rows[:, cell] = filters.augmented[SUM].T
+                passed.level_rows[:, cell] = filters.augmented[LEVEL].T
             if step.measured is not None:
-                beliefs.measure(step.measured, next(leaves))
+                filters.update(step.measured, next(leaves))
             yield step
 
 
-def stretches(blocks: Sequence[Measured], one: Models) -> list[Stretch]:
-    """All blocks, those of one kind together."""
+def transition(one: Models, width: int) -> Transition:
+    """How the state of one model moves over a cell."""
+    return _transition(*(part.item() for part in one.parts), width)
+
+
+@lru_cache(maxsize=4096)
+def _transition(*facts: float) -> Transition:
+    """Kept: a horizon has few widths, and every look back goes over all of them again."""
+    *parts, width = facts
+    return Transition(Models(*(np.array([part]) for part in parts)), width)
+
+
+def block_batches(blocks: Sequence[Measured], one: Models) -> list[BlockBatch]:
+    """All blocks in batches of one kind: the same cells, as far, with as much noise."""
     kinds: dict[object, list[int]] = {}
     for number, block in enumerate(blocks):
-        kind = block.cells, block.end - block.start, block.sums.size, block.doubt
+        kind = block.cells, block.end - block.start, block.sums.size, block.noise_factor
         kinds.setdefault(kind, []).append(number)
-    return [Stretch(same, [blocks[number] for number in same], one) for same in kinds.values()]
+    return [BlockBatch(same, [blocks[number] for number in same], one) for same in kinds.values()]
 
 
 def _steps(block: Measured) -> list[Step]:
-    """The cells that have begun; the last may be cut off."""
+    """The cells that have begun; the last may be incomplete."""
     cells, steps = block.cells, []
     for cell in range(cells.count):
         width = min(cells.edges[cell + 1], block.end - block.start) - cells.edges[cell]
@@ -159,8 +185,8 @@ def _steps(block: Measured) -> list[Step]:
             break
         complete = cell // cells.per_leaf < block.sums.size
         opened = cells.opens[cell]
-        if opened is not None and block.doubt != 1.0:
-            opened = opened.doubted(block.doubt)
+        if opened is not None and block.noise_factor != 1.0:
+            opened = opened.reweighted(block.noise_factor)
         steps.append(Step(opened, width, cells.closes[cell] if complete else None))
     return steps
 

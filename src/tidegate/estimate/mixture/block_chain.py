@@ -1,8 +1,9 @@
-"""What blocks tell each other where they meet: of the level and the swing, and of the running sum.
+"""Kalman filter and smoother from block to block: three numbers are all that a block hands on.
 
-Three numbers are all that a block hands on (`HANDED_ON`), and two of them all that later sums speak
-about. So a look back can go from block to block instead of from cell to cell, there and back; what
-happens inside the blocks is then found for many at once.
+Between blocks the state is the running sum, the level and the swing (`HANDED_ON`): the leaves of a
+block are closed, and its noise is its own. Later measurements depend on the level and the swing
+only. So the past is smoothed from block to block first, forward and backward; what happens inside
+the blocks is then computed for many at once (`smoother`).
 """
 
 from __future__ import annotations
@@ -12,86 +13,118 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate.estimate.mixture.batches import HANDED_ON, Stretch
+from tidegate.estimate.mixture.batches import HANDED_ON, BlockBatch, BlockTransition
 from tidegate.estimate.mixture.cap_steps import moved
 from tidegate.estimate.mixture.covariances import applied, product
 from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
 from tidegate.lattice import FloatArray, IntArray
 
+_SIZE = len(HANDED_ON)
+
 
 @dataclass(frozen=True)
-class Joints:
-    """One entry per block, for what it begins with.
+class BlockChain:
+    """One entry per block, about the state in which it begins.
 
     Attributes:
-        means: of the running sum, the level and the swing, given all blocks before.
-        covariances: the same.
-        later: Λ of the level and the swing, and λ as the last column: what the block and all after
-            it add to that.
+        means, covariances: of the running sum, the level and the swing, given all blocks before.
+        adjoints: Λ of the level and the swing, and λ as the last column, of the Bryson-Frazier
+            smoother (see `smoother`): what the block and all later ones tell about that state.
     """
 
     means: FloatArray
     covariances: FloatArray
-    later: FloatArray
+    adjoints: FloatArray
 
     def after(self, numbers: IntArray) -> FloatArray:
         """Λ and λ where these blocks end; nothing follows the last one."""
-        return np.concatenate((self.later, np.zeros((1, 2, 3))))[numbers + 1]
+        return np.concatenate((self.adjoints, np.zeros((1, 2, 3))))[numbers + 1]
 
 
-def joints(parts: Sequence[Stretch], rungs: Sequence[int], one: Models) -> Joints:
-    """From the first block to the last and back; `rungs` says how high the caps of the blocks are.
+def solve_chain(parts: Sequence[BlockBatch], rungs: Sequence[int], one: Models) -> BlockChain:
+    """Filter forward and smooth backward; `rungs` are the steps of the caps of the blocks."""
+    blocks = _transitions(parts, len(rungs))
+    means, covariances, inflations = _forward(blocks, rungs, one)
+    return BlockChain(means, covariances, _backward(blocks, means, covariances, inflations))
 
-    There: a belief (m, P) about what a block is handed meets its information J and hint η. With
-    G = (I + J·P)⁻¹, it becomes (m + P·G·(η − J·m), P·G), and is taken across. Back: J and η of all
-    later blocks together are taken across in the other direction, where the noise C of the passage
-    leaves (I + J·C)⁻¹ of them. Both are 2×2; the running sum is carried along by its covariances.
-    """
-    count, size = len(rungs), len(HANDED_ON)
-    across, noise = np.empty((count, size, size)), np.empty((count, size, size))
-    own, shifts, hints = np.empty((count, 2, 2)), np.empty((count, size)), np.empty((count, 2))
+
+def _transitions(parts: Sequence[BlockBatch], count: int) -> BlockTransition:
+    """The transitions of all blocks, in their order: one entry each in every array."""
+    shapes = ((_SIZE, _SIZE), (_SIZE, _SIZE), (2, 2), (_SIZE,), (2,))
+    every = BlockTransition(*(np.empty((count, *shape)) for shape in shapes))
     for part in parts:
-        passage = part.passage()
-        for found, each in zip((across, noise, own, shifts, hints), passage, strict=True):
+        for found, each in zip(every, part.transition(), strict=True):
             found[part.numbers] = each
-    means, covariances = np.empty((count, size)), np.empty((count, size, size))
-    unsettled = np.zeros((count, 2, 2))
+    return every
+
+
+def _forward(
+    blocks: BlockTransition, rungs: Sequence[int], one: Models
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Kalman filter: mean m and covariance P at the beginning of each block, and added variances.
+
+    The measurements of a block have information J and information vector η about the state in
+    which it begins. By Woodbury, with G = (I + J·P)⁻¹, the update is m + P·G·(η − J·m) and P·G;
+    then the block's transition is applied. J is 2×2 (level and swing); the running sum is corrected
+    through its covariances with these.
+    """
+    count = len(rungs)
+    means, covariances = np.empty((count, _SIZE)), np.empty((count, _SIZE, _SIZE))
+    inflations = np.zeros((count, 2, 2))
     mean = np.array([0.0, LEVEL_MEAN, 0.0])
     covariance = np.diag([0.0, LEVEL_VARIANCE, one.variance.item(0)])
     for at in range(count):
-        if at and rungs[at] != rungs[at - 1]:
-            unsettled[at, 0, 0] = (moved(rungs[at - 1], rungs[at]) * mean.item(1)) ** 2
-            covariance[1:, 1:] += unsettled[at]
+        if at and rungs[at] != rungs[at - 1]:  # another cap may have moved the level
+            inflations[at, 0, 0] = (moved(rungs[at - 1], rungs[at]) * mean.item(1)) ** 2
+            covariance[1:, 1:] += inflations[at]
         means[at], covariances[at] = mean, covariance
-        gain = product(covariance[:, 1:], _left(own[at], covariance[1:, 1:]))
-        mean = mean + applied(gain, hints[at] - applied(own[at], mean[1:]))
-        first = covariance[0, 0] - applied(gain[:1], applied(own[at], covariance[1:, 0]))[0]
-        covariance = _completed(first, gain)
-        mean = applied(across[at], mean) + shifts[at]
-        covariance = product(product(across[at], covariance), across[at].T) + noise[at]
-    adding = np.empty((count, 2, 3))
-    later, hint = np.zeros((2, 2)), np.zeros(2)
+        information, across = blocks.information[at], blocks.across[at]
+        gain = product(covariance[:, 1:], _woodbury(information, covariance[1:, 1:]))
+        mean = mean + applied(gain, blocks.hints[at] - applied(information, mean[1:]))
+        first = covariance[0, 0] - applied(gain[:1], applied(information, covariance[1:, 0]))[0]
+        covariance = _symmetric(first, gain)
+        mean = applied(across, mean) + blocks.shifts[at]
+        covariance = product(product(across, covariance), across.T) + blocks.noise[at]
+    return means, covariances, inflations
+
+
+def _backward(
+    blocks: BlockTransition, means: FloatArray, covariances: FloatArray, inflations: FloatArray
+) -> FloatArray:
+    """Information filter from the last block to the first; gives Λ and λ where each block begins.
+
+    J and η of all later blocks are taken back over a block's transition F with noise C:
+    J ← Fᵀ·(I + J·C)⁻¹·J·F, and η alike. Against the filter's (m, P), Λ = (I + J·P)⁻¹·J and
+    λ = −(I + J·P)⁻¹·(η − J·m).
+    """
+    count = len(means)
+    adjoints = np.empty((count, 2, 3))
+    information, vector = np.zeros((2, 2)), np.zeros(2)  # J and η
     for at in range(count - 1, -1, -1):
-        over, left = across[at, 1:, 1:], _left(later, noise[at, 1:, 1:])
-        hint = hints[at] + applied(over.T, applied(left, hint - applied(later, shifts[at, 1:])))
-        later = own[at] + product(over.T, product(product(left, later), over))
-        left = _left(later, covariances[at, 1:, 1:])
-        adding[at, :, :2] = product(left, later)
-        adding[at, :, 2] = -applied(left, hint - applied(later, means[at, 1:]))
-        left = _left(later, unsettled[at])
-        later, hint = product(left, later), applied(left, hint)
-    return Joints(means, covariances, adding)
+        over = blocks.across[at, 1:, 1:]
+        left = _woodbury(information, blocks.noise[at, 1:, 1:])
+        shifted = vector - applied(information, blocks.shifts[at, 1:])
+        vector = blocks.hints[at] + applied(over.T, applied(left, shifted))
+        information = blocks.information[at] + product(
+            over.T, product(product(left, information), over)
+        )
+        left = _woodbury(information, covariances[at, 1:, 1:])
+        adjoints[at, :, :2] = product(left, information)
+        adjoints[at, :, 2] = -applied(left, vector - applied(information, means[at, 1:]))
+        left = _woodbury(information, inflations[at])
+        information, vector = product(left, information), applied(left, vector)
+    return adjoints
 
 
-def _left(information: FloatArray, noise: FloatArray) -> FloatArray:
-    """(I + information·noise)⁻¹: how much of an information such noise leaves."""
-    (a, b), (c, d) = (np.eye(2) + product(information, noise)).tolist()
+def _woodbury(information: FloatArray, covariance: FloatArray) -> FloatArray:
+    """(I + J·C)⁻¹ for 2×2 matrices: the part of an information J that noise C leaves."""
+    (a, b), (c, d) = (np.eye(2) + product(information, covariance)).tolist()
     inverse: FloatArray = np.array([[d, -b], [-c, a]]) / (a * d - b * c)
     return inverse
 
 
-def _completed(first: float, rest: FloatArray) -> FloatArray:
-    """A covariance from its first entry and its other columns."""
+def _symmetric(first: float, rest: FloatArray) -> FloatArray:
+    """A covariance matrix from its first entry and its other columns."""
     whole = np.empty((len(rest), len(rest)))
     whole[0, 0] = first
     whole[1:, 0] = rest[0]

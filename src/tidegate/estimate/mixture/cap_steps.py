@@ -50,7 +50,7 @@ def moved(before: int, after: int) -> float:
     return RESPONSE * abs(multiple(after) / multiple(before) - 1)
 
 
-class Ladder:
+class CapSteps:
     """Where the cap is, whether that is a trial, and at which level a trial last failed."""
 
     STATE: ClassVar[tuple[str, ...]] = (

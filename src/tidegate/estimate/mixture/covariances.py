@@ -1,8 +1,8 @@
-"""Covariances between any two cells, without walking from one to the other for each.
+"""Posterior covariances between any two cells, without a product over all cells between them.
 
 The covariance of the sums at cells k < j is rows_k C_kᵀ … C_{j−1}ᵀ ends_j. Cells are gathered in
-groups of 256: what leads from a cell to the end of its group, from the beginning of a group to a
-cell, and from group to group is multiplied out once. Products are sums in a fixed order.
+groups of 256, and the products from a cell to the end of its group, from the beginning of a group
+to a cell, and from group to group are computed once. Products are sums in a fixed order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 
 _GROUP = 256
-# Pairs of cells that are looked up at once: more would leave the processor's cache.
+# Pairs of cells that are handled at once, so that they stay in the processor's cache.
 _PIECE = 1 << 13
 
 
@@ -32,8 +32,8 @@ def applied(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     return total
 
 
-class Crossings:
-    """`shared(k, j)` for arrays of cells k ≤ j."""
+class CellCovariances:
+    """Posterior covariances of the sums at cells k ≤ j, for arrays of k and j."""
 
     def __init__(self, maps: FloatArray, rows: FloatArray, ends: FloatArray) -> None:
         count, size = rows.shape
@@ -42,6 +42,8 @@ class Crossings:
         padded[: len(maps)] = maps
         self._maps = padded.reshape(groups, _GROUP, size, size)
         self._rows, self._ends = rows, ends
+        if groups == 1:  # every pair lies within it: nothing to multiply out
+            return
         after = np.empty_like(self._maps)  # from a cell to the beginning of the next group
         before = np.empty_like(self._maps)  # from the beginning of its group to a cell
         before[:, 0] = np.eye(size)
@@ -59,7 +61,7 @@ class Crossings:
             whole = after[target - 1, 0]
             self._between[:target, target] = product(whole, self._between[:target, target - 1])
 
-    def shared(self, first: IntArray, last: IntArray) -> FloatArray:
+    def between(self, first: IntArray, last: IntArray) -> FloatArray:
         """The covariance of the sums at the ends of the cells `first` and `last`."""
         group, later = first // _GROUP, last // _GROUP
         found = np.zeros(first.size)

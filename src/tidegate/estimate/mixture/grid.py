@@ -1,4 +1,4 @@
-"""How a block is cut into cells: stretches with one forecast, of which each leaf has some."""
+"""How a block is divided into cells: each has one forecast, and a leaf has one or more."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tidegate.stages import Layout
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a block that is measured by `tree`; `unit` (θ) is what variances count in."""
+    """The cells of a block that is measured by `tree`; variances are in `unit`² (θ²)."""
 
     tree: Layout
     unit: int
 
     @cached_property
     def per_leaf(self) -> int:
-        """At least 16 cells in a block, if it has as many values."""
+        """Cells per leaf, so that a block of at least 16 values has at least 16 cells."""
         return max(1, min(CELLS, self.tree.length) // self.tree.leaves)
 
     @cached_property
@@ -65,5 +65,5 @@ class Cells:
 
 @lru_cache(maxsize=64)
 def cells_of(tree: Layout, unit: int) -> Cells:
-    """The cells of a tree; kept, since most blocks are measured as one before."""
+    """The cells of a tree; cached, since most blocks repeat an earlier tree."""
     return Cells(tree, unit)

@@ -1,15 +1,25 @@
-"""Gaussian beliefs of several models side by side, updated cell by cell and leaf by leaf.
+"""Kalman filters, one a model, side by side: predict over a cell, update with a leaf's noisy sum.
 
-A belief is about six numbers: the running sum, from its beginning or above its own mean over the
-past (`fade`); the sum of the open leaf; that sum plus the noise left in the open inner node of the
-tree (`noise_path`); the level; the swing; and the noise left in the open outer node. A leaf's
-measurement is (1 − share)·LEAF + share·INNER plus a contrast, and takes itself from INNER: leaf sum
-+ noise left − (leaf sum + leaf's noise). Every step is a few elementwise operations on arrays with
-one entry per model, in a fixed order: no linear-algebra library takes part, and no exp or log but
-those of `elementary`, so that all machines agree on every bit.
+The state x has six entries: SUM, the running sum, from its beginning or above its own mean over the
+past (`fade`); LEAF, the sum of the open leaf; INNER, that sum plus the noise left in the open inner
+node of the tree (`leaf_noise`); LEVEL, a random walk; SWING, an Ornstein-Uhlenbeck process; OUTER,
+the noise left in the open outer node. With mean m and covariance P,
+
+    predict   m ← F·m,  P ← F·P·Fᵀ + Q                           (F, Q: `Transition`)
+    update    e = z − hᵀm,  s = hᵀP·h + r,  K = P·h/s,  m ← m + K·e,  P ← P − K·(P·h)ᵀ
+
+for a measurement z = hᵀx + noise of variance r, h = (1 − share)·LEAF + share·INNER. The measured
+sum is then taken from INNER: leaf sum + noise left − (leaf sum + leaf's noise).
+
+Every step is a few elementwise operations on arrays with one entry per model, in a fixed order: no
+linear-algebra library takes part, and no exp or log but those of `portable_math`, so that all
+machines agree on every bit. At this size arithmetic is cheaper than views and broadcasting: so
+views and scratch arrays are made once, and rows are copied (`take`) to where they are needed.
 """
 
 from __future__ import annotations
+
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,28 +29,30 @@ from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
 from tidegate.estimate.mixture.portable_math import NOTHING, exp, expm1, halved
 from tidegate.lattice import FloatArray
 
-# Those that move together lie side by side: one operation for all.
+# SUM, LEAF and INNER grow by the same amount over a cell: side by side, one operation for all.
 SUM, LEAF, INNER, LEVEL, SWING, OUTER = range(6)
 SIZE = 6
-# A weight goes as exp(−misses/2): it is halved whenever the misses grow by this, 2·ln 2.
-MISSES_PER_HALVING = 1.3862943611198906
+MEAN = SIZE  # the column of the mean in the augmented matrix [P | m]
+_GROWING = LEVEL  # the entries before it grow
+# A likelihood is exp(−distance/2): it is halved whenever the distance grows by this, 2·ln 2.
+DISTANCE_PER_HALVING = 1.3862943611198906
 # Numbers as arrays without dimensions: numpy takes them faster.
-_PER_HALVING, _HALF = np.array(MISSES_PER_HALVING), np.array(0.5)
+_PER_HALVING, _HALF = np.array(DISTANCE_PER_HALVING), np.array(0.5)
 
-# Which row of what a move adds (`Beliefs._step`) goes to which entry of the table: to the rows that
-# move what their column's entry says, then to the columns that move what their row's entry says.
-_STEPS, _NO_STEP = SIZE + 1, SIZE + 1 + SIZE
-_MOVES = np.array(
-    [column if row < LEVEL else _NO_STEP for row in range(SIZE) for column in range(SIZE + 1)]
+# predict: which row of `_growth` is added to which entry of [P | m]. Rows: 0 … SIZE for the growing
+# rows, by the entry's column; then SIZE rows for the growing columns, by its row; then zeros.
+_BY_ROW, _ZEROS = SIZE + 1, SIZE + 1 + SIZE
+_GROWTH_OF = np.array(
+    [column if row < _GROWING else _ZEROS for row in range(SIZE) for column in range(SIZE + 1)]
     + [
-        _STEPS + row if column < LEVEL else _NO_STEP
+        _BY_ROW + row if column < _GROWING else _ZEROS
         for row in range(SIZE)
         for column in range(SIZE + 1)
     ]
 )
-_THRICE = np.repeat((LEVEL, SWING), LEVEL)
-# The rows whose products correct the table: of the measured direction, then of the gain.
-_PAIRS = np.array(
+_LEVEL_THEN_SWING = np.repeat((LEVEL, SWING), _GROWING)
+# update: the outer product (P·h)·[K | K·e]ᵀ, entry by entry: the row of the one, then of the other.
+_OUTER_PRODUCT = np.array(
     [row for row in range(SIZE) for _ in range(SIZE + 1)]
     + [SIZE + 1 + column for _ in range(SIZE) for column in range(SIZE + 1)]
 )
@@ -50,8 +62,11 @@ _add, _subtract, _multiply, _divide = np.add, np.subtract, np.multiply, np.divid
 Weights = list[tuple[int, float]]  # (model, probability)
 
 
-class Cell:
-    """How the belief moves over one cell of `length` values (one length, or one per model)."""
+class Transition:
+    """F and Q over one cell of `length` values (one length, or one per model).
+
+    F adds length·LEVEL + swing_sum·SWING to SUM, LEAF and INNER, and multiplies SWING by `decay`.
+    """
 
     def __init__(self, models: Models, length: float | FloatArray) -> None:
         lengths: FloatArray = np.broadcast_to(np.float64(length), models.walk.shape)
@@ -59,103 +74,115 @@ class Cell:
         relaxation, variance = models.relaxation[swings], models.variance[swings]
         rate = lengths[swings] / relaxation
         gone = -expm1(-rate)
-        # What one unit of swing at the start adds to the sum, and the joint variance of the sum and
-        # the swing at the end: the integral of an Ornstein-Uhlenbeck process.
-        reach = relaxation * gone
+        # The integral of an Ornstein-Uhlenbeck process: what one unit of swing at the start adds to
+        # the sum, the variance of the rest, and its covariance with the swing at the end.
+        swing_sum = relaxation * gone
         integral = 2 * variance * relaxation**2 * (rate - gone)
-        self.length = lengths
-        self.keep = np.ones(models.count)
-        self.reach, own, both = (np.zeros(models.count) for _ in range(3))
-        self.keep[swings] = exp(-rate)
-        self.reach[swings] = reach
-        own[swings] = np.maximum(integral - variance * reach**2, 0.0)
-        both[swings] = variance * reach * (1 - self.keep[swings])
+        decay = np.ones(models.count)
+        swing_sums, sum_variance, sum_with_swing = (np.zeros(models.count) for _ in range(3))
+        decay[swings] = exp(-rate)
+        swing_sums[swings] = swing_sum
+        sum_variance[swings] = np.maximum(integral - variance * swing_sum**2, 0.0)
+        sum_with_swing[swings] = variance * swing_sum * (1 - decay[swings])
         # The level counts as it is in the middle of the cell: half a step before, half after.
         half = models.walk * lengths / 2
-        added: FloatArray = np.zeros((SIZE, SIZE + 1, models.count))  # nothing to the mean
+        noise: FloatArray = np.zeros((SIZE, SIZE + 1, models.count))  # [Q | 0]
         for row in (SUM, LEAF, INNER):
             for column in (SUM, LEAF, INNER):
-                added[row, column] = half * lengths**2 + own + lengths * models.scatter
-            added[row, LEVEL] = added[LEVEL, row] = half * lengths
-            added[row, SWING] = added[SWING, row] = both
-        added[LEVEL, LEVEL] = 2 * half
-        added[SWING, SWING] = models.variance * (1 - self.keep**2)
-        self.added = added
-        # Written out in full: at this size one pass over a table costs less than broadcasting.
-        self.kept: FloatArray = np.ones((SIZE, SIZE + 1, models.count))
-        self.kept[SWING] *= self.keep
-        self.kept[:, SWING] *= self.keep
-        self.kept_swing = float(self.keep[0])
-        self.width, self.reaching = float(lengths[0]), self.reach.tolist()
-        # What level and swing add to the sum, for every entry of their rows, and once for each.
-        each = np.stack((lengths, self.reach))
-        self.thrice: FloatArray = np.repeat(each, LEVEL, axis=0)
-        self.moves: FloatArray = np.repeat(each[:, np.newaxis], SIZE + 1, axis=1)
+                noise[row, column] = half * lengths**2 + sum_variance + lengths * models.scatter
+            noise[row, LEVEL] = noise[LEVEL, row] = half * lengths
+            noise[row, SWING] = noise[SWING, row] = sum_with_swing
+        noise[LEVEL, LEVEL] = 2 * half
+        noise[SWING, SWING] = models.variance * (1 - decay**2)
+        self.process_noise = noise
+        # Written out for every entry: at this size one pass costs less than broadcasting.
+        self.decay: FloatArray = np.ones((SIZE, SIZE + 1, models.count))
+        self.decay[SWING] *= decay
+        self.decay[:, SWING] *= decay
+        each = np.stack((lengths, swing_sums))
+        self.growth: FloatArray = np.repeat(each[:, np.newaxis], SIZE + 1, axis=1)
+        self.own_growth: FloatArray = np.repeat(each, _GROWING, axis=0)
+        # Of the first model, or of all, as plain numbers.
+        self.swing_decay = float(decay[0])
+        self.width, self.swing_sums = float(lengths[0]), swing_sums.tolist()
+
+    def repeated(self, count: int) -> Transition:
+        """The same, side by side: for as many models, all like the one of this cell."""
+        found = copy(self)
+        for name, part in vars(self).items():
+            if isinstance(part, np.ndarray):
+                setattr(found, name, np.repeat(part, count, axis=-1))
+        found.swing_sums = self.swing_sums * count
+        return found
 
 
-class Beliefs:
-    """Mean and covariance per model, and how well each has predicted so far.
+class KalmanFilters:
+    """A Kalman filter per model, and the likelihood of each model so far.
 
-    `table` holds the covariance and, as its last column, the mean: moving and conditioning do the
-    same to both. How well a model has predicted is Σ miss²/variance (`misses`) and Π variance,
-    which is kept as `spread`·2^`doublings`.
+    Attributes:
+        augmented: [P | m]: prediction and update do the same to covariance and mean.
+        mean, covariance: views of it.
+        mahalanobis: Σ e²/s, of which the likelihood is exp(−½ …)/√Π s.
+        determinant, exponent: Π s as determinant·2^exponent.
     """
 
     def __init__(self, models: Models) -> None:
         count = models.count
-        self.table: FloatArray = np.zeros((SIZE, SIZE + 1, count))
-        self.mean: FloatArray = self.table[:, SIZE]
-        self.covariance: FloatArray = self.table[:, :SIZE]
-        self.misses: FloatArray = np.zeros(count)
-        self.spread: FloatArray = np.ones(count)
-        self.doublings: NDArray[np.int32] = np.zeros(count, dtype=np.int32)
+        self.augmented: FloatArray = np.zeros((SIZE, SIZE + 1, count))
+        self.mean: FloatArray = self.augmented[:, MEAN]
+        self.covariance: FloatArray = self.augmented[:, :SIZE]
+        self.mahalanobis: FloatArray = np.zeros(count)
+        self.determinant: FloatArray = np.ones(count)
+        self.exponent: NDArray[np.int32] = np.zeros(count, dtype=np.int32)
         self.mean[LEVEL] = LEVEL_MEAN
         self.covariance[LEVEL, LEVEL] = LEVEL_VARIANCE
         self.covariance[SWING, SWING] = models.variance
-        # Views and scratch, made once: at this size making them costs more than the arithmetic. For
-        # the same reason rows are copied out (`take`) to where they are needed: broadcasting would
-        # cost several times as much.
-        self._rows = list(self.table)
-        self._columns = [self.table[:, column] for column in range(SIZE)]
+        self._make_scratch(count)
+
+    def _make_scratch(self, count: int) -> None:
+        """Views of the state, and arrays that `predict` and `update` compute in."""
+        self._rows = list(self.augmented)
+        self._columns = [self.augmented[:, column] for column in range(SIZE)]
         self._means = list(self.mean)
-        self._pairs: FloatArray = np.empty((2, SIZE, SIZE + 1, count))
-        self._pair_rows = self._pairs.reshape(-1, count)
-        self._first, self._second = self._pairs
-        self._moved_by = self.table[LEVEL : SWING + 1]
-        self._parts: FloatArray = np.empty((2, SIZE + 1, count))
-        self._part, self._other_part = self._parts
-        # A step, the same for the columns, and one that is none.
-        self._step: FloatArray = np.zeros((2 * SIZE + 2, count))
-        self._row_step, self._column_step = self._step[:_STEPS], self._step[_STEPS:_NO_STEP]
-        self._moving_step = self._column_step[:LEVEL]
-        self._own: FloatArray = np.empty((2 * LEVEL, count))
-        self._own_level, self._own_swing = self._own[:LEVEL], self._own[LEVEL:]
-        self._measured_by = self.table[LEAF : INNER + 1]
-        self._shares: dict[float, tuple[FloatArray, FloatArray]] = {}
-        self._seen: FloatArray = np.empty((2 * (SIZE + 1), count))
-        self._along, self._gain = self._seen[: SIZE + 1], self._seen[SIZE + 1 :]
-        self._along_measured = self._along[LEAF : INNER + 1]
-        self._missed, self._gain_missed = self._along[SIZE], self._gain[SIZE]
-        self._terms: FloatArray = np.empty((2, count))
-        self._leaf_term, self._inner_term = self._terms
+        # Two matrices of the shape of [P | m], and all their rows; and two rows of it.
+        self._matrices: FloatArray = np.empty((2, SIZE, SIZE + 1, count))
+        self._first, self._second = self._matrices
+        self._entries = self._matrices.reshape(-1, count)
+        self._terms: FloatArray = np.empty((2, SIZE + 1, count))
+        self._term, self._other_term = self._terms
+        # predict: (F − I)·[P | m] of a growing row, the same for a growing column, and zeros.
+        self._level_and_swing = self.augmented[LEVEL : SWING + 1]
+        self._growth: FloatArray = np.zeros((2 * SIZE + 2, count))
+        self._row_growth = self._growth[:_BY_ROW]
+        self._column_growth = self._growth[_BY_ROW:_ZEROS]
+        self._both_growth = self._column_growth[:_GROWING]
+        self._own: FloatArray = np.empty((2 * _GROWING, count))
+        self._own_level, self._own_swing = self._own[:_GROWING], self._own[_GROWING:]
+        # update: hᵀ·[P | m], whose last entry becomes −e, and the gain [K | −e/s].
+        self._leaf_and_inner = self.augmented[LEAF : INNER + 1]
+        self._directions: dict[float, tuple[FloatArray, FloatArray]] = {}
+        self._factors: FloatArray = np.empty((2 * (SIZE + 1), count))
+        self._projected, self._gain = self._factors[: SIZE + 1], self._factors[SIZE + 1 :]
+        self._projected_measured = self._projected[LEAF : INNER + 1]
+        self._minus_innovation, self._minus_scaled = self._projected[MEAN], self._gain[MEAN]
+        self._pair: FloatArray = np.empty((2, count))
+        self._leaf_part, self._inner_part = self._pair
         self._variances: FloatArray = np.ones((1, count))
         self._variance = self._variances[0]
-        self._squares: FloatArray = np.empty(count)
-        self._halves: FloatArray = np.empty(count)
-        self._roots: FloatArray = np.empty(count)
-        self._exponents = np.zeros_like(self.doublings)
+        self._squares, self._halves, self._roots = np.empty((3, count))
+        self._exponents = np.zeros_like(self.exponent)
 
     def halvings(self) -> list[float]:
-        """How many times a model's weight is halved, up to a constant, `spread` left aside."""
-        _divide(self.misses, _PER_HALVING, self._squares)
-        _multiply(self.doublings, _HALF, self._halves)
+        """−log₂ of each model's likelihood, up to a constant, `determinant` left aside."""
+        _divide(self.mahalanobis, _PER_HALVING, self._squares)
+        _multiply(self.exponent, _HALF, self._halves)
         _add(self._squares, self._halves, self._halves)
         found: list[float] = self._halves.tolist()
         return found
 
     def weights(self) -> Weights:
-        """Posterior probabilities of the models that have any."""
-        halvings, roots = self.halvings(), np.sqrt(self.spread, self._roots).tolist()
+        """Posterior probabilities of the models; models without any are left out."""
+        halvings, roots = self.halvings(), np.sqrt(self.determinant, self._roots).tolist()
         least = min(halvings)
         most = least + NOTHING
         found, total = [], 0.0
@@ -166,56 +193,83 @@ class Beliefs:
                 total += weight
         return [(model, weight / total) for model, weight in found]
 
-    def forecast(self, cell: Cell, weights: Weights) -> float:
-        """Expected sum over the next cell."""
+    def forecast(self, over: Transition, weights: Weights) -> float:
+        """Expected sum of the values of the next cell."""
         levels, swings = self._means[LEVEL].tolist(), self._means[SWING].tolist()
         total = 0.0
         for model, weight in weights:
-            total += weight * (cell.width * levels[model] + cell.reaching[model] * swings[model])
+            total += weight * (over.width * levels[model] + over.swing_sums[model] * swings[model])
         return total
 
-    def running(self, weights: Weights) -> float:
+    def expected_sum(self, weights: Weights) -> float:
         """Expected running sum."""
         return mixed(weights, self._means[SUM].tolist())
 
-    def count_from(self, amount: float) -> None:
-        """So much of the running sum was published: the rest counts from there."""
-        running = self._means[SUM]
-        _subtract(running, np.array(amount), running)
-
-    def advance(self, cell: Cell) -> None:
-        """Over one cell, of which nothing is measured yet."""
-        table, step, own = self.table, self._row_step, self._own
-        _multiply(self._moved_by, cell.moves, self._parts)
-        _add(self._part, self._other_part, step)
-        # The same to the columns; by symmetry they move by the same step, and where both the row
-        # and the column move, by its own step too.
-        self._column_step[:] = step[:SIZE]
-        step.take(_THRICE, 0, own, "clip")
-        _multiply(own, cell.thrice, own)
+    def predict(self, over: Transition) -> None:
+        """Kalman prediction over one cell: m ← F·m, P ← F·P·Fᵀ + Q."""
+        augmented, growth, own = self.augmented, self._row_growth, self._own
+        _multiply(self._level_and_swing, over.growth, self._terms)
+        _add(self._term, self._other_term, growth)
+        # P is symmetric, so columns grow by what rows grow by; and where both the row and the
+        # column grow, by the growth of that growth too.
+        self._column_growth[:] = growth[:SIZE]
+        growth.take(_LEVEL_THEN_SWING, 0, own, "clip")
+        _multiply(own, over.own_growth, own)
         _add(self._own_level, self._own_swing, self._own_level)
-        _add(self._moving_step, self._own_level, self._moving_step)
-        self._step.take(_MOVES, 0, self._pair_rows, "clip")
-        _add(table, self._first, table)
-        _add(table, self._second, table)
-        _multiply(table, cell.kept, table)
-        _add(table, cell.added, table)
+        _add(self._both_growth, self._own_level, self._both_growth)
+        self._growth.take(_GROWTH_OF, 0, self._entries, "clip")
+        _add(augmented, self._first, augmented)
+        _add(augmented, self._second, augmented)
+        _multiply(augmented, over.decay, augmented)
+        _add(augmented, over.process_noise, augmented)
 
-    def fade(self, part: float) -> None:
-        """The mean over the past, from which the running sum counts, moves towards it by this part.
+    def update(self, leaf: Leaf, noisy: float | FloatArray | None) -> None:
+        """Kalman update with the noisy sum (one for all models, or one each) of the leaf that ends.
 
-        With t values behind and w more to come, w/(t + w): they count as what they begin with.
+        None: covariances only.
         """
-        row, column, kept = self._rows[SUM], self._columns[SUM], np.array(1.0 - part)
-        _multiply(row, kept, row)
-        _multiply(column, kept, column)
+        augmented, gain, minus_innovation = self.augmented, self._gain, self._minus_innovation
+        variance = self._variance
+        wide, narrow = self._directions.get(leaf.share) or self._direction(leaf.share)
+        _multiply(self._leaf_and_inner, wide, self._terms)
+        _add(self._other_term, self._term, self._projected)  # hᵀ·[P | m]
+        _multiply(self._projected_measured, narrow, self._pair)
+        _add(self._inner_part, self._leaf_part, variance)
+        _add(variance, leaf.contrast, variance)  # s = hᵀP·h + r
+        if noisy is not None:
+            measured = np.array(noisy)
+            _subtract(minus_innovation, measured, minus_innovation)  # hᵀm − z
+            inner = self._means[INNER]
+            _subtract(inner, measured, inner)
+        self._variances.take(_ONE_FOR_ALL, 0, gain, "clip")
+        _divide(self._projected, gain, gain)
+        self._factors.take(_OUTER_PRODUCT, 0, self._entries, "clip")
+        _multiply(self._first, self._second, self._first)
+        _subtract(augmented, self._first, augmented)
+        if noisy is not None:
+            _multiply(minus_innovation, self._minus_scaled, self._squares)  # e²/s
+            _add(self.mahalanobis, self._squares, self.mahalanobis)
+            _multiply(self.determinant, variance, self.determinant)
+            np.frexp(self.determinant, self.determinant, self._exponents)
+            _add(self.exponent, self._exponents, self.exponent)
+        self._rows[LEAF].fill(0.0)
+        self._columns[LEAF].fill(0.0)
 
-    def unsettle(self, share: float) -> None:
-        """The cap changed, and may have moved the level by about this share of it."""
-        self.covariance[LEVEL, LEVEL] += (share * self.mean[LEVEL]) ** 2
+    def _direction(self, share: float) -> tuple[FloatArray, FloatArray]:
+        """The two entries of h that are not 0, for every entry of a row, and once for each."""
+        if len(self._directions) > 64:  # a tree has few: do not collect without end
+            self._directions.clear()
+        narrow = np.repeat([[1.0 - share], [share]], self.mahalanobis.size, axis=1)
+        found = np.repeat(narrow[:, np.newaxis], SIZE + 1, axis=1), narrow
+        self._directions[share] = found
+        return found
+
+    def last_update(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Innovations, their variances, and gains."""
+        return -self._minus_innovation, self._variance, self._gain[:SIZE]
 
     def open_leaf(self, leaf: Leaf) -> None:
-        """Noise of the nodes that begin with this leaf."""
+        """Add the noise of the tree's nodes that begin with this leaf."""
         if leaf.inner is None:
             return
         rows, columns, share = self._rows, self._columns, leaf.inner_share
@@ -230,50 +284,23 @@ class Beliefs:
             rows[OUTER] -= rows[INNER]
             columns[OUTER] -= columns[INNER]
 
-    def measure(self, leaf: Leaf, noisy: float | FloatArray | None) -> None:
-        """The leaf is complete and its noisy sum known; None: covariances only.
+    def subtract_published(self, amount: float) -> None:
+        """Count the running sum from the amount that was published of it."""
+        total = self._means[SUM]
+        _subtract(total, np.array(amount), total)
 
-        (The same sum for all, or one for each where the same model sees several streams.)
+    def fade(self, part: float) -> None:
+        """Move the mean over the past, which SUM is measured from, towards SUM by this part.
+
+        With t values behind and w more to come, w/(t + w): they count as what they begin with.
         """
-        table, along, gain, missed = self.table, self._along, self._gain, self._missed
-        variance = self._variance
-        wide, narrow = self._shares.get(leaf.share) or self._sharing(leaf.share)
-        _multiply(self._measured_by, wide, self._parts)
-        _add(self._other_part, self._part, along)
-        _multiply(self._along_measured, narrow, self._terms)
-        _add(self._inner_term, self._leaf_term, variance)
-        _add(variance, leaf.contrast, variance)
-        if noisy is not None:
-            taken = np.array(noisy)
-            _subtract(missed, taken, missed)  # the mean's column: by how much it was too high
-            inner = self._means[INNER]
-            _subtract(inner, taken, inner)
-        self._variances.take(_ONE_FOR_ALL, 0, gain, "clip")
-        _divide(along, gain, gain)
-        self._seen.take(_PAIRS, 0, self._pair_rows, "clip")
-        _multiply(self._first, self._second, self._first)
-        _subtract(table, self._first, table)
-        if noisy is not None:
-            _multiply(missed, self._gain_missed, self._squares)
-            _add(self.misses, self._squares, self.misses)
-            _multiply(self.spread, variance, self.spread)
-            np.frexp(self.spread, self.spread, self._exponents)
-            _add(self.doublings, self._exponents, self.doublings)
-        self._rows[LEAF].fill(0.0)
-        self._columns[LEAF].fill(0.0)
+        row, column, kept = self._rows[SUM], self._columns[SUM], np.array(1.0 - part)
+        _multiply(row, kept, row)
+        _multiply(column, kept, column)
 
-    def _sharing(self, share: float) -> tuple[FloatArray, FloatArray]:
-        """What the leaf's and the inner node's row count in a measurement, for every entry."""
-        if len(self._shares) > 64:  # a tree has few; do not gather for ever
-            self._shares.clear()
-        narrow = np.repeat([[1.0 - share], [share]], self.misses.size, axis=1)
-        found = np.repeat(narrow[:, np.newaxis], SIZE + 1, axis=1), narrow
-        self._shares[share] = found
-        return found
-
-    def last_measurement(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """By how much each model missed, the variance of that, and the gains."""
-        return -self._missed, self._variance, self._gain[:SIZE]
+    def inflate_level(self, share: float) -> None:
+        """Add variance: the cap changed, and may have moved the level by this share of itself."""
+        self.covariance[LEVEL, LEVEL] += (share * self.mean[LEVEL]) ** 2
 
 
 def mixed(weights: Weights, values: list[float]) -> float:

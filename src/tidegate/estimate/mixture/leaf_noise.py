@@ -1,12 +1,12 @@
-"""The correlated noise of a tree's leaves as a path that can be followed leaf by leaf.
+"""The correlated noise of a tree's leaves as a Markov process, leaf by leaf.
 
 The consistent leaves of a tree have the covariance Σ_l λ_l (P_l − P_{l−1}), P_l = averaging over
 the nodes of level l, and 1/λ_l = Σ over l and all finer levels of (leaves per node)/variance. That
 is the law of this path: the total noise of a coarsest node is drawn afresh; a node with noise T
 hands T/r to the next of its r children that are still to come, plus a contrast of variance
 v·(1 − 1/r), v = λ_l·(leaves per child), and keeps the rest. The last child gets all that is left.
-So two numbers, the noise that is left in the open nodes of the upper levels, are all that later
-leaves have to know of earlier ones, and a measurement costs the same whatever the tree.
+So the state is two numbers, the noise that is left in the open nodes of the upper levels, and a
+measurement costs the same whatever the tree.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Leaf:
             return self.outer
         return 0.0 if self.inner is None or self.inner_share else self.inner
 
-    def doubted(self, times: float) -> Leaf:
-        """The same with so many times the variance in a coarsest node that begins here."""
+    def reweighted(self, times: float) -> Leaf:
+        """The same leaf with the variance of a coarsest node that begins here multiplied."""
         if not self.coarsest:
             return self
         coarsest = self.coarsest * times
@@ -56,7 +56,7 @@ class Leaf:
 
     @cached_property
     def contrast(self) -> FloatArray:
-        """The variance as an array without dimensions: numpy takes it faster."""
+        """The variance as an array without dimensions: numpy handles it faster."""
         return np.array(self.variance)
 
 

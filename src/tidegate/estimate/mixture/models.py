@@ -1,9 +1,9 @@
 """The models of a stream, and every constant of the forecast, each with its reason.
 
 Everything is in units of θ, so that nothing here knows the unit of the data. A model says: a value
-is level + swing + scatter. The level is a random walk of variance q/horizon per value; the swing,
-in three of the models, returns to zero by itself (a daily cycle does; extrapolating it was 1.3 to
-3.6 times worse in 28 of 30 checks).
+is level + swing + scatter. The level is a random walk of variance q/horizon per value. The swing,
+in three of the models, is mean-reverting (an Ornstein-Uhlenbeck process), as a daily cycle is;
+extrapolating the cycle was 1.3 to 3.6 times worse in 28 of 30 checks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEVEL_MEAN, LEVEL_VARIANCE = 0.1, 0.03
 # The choice of a tree assumes a level that is this much rougher than measured: what happens on
 # scales finer than the present tree is not seen in its sums.
 ROUGHER = 3.0
-# A block is published in at least so many cells, each with a forecast of its own.
+# A block is published in at least this many cells, each with its own forecast.
 CELLS = 16
 # Expected sum of what truncation takes away, per value and in θ/(ε·hold-out): the selection leaves
 # a few times 1/ε of the held-out values above θ, and the caps cut a little more or less.
@@ -55,11 +55,11 @@ class Models:
 
     @property
     def count(self) -> int:
-        """How many."""
+        """Number of models."""
         return self.walk.size
 
     def only(self, index: int) -> Models:
-        """One of them."""
+        """The model of this index alone."""
         one = slice(index, index + 1)
         return Models(*(part[one] for part in self.parts))
 
@@ -71,7 +71,7 @@ class Models:
 
 @lru_cache(maxsize=64)
 def models(horizon: int, rougher: float = 1.0) -> Models:
-    """The models for a horizon: those that only walk first, then those that swing too."""
+    """The models for a horizon: random walks first, then those with a mean-reverting swing."""
     rows = [
         *((walk, 0.0, 1.0 / horizon, SCATTER) for walk in WALKS),
         *((walk, variance, relaxation, SCATTER) for variance, relaxation, walk in SWINGS),

@@ -1,7 +1,7 @@
 """exp and log with the same bits on every machine, and without a mathematical library.
 
 IEEE arithmetic (+ − × ÷ √) is the same everywhere; exp and log are not, they come from whatever
-library numpy or Python was built with. What is published must not hang on that. Constants are
+library numpy or Python was built with. What is published must not depend on it. Constants are
 therefore computed in decimals, whose every digit is specified, and weights by plain arithmetic.
 """
 

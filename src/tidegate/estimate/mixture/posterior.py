@@ -1,13 +1,14 @@
-"""The past as all trusted models together see it, given everything that was released.
+"""Answers of an adaptive release: the posterior under the mixture of models, given all releases.
 
-At cell ends a range sum is the posterior mean given all leaf sums; inside a cell its values count
-as equal, and the error of that as the largest that independent values could have.
+At the end of a cell a range sum is the posterior mean given all leaf sums. Inside a cell all values
+are estimated as equal; the variance of that is the largest that independent values could have.
 
 The noise of a sum is Laplace noise: some draws are much larger than Gaussian ones of the same
-variance. A Laplace draw is a Gaussian one whose variance is drawn first, and a large draw points to
-a large variance. So after a first look back, by the model that is trusted most, blocks whose noise
-seems to have been large get a larger variance, and the past is looked at again: they count less.
-(1.05 to 1.1 times less error on calm streams; elsewhere noise cannot be told from the level.)
+variance. A Laplace variable is a Gaussian one whose variance is itself random (a scale mixture),
+and a large draw points to a large variance. So the smoother runs twice, as in iteratively
+reweighted least squares: after a first pass, by the model of the largest weight, blocks whose noise
+was probably large get a larger variance (`reweighted`), and count less in the second pass. (1.05 to
+1.1 times less error on calm streams; elsewhere noise cannot be distinguished from the level.)
 """
 
 from __future__ import annotations
@@ -21,28 +22,31 @@ import numpy as np
 
 from tidegate.estimate.mixture.batches import Measured
 from tidegate.estimate.mixture.grid import cells_of
-from tidegate.estimate.mixture.smoother import Retrospect
+from tidegate.estimate.mixture.smoother import ModelSmoother
 from tidegate.estimate.mixture.weights import unpacked
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Parts, Recorded
 
-# Variances are doubled, once or twice, so that many blocks stay of one kind. They are never halved,
-# for intervals must not become too short.
+# Variances are doubled, once or twice, so that many blocks still form one batch. They are never
+# halved: intervals must not become too short.
 _MOST_DOUBLINGS = 2
-# Noise counts as seen if less than this part of its variance is left. Where a level may move,
-# little is seen, and a jump must not be taken for a large draw.
-_SEEN = 0.5
+# A block is reweighted only if less than this part of its noise variance is left. Where the level
+# may move, more is left, and a jump of the level must not be mistaken for a large draw.
+_RESOLVED = 0.5
 
 
 class MixturePosterior:
-    """What was released up to `until` says about ranges; `allowance` is added to every value."""
+    """Posterior of range sums, from what was released up to `until`.
+
+    `allowance` is added to every value, for truncation.
+    """
 
     def __init__(self, recorded: Recorded, until: int, allowance: float) -> None:
         self._threshold = recorded.threshold
         self._step = recorded.step
         self._allowance = allowance  # for truncation, as a share of θ
         begun = [block for block in recorded.blocks if block.start <= until]
-        # Of the open leaf there is a forecast, by the models that were trusted at that time.
+        # The open leaf is forecast with the weights of that time.
         latest = recorded.blocks[-1] if until == recorded.end or not begun else begun[-1]
         leaves = recorded.leaves
         running = leaves.sums(np.arange(leaves.oldest, leaves.closed + 1))
@@ -58,7 +62,7 @@ class MixturePosterior:
                     min(block.start + block.layout.length, until),
                 )
             )
-        self._known = LookBack(measured, recorded.perturber.horizon, latest.opinion)
+        self._known = MixtureSmoother(measured, recorded.perturber.horizon, latest.opinion)
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
@@ -104,31 +108,33 @@ class MixturePosterior:
         return cell, (positions - edges[cell]) / width, width
 
     def _spread(self, cell: IntArray, width: IntArray, share: FloatArray) -> FloatArray:
-        """Variance, in θ², of a part of a cell whose sum is known: as of independent values."""
+        """Variance, in θ², of a part of a cell whose sum is known, if values are independent."""
         levels = self._known.levels
         level = np.clip(levels[np.minimum(cell + 1, levels.size - 1)], 0.0, 1.0)
         found: FloatArray = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
         return found
 
 
-class LookBack:
+class MixtureSmoother:
     """The posterior mean and variance of sums under a mixture of models, in units of θ.
 
     `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
-    expected level there. `opinion` says how far each model is trusted.
+    expected level there. `opinion` holds the weights of the models.
     """
 
     def __init__(self, blocks: Sequence[Measured], horizon: int, opinion: int) -> None:
         weights = unpacked(opinion)
-        trusted, _ = max(weights, key=itemgetter(1))
-        weighed = doubted(blocks, Retrospect(blocks, horizon, trusted))
-        self._views = [(weight, Retrospect(weighed, horizon, model)) for model, weight in weights]
+        likeliest, _ = max(weights, key=itemgetter(1))
+        weighed = reweighted(blocks, ModelSmoother(blocks, horizon, likeliest))
+        self._views = [
+            (weight, ModelSmoother(weighed, horizon, model)) for model, weight in weights
+        ]
         self.edges: IntArray = self._views[0][1].edges
         self.sums = self._mixed([view.sums for _, view in self._views])
         self.levels = self._mixed([view.levels for _, view in self._views])
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """Of sums between edges `starts` and `ends` (indices): within models and between them."""
+        """Variance of sums between edges (indices): the law of total variance over the models."""
         expected = self.sums[ends] - self.sums[starts]
         return self._mixed(
             [
@@ -146,8 +152,8 @@ class LookBack:
         return total
 
 
-def doubted(blocks: Sequence[Measured], seen: Retrospect) -> list[Measured]:
-    """All blocks, those with large noise with a larger variance of it.
+def reweighted(blocks: Sequence[Measured], seen: ModelSmoother) -> list[Measured]:
+    """The blocks, with a larger noise variance where the noise was probably large.
 
     With N the expected noise of the block's sum and V the variance that is left of it, the variance
     v is multiplied by √((N² + V)/v), to the nearest power of two.
@@ -170,6 +176,6 @@ def doubted(blocks: Sequence[Measured], seen: Retrospect) -> list[Measured]:
         noise = sum(leaf.coarsest for leaf in cells.path)
         square = ((released - expected) ** 2 + variance) / noise
         doublings = math.frexp(square)[1] // 2  # the nearest whole number to log₂ of the root
-        if variance < _SEEN * noise and doublings > 0:
-            found[number] = replace(block, doubt=float(1 << min(doublings, _MOST_DOUBLINGS)))
+        if variance < _RESOLVED * noise and doublings > 0:
+            found[number] = replace(block, noise_factor=float(1 << min(doublings, _MOST_DOUBLINGS)))
     return found

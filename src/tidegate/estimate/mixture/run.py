@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.estimate.mixture.cap_steps import Ladder, moved
+from tidegate.estimate.mixture.cap_steps import CapSteps, moved
 from tidegate.estimate.mixture.grid import Cells as BlockCells
 from tidegate.estimate.mixture.grid import cells_of
-from tidegate.estimate.mixture.kalman import MISSES_PER_HALVING, Beliefs, Cell, mixed
+from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters, Transition, mixed
 from tidegate.estimate.mixture.models import SECOND_CHANCE, models
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.estimate.mixture.weights import packed
@@ -39,8 +39,8 @@ class MixtureRun:
         self._truncated = truncated * threshold  # units per value
         self._perturber = perturber
         self._models = models(perturber.horizon)
-        self._beliefs = Beliefs(self._models)
-        self._ladder = Ladder()
+        self._filters = KalmanFilters(self._models)
+        self._cap_steps = CapSteps()
         self._cell = 0  # cells completed in this block
         self._filled = 0  # values of the present cell
         self._age = 0  # values published before the present cell; a horizon at most
@@ -50,14 +50,14 @@ class MixtureRun:
         self._doubt = 0.0  # its standard error
         if state is not None:
             self._restore(state)
-        self._weights = self._beliefs.weights()
+        self._weights = self._filters.weights()
         self._cells = None if layout is None else cells_of(layout, threshold)
         self._width = 0 if self._cells is None else self._cells.widths[self._cell]
-        self._movement = _moving(perturber.horizon, self._width or 1)  # over the present cell
+        self._transition = _transition_of(perturber.horizon, self._width or 1)
 
     def state(self) -> dict[str, Any]:
         """All that is needed to continue."""
-        beliefs = self._beliefs
+        filters = self._filters
         return {
             "cell": self._cell,
             "filled": self._filled,
@@ -66,20 +66,20 @@ class MixtureRun:
             "total": self._total,
             "measured": self._measured,
             "doubt": self._doubt,
-            "ladder": state_of(self._ladder),
-            "beliefs": beliefs.table.reshape(-1).copy(),
-            "misses": beliefs.misses.copy(),
-            "spread": beliefs.spread.copy(),
-            "doublings": beliefs.doublings.astype(np.int64),
+            "ladder": state_of(self._cap_steps),
+            "beliefs": filters.augmented.reshape(-1).copy(),
+            "misses": filters.mahalanobis.copy(),
+            "spread": filters.determinant.copy(),
+            "doublings": filters.exponent.astype(np.int64),
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        beliefs = self._beliefs
-        beliefs.table[:] = state["beliefs"].reshape(beliefs.table.shape)
-        beliefs.misses[:] = state["misses"]
-        beliefs.spread[:] = state["spread"]
-        beliefs.doublings[:] = state["doublings"]
-        restore(self._ladder, state["ladder"])
+        filters = self._filters
+        filters.augmented[:] = state["beliefs"].reshape(filters.augmented.shape)
+        filters.mahalanobis[:] = state["misses"]
+        filters.determinant[:] = state["spread"]
+        filters.exponent[:] = state["doublings"]
+        restore(self._cap_steps, state["ladder"])
         self._cell, self._filled, self._age = state["cell"], state["filled"], state["age"]
         self._total, self.prediction = state["total"], state["prediction"]
         self._measured, self._doubt = state["measured"], state["doubt"]
@@ -90,14 +90,14 @@ class MixtureRun:
         """The option with the least posterior mean of the log relative error."""
         if first:
             self._reconsider()
-        before, ladder = self._ladder.rung, self._ladder
+        before, steps = self._cap_steps.rung, self._cap_steps
         if self._measured:
             highest = options[-1].rung
-            ladder.observe(self._measured / self._threshold, self._doubt / self._threshold, highest)
-        if ladder.rung != before:
-            self._beliefs.unsettle(moved(before, ladder.rung))
-        ladder.rung = min(ladder.rung, options[-1].rung)
-        here = [index for index, option in enumerate(options) if option.rung == ladder.rung]
+            steps.observe(self._measured / self._threshold, self._doubt / self._threshold, highest)
+        if steps.rung != before:
+            self._filters.inflate_level(moved(before, steps.rung))
+        steps.rung = min(steps.rung, options[-1].rung)
+        here = [index for index, option in enumerate(options) if option.rung == steps.rung]
         if len(here) == 1:
             return here[0]
         costs = tree_costs(self._perturber, self._threshold, options[0].length, age=self._age)
@@ -111,13 +111,13 @@ class MixtureRun:
 
     def _reconsider(self) -> None:
         """A new horizon: every model gets a second chance."""
-        beliefs = self._beliefs
-        halvings = beliefs.halvings()
+        filters = self._filters
+        halvings = filters.halvings()
         least = min(halvings)
         for model, times in enumerate(halvings):
-            beliefs.misses[model] = min(times - least, SECOND_CHANCE) * MISSES_PER_HALVING
-        beliefs.doublings[:] = 0
-        self._weights = beliefs.weights()
+            filters.mahalanobis[model] = min(times - least, SECOND_CHANCE) * DISTANCE_PER_HALVING
+        filters.exponent[:] = 0
+        self._weights = filters.weights()
 
     # -- what to publish -------------------------------------------------------------------------
 
@@ -167,19 +167,19 @@ class MixtureRun:
 
     def _end_cell(self, sums: Iterator[int]) -> int:
         """What the values of a cell add up to: what sets the running sum right."""
-        cells, beliefs, threshold = self._open_cells(), self._beliefs, self._threshold
-        beliefs.fade(self._width / (self._age + self._width))
-        beliefs.advance(self._movement)
+        cells, filters, threshold = self._open_cells(), self._filters, self._threshold
+        filters.fade(self._width / (self._age + self._width))
+        filters.predict(self._transition)
         leaf = cells.closes[self._cell]
         if leaf is not None:
             noisy = next(sums)
             self._total += noisy
-            beliefs.measure(leaf, noisy / threshold)
-            self._weights = beliefs.weights()
+            filters.update(leaf, noisy / threshold)
+            self._weights = filters.weights()
         self._cell += 1
         added = self._truncated * self._width
-        whole = math.floor(beliefs.running(self._weights) * threshold + added + 0.5)
-        beliefs.count_from((whole - added) / threshold)
+        whole = math.floor(filters.expected_sum(self._weights) * threshold + added + 0.5)
+        filters.subtract_published((whole - added) / threshold)
         self._age = min(self._age + self._width, self._perturber.horizon)
         if self._cell == cells.count:
             self._end_block(cells.tree)
@@ -197,12 +197,12 @@ class MixtureRun:
     def _begin_cell(self, cells: BlockCells) -> None:
         leaf = cells.opens[self._cell]
         if leaf is not None:
-            self._beliefs.open_leaf(leaf)
+            self._filters.open_leaf(leaf)
         self._filled = 0
         self._width = width = cells.widths[self._cell]
-        if self._movement.width != width:
-            self._movement = _moving(self._perturber.horizon, width)
-        forecast = self._beliefs.forecast(self._movement, self._weights)
+        if self._transition.width != width:
+            self._transition = _transition_of(self._perturber.horizon, width)
+        forecast = self._filters.forecast(self._transition, self._weights)
         each = forecast * self._threshold / width + self._truncated
         self.prediction = math.floor(each * _FORECAST_GRAIN + 0.5) / _FORECAST_GRAIN
 
@@ -213,6 +213,6 @@ class MixtureRun:
 
 
 @lru_cache(maxsize=256)
-def _moving(horizon: int, width: int) -> Cell:
-    """How beliefs move over a cell; kept, since a horizon has few widths."""
-    return Cell(models(horizon), width)
+def _transition_of(horizon: int, width: int) -> Transition:
+    """How filters move over a cell; kept, since a horizon has few widths."""
+    return Transition(models(horizon), width)

@@ -1,4 +1,4 @@
-"""What each tree costs under each model: public numbers, from ε and the block length only."""
+"""The error that each tree would give under each model: public, from ε and block lengths only."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from functools import lru_cache
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman import SUM, Beliefs, Cell
-from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman import SUM, KalmanFilters, Transition
+from tidegate.estimate.mixture.leaf_noise import Leaf, noise_path
 from tidegate.estimate.mixture.models import CELLS, ROUGHER, Models, models
 from tidegate.estimate.mixture.portable_math import log
 from tidegate.lattice import FloatArray
 from tidegate.stages import Layout, Perturber
 
 Shape = tuple[tuple[int, ...], tuple[float, ...]]  # nodes per level, and the levels' shares of ε
-# Beliefs settle after a few blocks; the third is typical.
-_SETTLED = 3
-# What noise left by a block costs all ranges of a horizon, on average over where the block lies:
-# a range of two random ends contains it with probability 1/3.
+# A filter's covariance converges in a few blocks; that of the third is typical.
+_BLOCKS = 3
+# The noise that a block leaves in running sums is in the ranges that contain the block. On average
+# over the places of a horizon, that is a third of the ranges with two random ends.
 _ON_AVERAGE = 1 / 3
-# A range seldom contains the beginning, so noise is cheap there; but not for nothing, since what
-# looks like a moving level at first is measured finely for long.
+# Few ranges contain the beginning, so noise is cheap there. It must not be free: what looks like a
+# moving level at first is then measured finely for long.
 _AT_LEAST = 0.1
 
 
@@ -29,57 +29,92 @@ _AT_LEAST = 0.1
 def range_errors(
     epsilon: float, horizon: int, lengths: tuple[int, ...], shapes: tuple[Shape, ...]
 ) -> dict[tuple[int, bool], FloatArray]:
-    """What a block adds to the error of ranges, for (length, first block of all).
+    """What a block adds to the mean squared error of ranges, for (length, first block of all).
 
-    An array of trees, two parts, and models. The first part is the variance that the block leaves
-    in all later running sums, which ranges that contain the block are wrong by; the second is the
-    mean error inside. All lengths are computed side by side, as models of their own.
+    Each entry has a row per tree, with two parts, one entry per model. The first part is the
+    variance that the block leaves in all later running sums: ranges that contain the block have it.
+    The second is the mean error of the ends that lie inside the block.
     """
-    rough, plain = models(horizon, ROUGHER), models(horizon)
-    side = len(lengths)
-    wide = Models(*(np.tile(part, side) for part in rough.parts))
-    length = np.repeat(np.array(lengths, dtype=np.float64), plain.count)
-    per_horizon = horizon / length
-    first = np.empty((len(shapes), 2, wide.count))
-    later = np.empty((len(shapes), 2, wide.count))
-    for index, (shape, shares) in enumerate(shapes):
-        path = noise_path(shape, [2 / (share * epsilon) ** 2 for share in shares])
-        each = max(1, CELLS // shape[-1])
-        count = shape[-1] * each
-        width = length / count
-        cell = Cell(wide, width)
-        beliefs = Beliefs(wide)
-        unseen = 0.5 * (
-            wide.scatter * width
-            + np.tile(plain.walk, side) * width**3 / 1.5
-            + wide.variance * width**2 * np.minimum(1, wide.relaxation / width)
-        )
-        error = np.array((unseen, unseen))
-        for repetition in range(_SETTLED):
-            before = beliefs.covariance[SUM, SUM].copy()
-            course = np.empty((count, wide.count))
-            for at in range(count):
-                leaf, inside = divmod(at, each)
-                if inside == 0:
-                    beliefs.open_leaf(path[leaf])
-                beliefs.advance(cell)
-                if inside == each - 1:
-                    beliefs.measure(path[leaf], None)
-                course[at] = beliefs.covariance[SUM, SUM]
-            after = beliefs.covariance[SUM, SUM]
+    every = _Candidates(horizon, lengths)
+    first = np.empty((len(shapes), 2, every.models.count))
+    later = np.empty((len(shapes), 2, every.models.count))
+    for index, (nodes, shares) in enumerate(shapes):
+        variances = [2 / (share * epsilon) ** 2 for share in shares]
+        first[index], later[index] = every.errors(nodes, variances)
+    return {
+        (length, is_first): errors[:, :, every.columns(number)]
+        for number, length in enumerate(lengths)
+        for is_first, errors in ((True, first), (False, later))
+    }
+
+
+class _Candidates:
+    """All models for all block lengths, side by side: one Kalman filter each."""
+
+    def __init__(self, horizon: int, lengths: tuple[int, ...]) -> None:
+        rough, plain = models(horizon, ROUGHER), models(horizon)
+        side = len(lengths)
+        self._count = plain.count
+        self._walk = np.tile(plain.walk, side)
+        self.models = Models(*(np.tile(part, side) for part in rough.parts))
+        self._length = np.repeat(np.array(lengths, dtype=np.float64), plain.count)
+        self._per_horizon = horizon / self._length
+
+    def columns(self, number: int) -> slice:
+        """The models of the length of this number."""
+        return slice(number * self._count, (number + 1) * self._count)
+
+    def errors(
+        self, nodes: tuple[int, ...], variances: list[float]
+    ) -> tuple[FloatArray, FloatArray]:
+        """The two parts of the error for the first block of all and for a later one.
+
+        The Riccati recursion: a filter's covariance does not depend on the data, so the filter is
+        run over a few blocks that are all measured by this tree.
+        """
+        path = noise_path(nodes, variances)
+        per_leaf = max(1, CELLS // nodes[-1])
+        count = nodes[-1] * per_leaf
+        width = self._length / count
+        over = Transition(self.models, width)
+        unseen = self._inside_cell(width)
+        filters = KalmanFilters(self.models)
+        found = []
+        for number in range(_BLOCKS):
+            before = filters.covariance[SUM, SUM].copy()
+            course = _sum_variances(filters, over, path, per_leaf)
+            after = filters.covariance[SUM, SUM]
+            # Beyond a straight line from the variance before the block to that after it.
             line = before + (after - before) * (np.arange(1, count + 1) / count)[:, np.newaxis]
-            inner = np.maximum(course - line, 0).mean(axis=0) + unseen
-            left = after if repetition == 0 else after - before
-            error = np.array((left, 2 * inner / per_horizon))
-            if repetition == 0:
-                first[index] = error
-        later[index] = error
-    table = {}
-    for number, one in enumerate(lengths):
-        columns = slice(number * plain.count, (number + 1) * plain.count)
-        for is_first, errors in ((True, first), (False, later)):
-            table[one, is_first] = errors[:, :, columns]
-    return table
+            inside = np.maximum(course - line, 0).mean(axis=0) + unseen
+            left = after if number == 0 else after - before
+            found.append(np.array((left, 2 * inside / self._per_horizon)))
+        return found[0], found[-1]
+
+    def _inside_cell(self, width: FloatArray) -> FloatArray:
+        """Mean variance of a sum that ends inside a cell, where only its forecast is known."""
+        several = self.models
+        return 0.5 * (
+            several.scatter * width
+            + self._walk * width**3 / 1.5
+            + several.variance * width**2 * np.minimum(1, several.relaxation / width)
+        )
+
+
+def _sum_variances(
+    filters: KalmanFilters, over: Transition, path: tuple[Leaf, ...], per_leaf: int
+) -> FloatArray:
+    """The variance of the running sum after each cell of one block."""
+    course = np.empty((len(path) * per_leaf, filters.mahalanobis.size))
+    for cell in range(len(course)):
+        leaf, inside = divmod(cell, per_leaf)
+        if inside == 0:
+            filters.open_leaf(path[leaf])
+        filters.predict(over)
+        if inside == per_leaf - 1:
+            filters.update(path[leaf], None)
+        course[cell] = filters.covariance[SUM, SUM]
+    return course
 
 
 def tree_costs(
@@ -121,9 +156,9 @@ def _choices(stage: Perturber, threshold: int) -> tuple[tuple[int, ...], tuple[S
 
 
 def _contained(position: float, horizon: int) -> float:
-    """How often a range contains this position: 2p(1 − p) of those in the first horizon.
+    """Share of ranges that contain this position: 2p(1 − p) of those in the first horizon.
 
-    From the middle on it is taken for a place in an endless stream.
+    From the middle on, the position is treated as one in an endless stream.
     """
     part = min(position / horizon, 0.5)
     return min(max(2 * part * (1 - part), _AT_LEAST), _ON_AVERAGE)

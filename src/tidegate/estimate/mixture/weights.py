@@ -1,7 +1,7 @@
-"""How far each model is trusted, in one whole number: four bits for each, in fifteenths.
+"""The models' weights packed into one integer: four bits for each, in fifteenths.
 
-Records keep it for every block, so that the past can be seen as it was thought of then. A fifteenth
-is fine enough: what counts is which two or three models share the trust.
+Records keep it for every block, so that the past can be answered with the weights of that time. A
+fifteenth is fine enough: what matters is which two or three models have most of the weight.
 
 >>> opinion = packed([(0, 0.7), (2, 0.28), (3, 0.02)])
 >>> hex(opinion), unpacked(opinion)
@@ -20,7 +20,7 @@ UNDECIDED = _MOST  # before the first block: the first model
 
 
 def packed(weights: Weights) -> int:
-    """From weights that sum to 1; those below a thirtieth are left out."""
+    """Pack weights that sum to 1; those below a thirtieth are left out."""
     return sum(int(weight * _MOST + 0.5) << _BITS * model for model, weight in weights)
 
 
@@ -28,7 +28,7 @@ def unpacked(opinion: int) -> Weights:
     """Back to weights that sum to 1.
 
     Raises:
-        ValueError: it trusts nobody, or a model that there is not: a damaged record.
+        ValueError: all weights are 0, or one is of an unknown model: a damaged record.
     """
     parts = [(model, opinion >> _BITS * model & _MOST) for model in range(COUNT)]
     total = sum(part for _, part in parts)

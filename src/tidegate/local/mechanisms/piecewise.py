@@ -23,9 +23,9 @@ _LARGEST_SIZE = 129
 def piecewise(threshold: int, epsilon: Fraction) -> ValueQuestion:
     """The value cut at θ, reported by the Piecewise Mechanism (PM) on a stated grid.
 
-    With t = e^(ε/2) and s = (t + 1)/(t − 1), the report of x in [−1, 1] has density p on the window
-    from (t·x − 1)/(t − 1) to (t·x + 1)/(t − 1) and p/e^ε elsewhere in [−s, s]. Here [−s, s] is cut
-    into equal cells; a row of the table holds their probabilities for one of as many equidistant x.
+    With t = e^(ε/2) and s = (t + 1)/(t − 1), the report of x in [−1, 1] has density p from
+    (t·x − 1)/(t − 1) to (t·x + 1)/(t − 1) and p/e^ε elsewhere in [−s, s]. Here [−s, s] is cut into
+    equal cells; a row of the table holds their probabilities for one of as many equidistant x.
 
     **Privacy.** Released: the number of a cell. Its probability, the integral of a density between
     p/e^ε and p, is between p/e^ε and p times its width in every row; `whole_weights` keeps this

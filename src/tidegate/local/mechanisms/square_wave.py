@@ -33,10 +33,10 @@ def square_wave(top: int, epsilon: Fraction, bins: int = 1024) -> WaveQuestion:
         raise SettingError("bins", "top and bins must be at least 1")
     bins = min(bins, top + 1)
     half = max(round(half_width(checked(epsilon)) * bins - 0.5), 0)
-    window = 2 * half + 1
-    low = max(int(WORDS / (window * math.exp(epsilon) + bins - 1)), 1)
+    plateau = 2 * half + 1
+    low = max(int(WORDS / (plateau * math.exp(epsilon) + bins - 1)), 1)
     high = _largest_beside(low, epsilon)
-    high = min(high, (WORDS - (bins - 1) * low) // window)
+    high = min(high, (WORDS - (bins - 1) * low) // plateau)
     return WaveQuestion(top=top, bins=bins, half=half, high=high, low=low)
 
 

@@ -15,7 +15,6 @@ Floats only decide which rows of a table are mixed, which is accuracy and never 
 from __future__ import annotations
 
 from tidegate.local.questions.question import Question, Words
-from tidegate.local.questions.reading import question_from_plain
 from tidegate.local.questions.tail import TailQuestion
 from tidegate.local.questions.value import ValueQuestion
 from tidegate.local.questions.wave import WaveQuestion
@@ -26,5 +25,4 @@ __all__ = [
     "ValueQuestion",
     "WaveQuestion",
     "Words",
-    "question_from_plain",
 ]

@@ -32,7 +32,7 @@ def whole_steps(values: NDArray[Any]) -> IntArray:
 
 
 def slices(count: int) -> Iterator[slice]:
-    """Pieces of so many values whose intermediate arrays fit into a processor's second cache."""
+    """Slices of `count` values whose intermediate arrays fit into a processor's second cache."""
     for start in range(0, count, _SLICE):
         yield slice(start, min(start + _SLICE, count))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cached_property
 
@@ -20,25 +19,15 @@ class Places:
     """For each value from 0 to `threshold`, a row and the chance, of 2**32, of the next one.
 
     Value v is x = 2·v/threshold − 1. It lies between the means of two neighbouring rows, and the
-    chance is such that the mean of both is x. All of it in the same floats here, in bulk, and in
-    other clients.
+    chance is such that the mean of both is x: what `ValueQuestion.place` gives for one value, here
+    in bulk, in the same floats.
     """
 
     def __init__(self, means: tuple[float, ...], threshold: int) -> None:
         self._list, self._threshold = means, threshold
 
-    def one(self, value: int) -> tuple[int, int]:
-        """The row and the chance of the next."""
-        x = 2 * value / self._threshold - 1
-        means = self._list
-        row = 0
-        while row < len(means) - 2 and means[row + 1] <= x:
-            row += 1
-        fraction = (x - means[row]) / (means[row + 1] - means[row])
-        return row, math.floor(fraction * WORDS)
-
     def finder(self, count: int) -> Callable[[IntArray], PackedArray]:
-        """How to find the places of so many values: by looking them up, or by computing each."""
+        """How to find the places of `count` values: from a table, or by computing each."""
         if self._threshold < min(_LOOKED_UP, count):
             return self._table.__getitem__
         return self._computed

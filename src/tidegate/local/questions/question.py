@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Protocol
 
-from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.randomness import WordSource
 
@@ -44,36 +43,5 @@ class Question(Protocol):
         ...
 
     def plain(self) -> dict[str, Any]:
-        """Plain data for a message; `reading.question_from_plain` reads it."""
+        """Plain data for a message; `messages.question_from_plain` reads it."""
         ...
-
-
-def drawn(total: int, words: Words) -> int:
-    """A uniform integer below `total` ≤ 2**32: words that are not below it are thrown away."""
-    while True:
-        word = words()
-        if word < total:
-            return word
-
-
-def whole_field(plain: Mapping[str, Any], name: str, least: int, largest: int) -> int:
-    """A whole number of a message, within limits."""
-    return whole_number(plain.get(name), name, least, largest)
-
-
-def whole_number(value: object, name: str, least: int, largest: int) -> int:
-    """The same, of a value that was taken out already."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
-        raise SettingError(name, f"must be a whole number from {least} to {largest}")
-    return value
-
-
-def number(value: object, name: str, largest: float) -> float:
-    """A finite number of a message, within ±largest."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SettingError(name, "must be a number")
-    if (
-        not abs(value) <= largest
-    ):  # compared before it is converted: an integer may be beyond floats
-        raise SettingError(name, f"must be from {-largest:g} to {largest:g}")
-    return float(value)

@@ -13,7 +13,8 @@ from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.local.privacy_loss import WORDS, check_loss, coin_weights
 from tidegate.local.questions.bulk import MOST_STEPS, slices, whole_steps, word_pairs
-from tidegate.local.questions.question import Words, drawn, number, whole_field
+from tidegate.local.questions.question import Words
+from tidegate.local.wire import number, whole_field
 from tidegate.randomness import WordSource
 
 _LARGEST = float(MOST_STEPS)
@@ -69,7 +70,7 @@ class TailQuestion:
         """The dither, then the coin."""
         steps = min(max(value, 0), MOST_STEPS)  # an error would tell that a value is beyond floats
         dithered = steps + self.dither * (words() / WORDS - 0.5)
-        lies = drawn(WORDS, words) < self.lie
+        lies = words() < self.lie
         return int((dithered > self.level) != lies)
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:

@@ -14,11 +14,12 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.privacy_loss import WORDS, check_loss
+from tidegate.local.privacy_loss import WORDS, check_loss, drawn
 from tidegate.local.questions.bulk import halves, slices, whole_steps, word_pairs
 from tidegate.local.questions.guide import Guide
 from tidegate.local.questions.places import Places
-from tidegate.local.questions.question import LEAST_TOTAL, Words, drawn, number, whole_field
+from tidegate.local.questions.question import LEAST_TOTAL, Words
+from tidegate.local.wire import number, whole_field
 from tidegate.randomness import WordSource
 
 _MOST_CELLS = 1 << 15  # the largest table of `mechanisms` has half as many
@@ -127,7 +128,7 @@ class ValueQuestion:
 
     def answer(self, value: int, words: Words) -> int:
         """A coin takes the row, a word below the total takes the column."""
-        row, coin = self._places.one(min(max(value, 0), self.threshold))
+        row, coin = self.place(min(max(value, 0), self.threshold))
         row += words() < coin
         word = drawn(self.total, words)
         for column, weight in enumerate(self.weights[row]):
@@ -135,6 +136,20 @@ class ValueQuestion:
                 return column
             word -= weight
         raise AssertionError("a word below the total falls into some column")
+
+    def place(self, value: int) -> tuple[int, int]:
+        """The row below a value, and the chance, of 2**32, of the next one.
+
+        The value is x = 2·value/threshold − 1, and the chance is such that the means of the two
+        rows mix to x. In the same floats as `Places` and other clients.
+        """
+        x = 2 * value / self.threshold - 1
+        means = self.means
+        row = 0
+        while row < len(means) - 2 and means[row + 1] <= x:
+            row += 1
+        fraction = (x - means[row]) / (means[row + 1] - means[row])
+        return row, math.floor(fraction * WORDS)
 
     @cached_property
     def _places(self) -> Places:

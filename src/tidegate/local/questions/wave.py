@@ -11,9 +11,10 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
-from tidegate.local.privacy_loss import WORDS, check_loss
+from tidegate.local.privacy_loss import WORDS, check_loss, drawn
 from tidegate.local.questions.bulk import slices, whole_steps, word_pairs
-from tidegate.local.questions.question import LEAST_TOTAL, Words, drawn, whole_field
+from tidegate.local.questions.question import LEAST_TOTAL, Words
+from tidegate.local.wire import whole_field
 from tidegate.randomness import WordSource
 
 _MOST_STEPS = 1 << 37  # times the number of bins, exact as a float: what a browser computes with
@@ -25,14 +26,14 @@ class WaveQuestion:
     """The value's bin, reported as one of bins + 2·half cells.
 
     A value of v steps of 0…top lies in bin ⌊v·bins/(top+1)⌋. Its cell i + half is the middle of
-    a window of 2·half + 1 cells of weight `high`; every other cell has weight `low`. All rows have
+    a plateau of 2·half + 1 cells of weight `high`; every other cell has weight `low`. All rows have
     the same total, so the ratio of probabilities is high/low: ε-private as high ≤ e^ε·low.
 
     Attributes:
         top: the largest value, in steps.
         bins: how many bins 0…top is cut into.
-        half: cells on either side of the middle of the window.
-        high: weight of a cell in the window.
+        half: cells on either side of the middle of the plateau.
+        high: weight of a cell in the plateau.
         low: weight of any other cell.
     """
 
@@ -68,28 +69,28 @@ class WaveQuestion:
         """One word below the total picks the cell."""
         start = min(max(value, 0), self.top) * self.bins // (self.top + 1)
         word = drawn(self.total, words)
-        before, window = start * self.low, (2 * self.half + 1) * self.high
+        before, plateau = start * self.low, (2 * self.half + 1) * self.high
         if word < before:
             return word // self.low
-        if word < before + window:
+        if word < before + plateau:
             return start + (word - before) // self.high
-        return start + 2 * self.half + 1 + (word - before - window) // self.low
+        return start + 2 * self.half + 1 + (word - before - plateau) // self.low
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
         """The same for many devices."""
         values = whole_steps(values)
         reports: IntArray = np.empty(values.size, dtype=np.int64)
         width = 2 * self.half + 1
-        window = width * self.high
+        plateau = width * self.high
         for part in slices(values.size):
             _, second = word_pairs(part.stop - part.start, self.total, words)
             start = np.clip(values[part], 0, self.top)
             start *= self.bins
             start //= self.top + 1
-            past = second - start * self.low  # how far beyond the cells before the window
-            after = past >= window
-            # Before and after it, cells of weight `low`; the window is skipped by those after.
-            outside = second - after * window
+            past = second - start * self.low  # how far beyond the cells before the plateau
+            after = past >= plateau
+            # Before and after it, cells of weight `low`; the plateau is skipped by those after.
+            outside = second - after * plateau
             outside //= self.low
             outside += after * width
             inside = past // self.high

@@ -42,7 +42,7 @@ class Bits:
         return cls(level, ones, count, lie)
 
     def above(self, level: float) -> Bits:
-        """Those asked about `level` or more."""
+        """The questions about `level` or more."""
         kept = self.level >= level
         return Bits(self.level[kept], self.ones[kept], self.count[kept], self.lie[kept])
 

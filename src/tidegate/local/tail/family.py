@@ -68,7 +68,7 @@ def _log_shares(
 
 
 def posterior(bits: Bits, anchor: float, top_share: float) -> Tails:
-    """The tails that the bits and the prior speak for.
+    """The posterior over tails, given the bits and the prior.
 
     Prior: ln(S0/top_share) ~ N(0, 1.2), since the anchor was found by bits too; h is around 1.8,
     and ln s ~ N(ln 0.8, 0.8): what the tails of counts, amounts and durations have (an exponential

@@ -108,5 +108,5 @@ def _tails(survey: TailSurvey, tallies: tuple[Tally, ...]) -> Tails:
 
 
 def _part(total: int, index: int, parts: int) -> int:
-    """How many of `total` fall to this part: as even as it goes."""
+    """How many of `total` belong to this part, as evenly as possible."""
     return total * (index + 1) // parts - total * index // parts

@@ -114,7 +114,7 @@ class AdaptiveRun:
         return Noisy(sums)
 
     def push_one(self, value: int) -> int | None:
-        """The same for one value, without the cost of arrays."""
+        """Add one value to the open leaf; give its noisy sum if that completes it, else None."""
         cap = self._tree().cap
         self._total += value if value < cap else cap
         self._filled += 1
@@ -141,7 +141,7 @@ class AdaptiveRun:
         return noisy
 
     def _advance(self, tree: Layout, completed: int) -> None:
-        """So many leaves were released."""
+        """Count released leaves; the block ends with its last one."""
         self._total = self._filled = self._width = 0
         self._leaf += completed
         if self._leaf == tree.leaves:

@@ -64,6 +64,8 @@ class AdaptiveTrees(Spec):
 
     KIND: ClassVar[str] = "perturb.AdaptiveTrees"
 
+    irregular: ClassVar[bool] = False
+
     epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1)
     nodes: _Nodes = _Nodes(default=None)
@@ -79,7 +81,7 @@ class AdaptiveTrees(Spec):
         return Guarantee(epsilon=self.epsilon)
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
-        """Block lengths of a horizon, at least 16 values each where the horizon has as many."""
+        """Block lengths of a horizon; at least 16 values each, unless the horizon is shorter."""
         return _lengths(self.horizon, _FIRST_ENDS if chunk == 0 else _LATER_ENDS)
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:

@@ -102,8 +102,8 @@ def _law(
 def _variance(scale: Fraction) -> float:
     """2q/(1 − q)², q = exp(−1/scale), the variance of the noise: the same bits on every machine.
 
-    Forecasts, the choice of trees and the identity of noise hang on it. Above 0 even where noise is
-    so small that its variance vanishes: weights divide by it.
+    Forecasts, the choice of trees and the identity of noise depend on it. It is above 0 even where
+    noise is so small that its variance vanishes: weights divide by it.
     """
     with localcontext(Context(prec=_DIGITS)):
         steps = min(Decimal(scale.denominator) / Decimal(scale.numerator), Decimal(1000))

@@ -1,0 +1,92 @@
+"""The adaptive release: Tidegate's own method, and its recommendation."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from tidegate import estimate, perturb, threshold
+from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
+from tidegate.exact_numbers import Number
+from tidegate.methods._method import Method
+from tidegate.methods._shared import budget
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.reselection import chosen_again
+from tidegate.units import Unit
+
+
+def adaptive(
+    epsilon: Number,
+    bound: Number,
+    *,
+    horizon: int = 2**20,
+    holdout: int = 65_536,
+    resolution: Number = 1,
+    nodes: tuple[int, ...] | None = None,
+    non_negative: bool = False,
+    history: int | None = None,
+    unit: Unit | None = None,
+    start_early: int | None = None,
+    rethreshold_every: int | None = None,
+    rethreshold_share: Number | None = None,
+) -> Pipeline:
+    """The adaptive release: as private and as prompt as ToPS, and mostly far more accurate.
+
+    Pure ε-DP in exact arithmetic. The threshold does not depend on the unit of the data; how finely
+    a block is measured is chosen from what was released before it; running sums are estimated by a
+    mixture of forecasters, whose answers about the past get better as more is released.
+
+    Args:
+        epsilon: the budget of every value: of the held-out ones for the threshold, of the others
+            for the stream.
+        bound: public upper bound of a value; larger values count as this.
+        horizon: the longest range that should be answered well.
+        holdout: how many values are spent on the threshold and not released.
+        resolution: values are rounded to multiples of this. The threshold is at least one step.
+        nodes: measure every block by this tree, such as (1, 16), instead of choosing.
+        non_negative: publish no negative values.
+        history: how many released values queries can look back on; None: 16 horizons.
+        unit: what `epsilon` protects; None: one event.
+        start_early: as in `tops`: begin after this many held-out values, and choose again.
+        rethreshold_every: as in `tops`: choose the threshold again after so many released values.
+            Each new threshold learns the stream anew: once in several horizons is often enough.
+        rethreshold_share: as in `tops`. A threshold that is chosen with a small share is lower: it
+            leaves about 7/(its budget) values of the window above it.
+
+    >>> print(adaptive(epsilon=0.1, bound=1657).guarantee)
+    ε = 0.1 per event (exact arithmetic, central model)
+    >>> print(adaptive(epsilon=0.1, bound=1657, rethreshold_every=2**22).guarantee)
+    ε = 0.1 per event (exact arithmetic, central model)
+    """
+    unit, per_event, share = budget(
+        epsilon, unit, rethreshold_share, start_early, rethreshold_every
+    )
+
+    def selector(budget: Fraction, values: int) -> threshold.ScaleFree:
+        return threshold.ScaleFree(epsilon=budget, bound=bound, holdout=values)
+
+    first, reselect = chosen_again(
+        selector, per_event, share, holdout, start_early, rethreshold_every
+    )
+    lasting = first if reselect is None else reselect.threshold
+    information = min(
+        float(choice.guarantee.epsilon * choice.holdout) for choice in (first, lasting)
+    )
+    return Pipeline(
+        threshold=first,
+        perturber=perturb.AdaptiveTrees(
+            epsilon=per_event * (1 - share), horizon=horizon, nodes=nodes
+        ),
+        estimator=estimate.Mixture(truncated=min(MOST_TRUNCATED, TRUNCATED / information)),
+        resolution=resolution,
+        non_negative=non_negative,
+        history=history,
+        unit=unit,
+        reselect=reselect,
+    )
+
+
+METHOD = Method(
+    preset=adaptive,
+    summary="trees chosen block by block, and a mixture of forecasters; recommended",
+    reference="this project (docs/privacy/adaptive.md)",
+)

@@ -1,0 +1,225 @@
+"""Budget Distribution: publish a value when it has changed enough, within a budget per window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from tidegate.errors import SettingError
+from tidegate.estimate.held import Holding
+from tidegate.exact_numbers import Number, positive
+from tidegate.guarantee import Guarantee
+from tidegate.lattice import FloatArray
+from tidegate.methods._method import Method
+from tidegate.methods._shared import HORIZON, truncation
+from tidegate.noise import discrete_laplace
+from tidegate.perturb.sampled import SampledStage, check_scale
+from tidegate.randomness import Keystream
+from tidegate.run.pipeline import Pipeline
+from tidegate.settings import Epsilon, Spec, Whole
+from tidegate.stages import Perturber, Recorded, Spans
+from tidegate.units import Unit, Window
+
+_SHARES = 1 << 32  # parts of ε/2: what is spent is counted in these
+_LEAST = 1 << 12  # parts below which nothing is published: its noise would be of no use
+_DRAWS = 1024  # noisy dissimilarities that are drawn at once
+_DISSIMILARITY = 1  # the level of their noise, in addresses
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DistributedBudget(SampledStage, Spec):
+    """Measures a value if it differs from the last published one by more than the noise it costs.
+
+    **Privacy**: ε for any `window` consecutive values, all replaced at once (w-event privacy; not
+    by group privacy). Let w be the window and r the last published number. At each position
+
+    1. the dissimilarity |x − r| gets discrete Laplace noise of scale ⌈2wθ/ε⌉. Replacing x moves it
+       by at most θ, so it costs at most ε/(2w);
+    2. the budget of a publication is half of what the last w − 1 positions have left of ε/2,
+       counted in whole parts of ε/2·2^-32. With b parts its noise has scale s = ⌈θ·2^33/(εb)⌉: it
+       costs θ/s ≤ b parts;
+    3. if the noisy dissimilarity exceeds s, x plus noise of scale s is published, and b parts are
+       spent; else nothing is.
+
+    Released are the decision and the number. Given what was released before, r and b are the same
+    for two neighbouring streams, so each position costs at most ε/(2w) plus what it spends. Over
+    any w consecutive positions the first add up to at most ε/2, and so do the second: each spends
+    no more than half of what the w − 1 before it left. Positions outside the window have the same
+    values in both streams and cost nothing. All of it is integer arithmetic.
+
+    Args:
+        epsilon: the budget of every window.
+        window: w, how many consecutive values are protected together.
+        horizon: how far queries look back, in units of 1/16 (see `Pipeline.history`).
+    """
+
+    KIND: ClassVar[str] = "methods.DistributedBudget"
+
+    epsilon: Epsilon = Epsilon()
+    window: Whole = Whole(minimum=1)
+    horizon: Whole = Whole(minimum=1, default=HORIZON)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ε for the window."""
+        return Guarantee(epsilon=self.epsilon, unit=Window(length=self.window).name)
+
+    def dissimilarity_scale(self, threshold: int) -> int:
+        """Of the noise that every dissimilarity gets."""
+        return -(-2 * self.window * threshold * self.epsilon.denominator // self.epsilon.numerator)
+
+    def publication_scale(self, threshold: int, parts: int) -> int:
+        """Of the noise of a number that costs so many parts of ε/2."""
+        above = threshold * 2 * _SHARES * self.epsilon.denominator
+        return -(-above // (self.epsilon.numerator * parts))
+
+    def noise_identity(self, threshold: int, ceiling: int) -> str:
+        """All that decides about noise."""
+        scale = self.dissimilarity_scale(threshold)
+        return (
+            f"DistributedBudget(epsilon={self.epsilon}, window={self.window}, "
+            f"threshold={threshold}, scale={scale}, shares={_SHARES}, least={_LEAST})"
+        )
+
+    def check(self, ceiling: int) -> None:
+        """Refuse settings that could overflow 64-bit integers."""
+        check_scale(self.dissimilarity_scale(ceiling))
+        check_scale(self.publication_scale(ceiling, _LEAST))
+
+    def sampler(self, threshold: int, keystream: Keystream) -> DissimilaritySampler:
+        """Decides by noisy dissimilarity."""
+        return DissimilaritySampler(self, threshold, keystream)
+
+
+class DissimilaritySampler:
+    """Budget Distribution, one position after the other. Its state holds no raw value."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("published", "places", "parts", "next")
+
+    def __init__(self, stage: DistributedBudget, threshold: int, keystream: Keystream) -> None:
+        self._stage = stage
+        self._threshold = threshold
+        self._keystream = keystream
+        self._scale = Fraction(stage.dissimilarity_scale(threshold))
+        self._drawn: tuple[int, list[int]] | None = None  # which group of positions, their noise
+        self.published = threshold // 2  # the last published number; at first a public guess
+        self.places: list[int] = []  # where something was spent, within the last window
+        self.parts: list[int] = []  # how much
+        self.next = 0  # position
+        self._offer = 0  # what the present position may spend
+
+    def push(self, value: int, position: int) -> int:
+        """The scale of a publication that is worth its noise, or 0."""
+        self.next = position
+        while self.places and self.places[0] <= position - self._stage.window:
+            del self.places[0], self.parts[0]
+        self._offer = (_SHARES - sum(self.parts)) // 2
+        noisy = abs(value - self.published) + self._noise(position)
+        if self._offer < _LEAST:
+            return 0
+        scale = self._stage.publication_scale(self._threshold, self._offer)
+        return scale if noisy > scale else 0
+
+    def measured(self, number: int, span: int, scale: int) -> None:
+        """Remember what is published, and what it cost."""
+        if scale:
+            self.published = number
+            self.places.append(self.next)
+            self.parts.append(self._offer)
+
+    def _noise(self, position: int) -> int:
+        group, index = divmod(position, _DRAWS)
+        if self._drawn is None or self._drawn[0] != group:
+            chunk, tree = divmod(group, 1 << 32)
+            words = self._keystream.at(chunk=chunk, tree=tree, level=_DISSIMILARITY)
+            self._drawn = group, discrete_laplace(words, _DRAWS, self._scale).tolist()
+        return self._drawn[1][index]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LastPublished(Holding, Spec):
+    """Every value is published as the last number that was."""
+
+    KIND: ClassVar[str] = "methods.LastPublished"
+
+    def level_filter(self, *, threshold: int, perturber: Perturber) -> Last:
+        """Begin with half the threshold."""
+        return Last(threshold // 2)
+
+    def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
+        """That of the noise: independent from number to number.
+
+        A discrete Laplace law of scale s has a variance of just below 2s².
+        """
+        return 2.0 * np.square(spans.marks.astype(np.float64))
+
+
+class Last:
+    """The level is the last number."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("level",)
+
+    def __init__(self, level: float) -> None:
+        self.level = float(level)
+
+    def push(self, number: int, span: int, mark: int) -> float:
+        """A measured number is the new level."""
+        if mark:
+            self.level = float(number)
+        return self.level
+
+
+def budget_distribution(
+    epsilon: Number,
+    bound: Number,
+    *,
+    unit: Unit | None = None,
+    horizon: int = HORIZON,
+    holdout: int = 0,
+    resolution: Number = 1,
+    non_negative: bool = False,
+    history: int | None = None,
+) -> Pipeline:
+    """Budget Distribution (BD): w-event privacy by publishing only what changed. Exact arithmetic.
+
+    Every value is published as the last number that was released, until the stream has moved away
+    from it by more than the noise of a new one. ε is for the whole window, natively: it is not
+    divided by its length.
+
+    Args:
+        unit: the window that ε protects; None: `units.Window(length=60)`.
+        holdout: how many values choose the threshold; 0: θ is the bound, as published. A window can
+            lie across hold-out and stream, so the threshold gets a quarter of ε, and the stream the
+            rest.
+
+    >>> from tidegate.units import Window
+    >>> print(budget_distribution(epsilon=1, bound=50, unit=Window(length=24)).guarantee)
+    ε = 1 per window of 24 consecutive values (exact arithmetic, central model)
+    """
+    unit = Window(length=60) if unit is None else unit
+    if not isinstance(unit, Window):
+        raise SettingError("unit", "must be a window, such as tidegate.units.Window(length=60)")
+    total = positive("epsilon", epsilon)
+    choice = total / 4 if holdout else Fraction(0)
+    return Pipeline(
+        threshold=truncation(choice / unit.length, bound, holdout),
+        perturber=DistributedBudget(epsilon=total - choice, window=unit.length, horizon=horizon),
+        estimator=LastPublished(),
+        resolution=resolution,
+        non_negative=non_negative,
+        history=history,
+        unit=unit,
+    )
+
+
+METHOD = Method(
+    preset=budget_distribution,
+    summary="w-event privacy: publishes a new number when the stream has left the last one",
+    reference="Kellaris, Papadopoulos, Xiao, Papadias, Differentially Private Event Sequences over "
+    "Infinite Streams, VLDB 2014",
+    stages=(DistributedBudget, LastPublished),
+    example={"unit": Window(length=7), "epsilon": 20, "holdout": 0},
+)

@@ -1,0 +1,266 @@
+"""FAST: measure few values, chosen by a controller, and follow the stream with a Kalman filter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from tidegate import threshold as thresholds
+from tidegate.estimate.held import Holding
+from tidegate.estimate.mixture.portable_math import exp
+from tidegate.exact_numbers import Number
+from tidegate.guarantee import Guarantee
+from tidegate.lattice import FloatArray
+from tidegate.methods._method import Method
+from tidegate.perturb.sampled import SampledStage, check_scale
+from tidegate.randomness import Keystream
+from tidegate.run.pipeline import Pipeline
+from tidegate.settings import Epsilon, Exact, OptionalWhole, Spec, Whole
+from tidegate.stages import Perturber, Recorded, Spans
+from tidegate.units import Window
+
+_SHARE = Fraction(15, 100)  # of a horizon's values that are measured
+_MOVEMENT = Fraction(1, 100)
+# The controller, as published: gains, errors that are remembered, set point, and step.
+_PROPORTIONAL, _INTEGRAL, _REMEMBERED = 0.9, 0.1, 5
+_SET_POINT, _STEP = 0.1, 10.0
+_FARTHEST = 50.0  # of an exponent
+
+
+class _Feedback:
+    """The Kalman filter of a level that walks at random, and the controller's next interval.
+
+    Both are functions of what was released: the estimator runs one, and so does the perturber, to
+    know which value to measure next.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("exact", "variance", "errors", "interval", "level")
+
+    def __init__(self, threshold: int, movement: Fraction) -> None:
+        self._step_variance = (float(movement) * threshold) ** 2
+        self.exact = threshold / 2  # the posterior mean
+        self.variance = threshold**2 / 12  # and variance: at first that of any value up to θ
+        self.errors: list[float] = []  # relative changes at the last measurements
+        self.interval = 1.0
+        self.level = float(threshold // 2)
+
+    def follow(self, number: int, span: int, mark: int) -> float:
+        """Time passes by `span` values; a measured number moves the level."""
+        self.variance += span * self._step_variance
+        if mark:
+            gain = self.variance / (self.variance + 2.0 * mark * mark)
+            before = self.exact
+            self.exact += gain * (number - before)
+            self.variance *= 1 - gain
+            self._control(abs(self.exact - before) / max(self.exact, 1.0))
+            self.level = float(np.rint(self.exact))
+        return self.level
+
+    def _control(self, error: float) -> None:
+        self.errors = [*self.errors, error][-_REMEMBERED:]
+        mean = math.fsum(self.errors) / len(self.errors)
+        signal = _PROPORTIONAL * error + _INTEGRAL * mean
+        power = min((signal - _SET_POINT) / _SET_POINT, _FARTHEST)
+        growth = 1 - float(exp(np.array([power]))[0])
+        self.interval = max(1.0, self.interval + _STEP * growth)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AdaptiveSampling(SampledStage, Spec):
+    """Measures at most `samples` of any `horizon` consecutive values.
+
+    **Privacy**: ε for any `horizon` consecutive values, all replaced at once: for everything that
+    one user contributes within a horizon, whatever part of the stream that is. Released: at which
+    positions values were measured, and x plus discrete Laplace noise of scale s = ⌈Mθ/ε⌉ there,
+    with M = `samples`. The next position is a function of the numbers released before (a filter
+    and a controller), so it is the same for two neighbouring streams that released the same so far,
+    and says nothing more. A measurement costs θ/s ≤ ε/M; no horizon of consecutive values has more
+    than M, counted here and not by the controller: at most ε in sequence. (The paper counts M in
+    one finite series; counting in every stretch of that length makes it hold for endless streams.)
+    A single value is measured at most once, and has ε/M.
+
+    Args:
+        epsilon: the budget of everything within a horizon.
+        horizon: how many consecutive values are protected together.
+        samples: M; None: 15 % of the horizon, as published.
+        movement: by how much of θ the level is expected to move from value to value.
+    """
+
+    KIND: ClassVar[str] = "methods.AdaptiveSampling"
+
+    epsilon: Epsilon = Epsilon()
+    horizon: Whole = Whole(minimum=1)
+    samples: OptionalWhole = OptionalWhole(minimum=1)
+    movement: Exact = Exact(default=_MOVEMENT)
+
+    @property
+    def most(self) -> int:
+        """Measurements within a horizon."""
+        usual = max(1, int(_SHARE * self.horizon))
+        return min(self.horizon, usual if self.samples is None else self.samples)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ε for a horizon of consecutive values."""
+        return Guarantee(epsilon=self.epsilon, unit=Window(length=self.horizon).name)
+
+    def scale(self, threshold: int) -> int:
+        """Of the noise of every measurement."""
+        return -(-self.most * threshold * self.epsilon.denominator // self.epsilon.numerator)
+
+    def noise_identity(self, threshold: int, ceiling: int) -> str:
+        """All that decides about noise."""
+        return (
+            f"AdaptiveSampling(horizon={self.horizon}, samples={self.most}, "
+            f"threshold={threshold}, scale={self.scale(threshold)}, movement={self.movement})"
+        )
+
+    def check(self, ceiling: int) -> None:
+        """Refuse settings that could overflow 64-bit integers."""
+        check_scale(self.scale(ceiling))
+
+    def sampler(self, threshold: int, keystream: Keystream) -> FeedbackSampler:
+        """Decides by what was released."""
+        return FeedbackSampler(self, threshold)
+
+
+class FeedbackSampler(_Feedback):
+    """Asks for a measurement when the interval is over, and the horizon has one left."""
+
+    STATE: ClassVar[tuple[str, ...]] = (*_Feedback.STATE, "sampled", "due")
+
+    def __init__(self, stage: AdaptiveSampling, threshold: int) -> None:
+        super().__init__(threshold, stage.movement)
+        self._most, self._horizon = stage.most, stage.horizon
+        self._scale = stage.scale(threshold)
+        self.sampled: list[int] = []  # the last positions that were measured, `most` at least
+        self.due = 0  # the position to measure next
+        self._position = 0
+
+    def push(self, value: int, position: int) -> int:
+        """The value itself decides nothing."""
+        self._position = position
+        if position < self.due:
+            return 0
+        spent = len(self.sampled) >= self._most
+        if spent and self.sampled[-self._most] > position - self._horizon:
+            return 0
+        return self._scale
+
+    def measured(self, number: int, span: int, scale: int) -> None:
+        """Let filter and controller see what was released."""
+        self.follow(number, span, scale)
+        if scale:
+            self.sampled.append(self._position)
+            if len(self.sampled) > 2 * self._most:
+                del self.sampled[: -self._most]
+            self.due = self._position + round(min(self.interval, float(self._horizon)))
+
+
+class FeedbackFilter(_Feedback):
+    """The filter as an estimator sees it."""
+
+    def push(self, number: int, span: int, mark: int) -> float:
+        """The level after a leaf."""
+        return self.follow(number, span, mark)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FilteredLevel(Holding, Spec):
+    """Every value is published as the posterior mean of a Kalman filter.
+
+    Args:
+        movement: by how much of θ the level is expected to move from value to value.
+    """
+
+    KIND: ClassVar[str] = "methods.FilteredLevel"
+
+    movement: Exact = Exact(default=_MOVEMENT)
+
+    def level_filter(self, *, threshold: int, perturber: Perturber) -> FeedbackFilter:
+        """Begin with half the threshold."""
+        return FeedbackFilter(threshold, self.movement)
+
+    def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
+        """Posterior variances, with what neighbouring levels have in common counted in.
+
+        Errors of levels i < j have the covariance P_i·w with w = Π (1 − gain) between them, never
+        negative; 2·m_i·m_j ≤ m_i² + m_j² gives half of it to either. Where innovations were larger
+        than the filter expected, all variances are larger by as much.
+        """
+        step = (float(self.movement) * recorded.threshold) ** 2
+        variance, last, behind, ahead = recorded.threshold**2 / 12, 0.0, 0.0, 0.0
+        widths = np.diff(spans.edges).tolist()
+        marks = spans.marks.tolist()
+        misses = np.square(spans.numbers - spans.levels[:-1]).tolist()
+        own, shared, kept = np.zeros((3, len(marks)))
+        ratios = []
+        for at, (width, mark, miss) in enumerate(zip(widths, marks, misses, strict=True)):
+            variance += width * step
+            if mark:
+                expected = variance + 2.0 * mark * mark
+                ratios.append(miss / expected)
+                kept[at] = 1 - variance / expected
+                variance *= kept[at]
+                behind = kept[at] * (last + behind)
+                own[at], shared[at], last = variance, behind, variance
+        for at in range(len(marks) - 1, -1, -1):
+            if marks[at]:
+                shared[at] += own[at] * ahead
+                ahead = kept[at] * (1 + ahead)
+        surprise = max(1.0, math.fsum(ratios) / max(1, len(ratios)))
+        found: FloatArray = (own + shared) * surprise
+        return found
+
+
+def fast(
+    epsilon: Number,
+    bound: Number,
+    *,
+    horizon: int = 1000,
+    samples: int | None = None,
+    movement: Number = _MOVEMENT,
+    resolution: Number = 1,
+    non_negative: bool = False,
+    history: int | None = None,
+) -> Pipeline:
+    """FAST: adaptive sampling and filtering. ε for all values within a horizon, exact arithmetic.
+
+    A few values are measured, more often when the filter is surprised; between them the filter's
+    level is published. ε is for any `horizon` consecutive values together, natively: for the whole
+    contribution of a user to a series of that length. θ is the bound, as published: a hold-out
+    would cost each of its values.
+
+    Args:
+        horizon: how many consecutive values ε protects together.
+        samples: how many of them are measured at most; None: 15 %.
+        movement: by how much of the bound the level is expected to move from value to value.
+
+    >>> print(fast(epsilon=1, bound=50, horizon=500).guarantee)
+    ε = 1 per window of 500 consecutive values (exact arithmetic, central model)
+    """
+    return Pipeline(
+        threshold=thresholds.Fixed(bound),
+        perturber=AdaptiveSampling(
+            epsilon=epsilon, horizon=horizon, samples=samples, movement=movement
+        ),
+        estimator=FilteredLevel(movement=movement),
+        resolution=resolution,
+        non_negative=non_negative,
+        history=history,
+        unit=Window(length=horizon),
+    )
+
+
+METHOD = Method(
+    preset=fast,
+    summary="measures few values, chosen by a controller, and filters; for whole series of users",
+    reference="Fan, Xiong, Real-time Aggregate Monitoring with Differential Privacy, CIKM 2012; "
+    "An Adaptive Approach to Real-Time Aggregate Monitoring, TKDE 2014",
+    stages=(AdaptiveSampling, FilteredLevel),
+    example={"epsilon": 20},
+)

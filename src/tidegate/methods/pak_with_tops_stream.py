@@ -1,0 +1,41 @@
+"""PAK with its stream replaced by that of ToPS."""
+
+from __future__ import annotations
+
+from tidegate import estimate, perturb
+from tidegate.exact_numbers import Number
+from tidegate.methods._method import Method
+from tidegate.methods.pak import pak_threshold
+from tidegate.run.pipeline import Pipeline
+from tidegate.stages import Estimator
+
+
+def pak_with_tops_stream(
+    epsilon: Number,
+    bound: Number,
+    *,
+    delta: Number | None = None,
+    horizon: int = 2**20,
+    holdout: int = 65_536,
+    fanout: int = 16,
+    resolution: Number = 1,
+    estimator: Estimator | None = None,
+    clip: bool = True,
+    history: int | None = None,
+) -> Pipeline:
+    """The paper's mixture S-PAK + Ĥ16c: PAK with its stream replaced. (ε, δ)-DP in floats."""
+    return Pipeline(
+        threshold=pak_threshold(epsilon, bound, delta, horizon, holdout, clip),
+        perturber=perturb.Hierarchy(epsilon=epsilon, horizon=horizon, fanout=fanout),
+        estimator=estimator or estimate.Recent(),
+        resolution=resolution,
+        history=history,
+    )
+
+
+METHOD = Method(
+    preset=pak_with_tops_stream,
+    summary="the threshold of PAK and the hierarchy of ToPS; for comparison",
+    reference="Wang et al., CCS 2021: the mixture S-PAK + Ĥ16c",
+    example={"fanout": 4},
+)

@@ -1,0 +1,37 @@
+"""PAK with its threshold replaced by that of ToPS."""
+
+from __future__ import annotations
+
+from tidegate import estimate, threshold
+from tidegate.exact_numbers import Number
+from tidegate.methods._method import Method
+from tidegate.methods.pak import pak_tree
+from tidegate.run.pipeline import Pipeline
+
+
+def pak_with_tops_threshold(
+    epsilon: Number,
+    bound: Number,
+    *,
+    horizon: int = 2**20,
+    holdout: int = 65_536,
+    resolution: Number = 1,
+    history: int | None = None,
+) -> Pipeline:
+    """The paper's mixture NM-E + H2: PAK with its threshold replaced. Pure ε-DP."""
+    return Pipeline(
+        threshold=threshold.NoisyMax(
+            epsilon=epsilon, bound=bound, holdout=holdout, horizon=horizon
+        ),
+        perturber=pak_tree(epsilon, horizon),
+        estimator=estimate.Unsmoothed(),
+        resolution=resolution,
+        history=history,
+    )
+
+
+METHOD = Method(
+    preset=pak_with_tops_threshold,
+    summary="the threshold of ToPS and the binary tree of PAK; for comparison",
+    reference="Wang et al., CCS 2021: the mixture NM-E + H2",
+)

@@ -1,0 +1,298 @@
+"""The square-root factorisation: correlated Gaussian noise, the least for running sums.
+
+The running sums of x are A·x, with A all ones on and below the diagonal. With C = √A (Toeplitz,
+coefficients binom(2k, k)/4^k) the mechanism measures C·x + Z and publishes √A·(C·x + Z) = A·x +
+√A·Z. The columns of C have a norm of about √(1 + ln(n)/π), so the error grows with ln(n), with the
+smallest known constant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tidegate import estimate
+from tidegate.errors import SettingError
+from tidegate.exact_numbers import Number, positive, whole
+from tidegate.guarantee import Guarantee, concentrated, rho_for
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.methods._method import Method
+from tidegate.methods._shared import HOLDOUT, HORIZON, checked_unit, truncation
+from tidegate.noise import discrete_gaussian
+from tidegate.perturb.forest import over_horizons
+from tidegate.perturb.run import ForestRun
+from tidegate.randomness import Keystream
+from tidegate.run.pipeline import Pipeline
+from tidegate.settings import Delta, Exact, OptionalWhole, Spec, Whole
+from tidegate.stages import Estimator, Layout
+from tidegate.units import Unit
+
+_PLACES = 16  # binary places of the coefficients
+_HALF = 24  # sums are made of two halves, so that they fit 64 bits
+_USUAL_LEAVES, _MOST_LEAVES = 1 << 12, 1 << 14  # of a horizon: the work grows with their square
+_TAIL = 16  # |Z| exceeds as many standard deviations with probability 2·e^-128
+_INT64 = 1 << 62
+
+
+@lru_cache(maxsize=16)
+def coefficients(leaves: int) -> IntArray:
+    """2^16·binom(2k, k)/4^k for k below `leaves`, rounded to integers.
+
+    >>> coefficients(4)
+    array([65536, 32768, 24576, 20480])
+    """
+    exact, found = 1 << (_PLACES + 64), []
+    for k in range(leaves):
+        found.append((exact + (1 << 63)) >> 64)
+        exact = exact * (2 * k + 1) // (2 * k + 2)
+    return np.array(found, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class RootNoise:
+    """One horizon's noise: `variance` is σ² of the draws Z, in (units·2^-16)²."""
+
+    leaves: int
+    variance: int
+
+    @property
+    def identity(self) -> str:
+        """All that decides about the noise. Part of its key: never change it."""
+        return f"SquareRoot(leaves={self.leaves}, variance={self.variance}, places={_PLACES})"
+
+    @property
+    def grove_leaves(self) -> int:
+        """The whole horizon at once."""
+        return self.leaves
+
+    def nodes(self, keystream: Keystream, chunk: int, grove: int) -> list[IntArray]:
+        """The independent draws Z of a horizon."""
+        words = keystream.at(chunk=chunk, tree=grove)
+        return [discrete_gaussian(words, self.leaves, Fraction(self.variance))]
+
+    def combine(self, nodes: list[IntArray], carry: float) -> tuple[IntArray, float]:
+        """The noise of the leaves: W_t = Z_t − ⌊Σ_k c_k·W_{t−k}/2^16 + ½⌋, rounded on prefixes."""
+        draws = nodes[0]
+        reverse = np.ascontiguousarray(coefficients(self.leaves)[::-1])
+        low, high = np.zeros((2, self.leaves), dtype=np.int64)
+        found: IntArray = np.zeros(self.leaves, dtype=np.int64)
+        for at in range(self.leaves):
+            known = reverse[self.leaves - 1 - at : self.leaves - 1]  # c_at … c_1
+            total = int(known @ low[:at]) + (int(known @ high[:at]) << _HALF)
+            value = int(draws[at]) - ((total + (1 << (_PLACES - 1))) >> _PLACES)
+            found[at] = value
+            high[at], low[at] = value >> _HALF, value & ((1 << _HALF) - 1)
+        running = (np.cumsum(found) + (1 << (_PLACES - 1))) >> _PLACES
+        return np.diff(running, prepend=0), 0.0
+
+    # -- the law of the noise, for error bars ---------------------------------------------------
+
+    @property
+    def largest_variance(self) -> float:
+        """0: the noise is Gaussian, so intervals need no allowance for a single draw."""
+        return 0.0
+
+    def range_variance(self, starts: IntArray, ends: IntArray) -> FloatArray:
+        """The variance of the noise in the sum of leaves [start, end), in units².
+
+        Exact but for the rounding of coefficients and sums: below one part in a thousand, and
+        less than one unit in a range.
+        """
+        return over_horizons(self._within, self.leaves, starts, ends)
+
+    @cached_property
+    def _coefficients(self) -> FloatArray:
+        return coefficients(self.leaves) / float(1 << _PLACES)
+
+    def _within(self, starts: IntArray, ends: IntArray) -> FloatArray:
+        """The variance of (√A·Z)_b − (√A·Z)_a, with m = b − a:
+
+            Σ_{i<b} c_i² + Σ_{i<a} c_i² − 2·Σ_{i<a} c_i·c_{i+m}
+
+        The last sum is made once for each m; sequential, so the same on every machine.
+        """
+        own = _running(np.square(self._coefficients))
+        result: FloatArray = own[ends] + own[starts]
+        lengths, places = np.unique(ends - starts, return_inverse=True)
+        order = np.argsort(places, kind="stable")
+        groups = np.split(order, np.cumsum(np.bincount(places))[:-1])
+        for length, group in zip(lengths.tolist(), groups, strict=True):
+            most = int(starts[group].max())
+            shared = self._coefficients[:most] * self._coefficients[length : length + most]
+            result[group] -= 2 * _running(shared)[starts[group]]
+        return np.maximum(result, 0.0) * (self.variance / 4.0**_PLACES)
+
+
+def _running(values: FloatArray) -> FloatArray:
+    return np.concatenate(([0.0], np.cumsum(values)))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SquareRoot(Spec):
+    """Discrete Gaussian noise, correlated by the square root of the matrix of running sums.
+
+    **Privacy.** Let c be the integers `coefficients` (c_0 = 2^16) and C their lower-triangular
+    Toeplitz matrix over the n leaves of a horizon. The mechanism measures y = C·x + Z: integers,
+    with Z independent exact discrete Gaussian of variance σ². A replaced value moves one leaf by at
+    most θ, so it moves C·x by at most Δ in the 2-norm, Δ² = θ²·Σ c_k², an integer. σ² is an integer
+    with Δ²/(2σ²) ≤ ρ, checked exactly: y is ρ-zCDP. Given the measurements before it, each y_t
+    costs its own share (c_k·θ)²/(2σ²), so this also holds where values depend on what was released.
+    Horizons are disjoint: parallel composition.
+
+    Published is post-processing of y. Define o_t = y_t − ⌊Σ_{k≥1} c_k·o_{t−k}/2^16 + ½⌋. By
+    induction o_t = 2^16·x_t + W_t with W as in `RootNoise.combine`: the floor moves by exactly
+    Σ c_k·x_{t−k} when each o_{t−k} holds 2^16·x_{t−k}. The running sum of o, divided by 2^16 and
+    rounded, is the true one plus the rounded running sum of W/2^16: exact integers throughout, so W
+    can be made before any value arrives. No float touches the noise or a value.
+
+    Args:
+        rho: ρ of the stream, for one replaced value.
+        delta: the δ at which ρ is stated as (ε, δ).
+        horizon: the longest range that should be answered well; new noise begins with each.
+        chosen_block: values per measured sum. None: the least power of two with at most 4,096
+            leaves in a horizon (a horizon's noise takes time that grows with their square).
+    """
+
+    KIND: ClassVar[str] = "methods.SquareRoot"
+
+    irregular: ClassVar[bool] = False
+
+    rho: Exact = Exact()
+    delta: Delta = Delta()
+    horizon: Whole = Whole(minimum=1)
+    chosen_block: OptionalWhole = OptionalWhole(minimum=1)
+
+    @cached_property
+    def block(self) -> int:
+        """Values per measured sum."""
+        if self.chosen_block is not None:
+            return self.chosen_block
+        return 1 << max(0, (-(-self.horizon // _USUAL_LEAVES) - 1).bit_length())
+
+    @property
+    def leaves(self) -> int:
+        """Leaves of a horizon."""
+        return -(-self.horizon // self.block)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ρ-zCDP, and what it is worth at δ."""
+        return concentrated(self.rho, self.delta)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What ρ is worth at δ."""
+        return Fraction(self.guarantee.epsilon)
+
+    def noise_law(self, threshold: int) -> RootNoise:
+        """The noise for values truncated at `threshold` units."""
+        squared = threshold**2 * sum(c * c for c in coefficients(self.leaves).tolist())
+        variance = math.ceil(squared / (2 * self.rho))
+        if Fraction(squared, 2 * variance) > self.rho:  # a wrong scale must never go unnoticed
+            raise AssertionError("the noise would overspend rho")
+        return RootNoise(self.leaves, variance)
+
+    def noise_identity(self, threshold: int, ceiling: int) -> str:
+        """Every scale, and which words go where."""
+        return self.noise_law(threshold).identity
+
+    def lengths(self, chunk: int) -> tuple[int, ...]:
+        """One block: a horizon, rounded up to whole leaves."""
+        return (self.leaves * self.block,)
+
+    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
+        """One. Its noise is not that of a tree, so an estimator that needs trees refuses it."""
+        variance = self.noise_law(min(threshold, ceiling)).variance / 4.0**_PLACES
+        leaves = -(-length // self.block)
+        cap = min(threshold, ceiling)
+        return (Layout(length, (leaves,), cap, (), (variance,), consistent=False),)
+
+    def check(self, ceiling: int) -> None:
+        """Refuse settings that could overflow 64-bit integers, or take too long."""
+        if self.leaves > _MOST_LEAVES:
+            raise SettingError(
+                "block",
+                f"is too small: {self.leaves:,} leaves in a horizon (at most {_MOST_LEAVES:,})",
+            )
+        deviation = math.isqrt(self.noise_law(ceiling).variance) + 1
+        # |W| ≤ 3·max |Z| (the coefficients of C⁻¹ sum to less than 2); a prefix sums `leaves`.
+        if 3 * _TAIL * deviation * self.leaves + (self.horizon * ceiling << _PLACES) >= _INT64:
+            raise SettingError(
+                "resolution",
+                "too fine: the noise could overflow 64-bit sums; choose a coarser resolution, a "
+                "smaller bound or a shorter horizon",
+            )
+
+    def start(
+        self,
+        threshold: int,
+        ceiling: int,
+        keystream: Keystream,
+        state: Mapping[str, Any] | None = None,
+    ) -> ForestRun:
+        """Begin to release, or continue from `state`."""
+        lengths = self.lengths(0)
+        options = {lengths[0]: self.layouts(lengths[0], threshold, ceiling)}
+        law = self.noise_law(threshold)
+        return ForestRun(law, self.block, threshold, keystream, lengths, options, state)
+
+
+def square_root(
+    epsilon: Number,
+    bound: Number,
+    *,
+    delta: Number | None = None,
+    horizon: int = HORIZON,
+    holdout: int = HOLDOUT,
+    block: int | None = None,
+    resolution: Number = 1,
+    estimator: Estimator | None = None,
+    non_negative: bool = False,
+    history: int | None = None,
+    unit: Unit | None = None,
+) -> Pipeline:
+    """The square-root factorisation of running sums: ρ-zCDP by Gaussian noise, exact arithmetic.
+
+    ρ is the largest (to six digits) that implies (`epsilon`, `delta`)-DP for the unit. The
+    threshold is chosen with pure √(2ρ)-DP, which is worth the same ρ.
+
+    Args:
+        delta: None: 1/horizon².
+        holdout: how many values choose the threshold; 0: θ is the bound, as published.
+        block: values per measured sum; None: so that a horizon has at most 4,096.
+
+    >>> print(square_root(epsilon=1, bound=50, delta=1e-6, horizon=4096, holdout=0).guarantee)
+    ρ = 0.024... (zCDP), which gives ε = 0.99999..., δ = 1e-06 per event (exact ...)
+    """
+    unit = checked_unit(unit)
+    block = None if block is None else whole("block", block, minimum=1)
+    horizon = whole("horizon", horizon, minimum=1)
+    failure = Fraction(1, max(2, horizon) ** 2) if delta is None else positive("delta", delta)
+    rho = rho_for(positive("epsilon", epsilon), failure) / unit.size**2
+    grain = 1 << 40
+    pure = Fraction(math.isqrt(int(2 * rho * grain**2)), grain)  # √(2ρ), rounded down
+    return Pipeline(
+        threshold=truncation(pure, bound, holdout),
+        perturber=SquareRoot(rho=rho, delta=failure, horizon=horizon, chosen_block=block),
+        estimator=estimator or estimate.Recent(),
+        resolution=resolution,
+        non_negative=non_negative,
+        history=history,
+        unit=unit,
+    )
+
+
+METHOD = Method(
+    preset=square_root,
+    summary="correlated Gaussian noise from the square root of the matrix of running sums",
+    reference="Fichtenberger, Henzinger, Upadhyay, Constant Matters, ICML 2023; "
+    "Henzinger, Upadhyay, Upadhyay, Almost Tight Error Bounds, SODA 2023",
+    stages=(SquareRoot,),
+    example={"delta": "1/1000000"},
+)

@@ -1,0 +1,59 @@
+"""ToPL: the local model, in which every value is perturbed where it is born."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.exact_numbers import Number
+from tidegate.methods._method import Method
+
+if TYPE_CHECKING:
+    from tidegate.local.topl import Topl
+
+
+def topl(
+    epsilon: Number,
+    bound: Number,
+    *,
+    resolution: Number = 1,
+    holdout: int = 65_536,
+    horizon: int = 2**20,
+    threshold_epsilon: Number | None = None,
+    scheme: str = "adaptive",
+    smoothing: bool = False,
+    report: str | None = None,
+    keep_asking: bool = True,
+    threshold: Number | None = None,
+) -> Topl:
+    """The local model: every value is perturbed where it is born (see `tidegate.local.topl.Topl`).
+
+    `scheme="published"` is the paper's ToPL with its objective corrected, "published-authors" with
+    the authors' objective.
+
+    >>> print(topl(epsilon=1.0, bound=1657).guarantee)
+    ε = 1 per event (exact arithmetic, local model)
+    """
+    from tidegate.local.topl import Topl  # on demand: the central model needs none of it
+
+    return Topl(
+        epsilon=epsilon,
+        bound=bound,
+        resolution=resolution,
+        holdout=holdout,
+        horizon=horizon,
+        threshold_epsilon=threshold_epsilon,
+        scheme=scheme,
+        smoothing=smoothing,
+        report=report,
+        keep_asking=keep_asking,
+        threshold=threshold,
+    )
+
+
+METHOD = Method(
+    preset=topl,
+    summary="devices perturb their values; the server collects reports",
+    model="local",
+    example={"holdout": 100},
+    reference="Wang et al., CCS 2021, section on ToPL; the default scheme is this project's",
+)

@@ -1,0 +1,99 @@
+"""ToPS: a private threshold, a consistent hierarchy, a smoother."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from tidegate import estimate, perturb, threshold
+from tidegate.exact_numbers import Number
+from tidegate.methods._method import Method
+from tidegate.methods._shared import budget
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.reselection import chosen_again
+from tidegate.stages import Estimator
+from tidegate.units import Unit
+
+
+def tops(
+    epsilon: Number,
+    bound: Number,
+    *,
+    horizon: int = 2**20,
+    holdout: int = 65_536,
+    fanout: int = 16,
+    resolution: Number = 1,
+    estimator: Estimator | None = None,
+    skipped: int | None = None,
+    non_negative: bool = False,
+    history: int | None = None,
+    unit: Unit | None = None,
+    start_early: int | None = None,
+    rethreshold_every: int | None = None,
+    rethreshold_share: Number | None = None,
+) -> Pipeline:
+    """ToPS: the paper's method. Pure ε-DP in exact arithmetic.
+
+    Args:
+        epsilon: the budget of every value: of the held-out ones for the threshold, of the others
+            for the stream.
+        bound: public upper bound of a value; larger values count as this.
+        horizon: the longest range that should be answered well.
+        holdout: how many values are spent on the threshold and not released.
+        fanout: children per node of the hierarchy.
+        resolution: values are rounded to multiples of this.
+        estimator: how values inside a block are predicted; None: `estimate.Recent()`.
+        skipped: levels left to the smoother; None: the paper's rule.
+        non_negative: publish no negative values.
+        history: how many released values queries can look back on; None: 16 horizons.
+        unit: what `epsilon` protects; None: one event.
+        start_early: begin after this many held-out values, and choose again, from `holdout`
+            values, once as many were released.
+        rethreshold_every: choose the threshold again after every so many released values.
+        rethreshold_share: the part of the stream's budget that choosing again gets; None: 1/10 if
+            it starts early, else the values that choose are withheld from the stream instead.
+
+    >>> pipeline = tops(epsilon=0.1, bound=1657)
+    >>> print(pipeline.guarantee)
+    ε = 0.1 per event (exact arithmetic, central model)
+    >>> print(tops(epsilon=0.1, bound=1657, start_early=1000, rethreshold_share=0.2).guarantee)
+    ε = 0.1 per event (exact arithmetic, central model)
+    """
+    unit, per_event, share = budget(
+        epsilon, unit, rethreshold_share, start_early, rethreshold_every
+    )
+    stream_epsilon = per_event * (1 - share)
+
+    def selector(budget: Fraction, values: int) -> threshold.NoisyMax:
+        return threshold.NoisyMax(
+            epsilon=budget,
+            bound=bound,
+            holdout=values,
+            stream_epsilon=stream_epsilon if share else None,
+            horizon=horizon,
+            fanout=fanout,
+        )
+
+    first, reselect = chosen_again(
+        selector, per_event, share, holdout, start_early, rethreshold_every
+    )
+    return Pipeline(
+        threshold=first,
+        perturber=perturb.Hierarchy(
+            epsilon=stream_epsilon, horizon=horizon, fanout=fanout, skipped=skipped
+        ),
+        estimator=estimator or estimate.Recent(),
+        resolution=resolution,
+        non_negative=non_negative,
+        history=history,
+        unit=unit,
+        reselect=reselect,
+    )
+
+
+METHOD = Method(
+    preset=tops,
+    summary="a private threshold, a consistent hierarchy with skipped levels, a smoother",
+    reference="Wang et al., Continuous Release of Data Streams under both Centralized and "
+    "Local Differential Privacy, CCS 2021",
+    example={"fanout": 4},
+)
