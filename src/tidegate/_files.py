@@ -1,11 +1,11 @@
 """Durable files: every call that writes, syncs, renames or locks, in one place.
 
-    written → fsync → renamed → fsync of the folder ║ only now is the file believed to be there
+    write → fsync → rename → fsync of the folder ║ only now does the file count
 
-The ledger, durable state, outputs and the memory of a device all write through these functions, so
-that one rule holds for all (a short write is continued, a new name is synced with its folder), and
-so that tests can make any of the calls fail (`tests/faults.py`). Errors are plain `OSError`s: the
-caller knows what the file is for, and says so.
+The ledger, durable state and outputs all write through these functions, so that one rule holds for
+all (a short write is continued, a new name is synced with its folder), and so that tests can make
+any of the calls fail (`tests/faults.py`). Errors are plain `OSError`s: the caller knows what the
+file is for, and says so.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from contextlib import suppress
 from pathlib import Path
 
 PRIVATE = 0o600
-"""The mode of files that nobody but their owner may read."""
+"""The mode of files that only their owner may read."""
 
 
 def open_file(path: str | Path, flags: int, mode: int = PRIVATE) -> int:
-    """Open a file; give its descriptor, which a child process does not inherit."""
+    """Open a file; return its descriptor, which child processes do not inherit."""
     return os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), mode)
 
 
 def create(path: str | Path, mode: int = PRIVATE) -> int:
-    """Open a new file to write; `FileExistsError` if there is one."""
+    """Create a file and open it for writing; `FileExistsError` if it exists."""
     return open_file(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
 
 
@@ -35,7 +35,7 @@ def close(descriptor: int) -> None:
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write all of it: a pipe, a signal or a nearly full disk may take less than it is offered."""
+    """Write all of it: a pipe, a signal or a nearly full disk may cause a short write."""
     rest = memoryview(data).cast("B")
     while rest:
         count = os.write(descriptor, rest)
@@ -45,7 +45,7 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 
 def write_at(descriptor: int, data: bytes, place: int) -> None:
-    """Write all of it at a place of the file."""
+    """Write all of it at an offset of the file."""
     rest = memoryview(data)
     while rest:
         count = os.pwrite(descriptor, rest, place)
@@ -55,30 +55,30 @@ def write_at(descriptor: int, data: bytes, place: int) -> None:
 
 
 def sync(descriptor: int) -> None:
-    """Have a file's content on the disk."""
+    """Sync a file's content to the disk."""
     os.fsync(descriptor)
 
 
 def truncate(descriptor: int, length: int) -> None:
-    """Cut a file off, durably."""
+    """Truncate a file, durably."""
     os.ftruncate(descriptor, length)
     os.fsync(descriptor)
 
 
 def rename(path: Path, target: Path) -> None:
-    """Give a file another name, in place of what had it. Not durable before `sync_folder`."""
+    """Rename a file over another. Durable after `sync_folder`."""
     os.replace(path, target)  # noqa: PTH105  # through `os`, as every other call here
 
 
 def remove(path: Path) -> None:
-    """Remove a file, if it is there."""
+    """Remove a file if it exists."""
     with suppress(FileNotFoundError):
         os.unlink(path)  # noqa: PTH108  # through `os`, as every other call here
 
 
 def sync_folder(folder: Path) -> None:
-    """Make new names in a folder survive a power cut."""
-    if os.name == "nt":  # which has no such thing
+    """Sync a folder, so that new names in it survive a power cut."""
+    if os.name == "nt":  # folders cannot be synced there
         return
     descriptor = open_file(folder, os.O_RDONLY)
     try:
@@ -88,10 +88,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path, mode: int) -> None:
-    """Make a folder and those above it, each durable in the one that holds it.
+    """Create a folder and its parents, each synced in its parent.
 
-    The parent of one that exists is synced too, where we may: whoever made it may have been killed
-    before that.
+    The parent of an existing folder is synced too, where that is allowed: the process that created
+    the folder may have been killed before it did so.
     """
     if folder.is_dir():
         with suppress(PermissionError):
@@ -105,7 +105,7 @@ def make_folder(folder: Path, mode: int) -> None:
 
 def try_lock(descriptor: int) -> bool:
     """Lock a file until its descriptor is closed; False: another process holds the lock."""
-    import fcntl  # here, so that the package can be imported where there is none
+    import fcntl  # not at the top: Windows has none
 
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -158,7 +158,7 @@ class Draft:
         sync_folder(self._path.parent)
 
     def discard(self) -> None:
-        """Remove it, unless it was published. Errors are left to whoever writes it again."""
+        """Remove it, unless it was published. Errors are ignored: the next draft reports them."""
         with suppress(OSError):
             if self._is_ours():
                 remove(self._partial)

@@ -63,8 +63,8 @@ def test_query_and_show_say_what_they_answer(source: Path) -> None:
     output = released(source, "out.csv")
     asked = run("query", output, 100, 6000)
     assert asked.exit_code == 0, asked.output
-    assert "all that was released" in asked.stdout
-    assert "truncated at" in asked.stdout
+    assert "also use later data" in asked.stdout
+    assert "Values were capped" in asked.stdout
     later, then = (
         json.loads(run("query", output, 100, 3000, "--json", *more).stdout)
         for more in ((), ("--as-of", 3000))
@@ -89,7 +89,7 @@ def test_a_file_that_was_not_completed_says_what_to_do(source: Path) -> None:
     write_sidecar(output, facts)
     asked = run("query", output, 0, 10)
     assert asked.exit_code == 4
-    assert "sum its rows" in asked.stderr
+    assert "add up its rows" in asked.stderr
     damaged: list[Any] = [
         [],
         [{}],

@@ -239,7 +239,7 @@ def test_a_threshold_that_the_metadata_does_not_know_yet(tmp_path: Path) -> None
     stored = json.loads(facts.read_text())
     stored["phases"].pop()
     facts.write_text(json.dumps(stored))
-    with pytest.raises(QueryError, match=f"after position {release.phases[-1].start}"):
+    with pytest.raises(QueryError, match=f"at position {release.phases[-1].start}"):
         ReleasedFile.open(path)
 
 
@@ -260,7 +260,7 @@ def test_a_table_for_people(csv_file: Written, ask: Callable[..., Result]) -> No
     assert "[100, 20000)" in result.stdout
     assert f"{answer.estimate:,.0f}" in result.stdout
     assert "± (95 %)" in result.stdout
-    assert f"truncated at {release.threshold:g}" in result.stdout
+    assert f"capped at {release.threshold:g}" in result.stdout
     assert str(release.guarantee) in result.stdout
 
 

@@ -112,7 +112,7 @@ def test_the_state_goes_on():
     values = np.random.default_rng(3).integers(0, 1000, 2 * SPAN + 100)
     whole, out = digests_of(values)
     first, start = digests_of(values[:1500])
-    again = first.anew()
+    again = first.empty()
     restore(again, state_of(first))
     assert start + again.push(values[1500:]) == out
     assert np.array_equal(again.tail, whole.tail)

@@ -130,6 +130,36 @@ def test_blocks_by_their_places(state, expected):
         go(state, VALUES, rows, start=VALUES.size + 1)
 
 
+def test_batches_that_know_their_places(state, expected):
+    """One source, as a broker delivers: some blocks twice, some overlapping, one changed."""
+    cuts = [0, 50, 700, SPAN + 9, SPAN + 10, 2 * SPAN + 30, VALUES.size]
+    places = [place for pair in pairwise(cuts) for place in (pair, pair, (pair[0] // 2, pair[1]))]
+    for release in (DurableRelease.open(state, PIPELINE), PIPELINE.start()):
+        rows = Rows()
+        transfer([Batch(VALUES[a:b], start=a) for a, b in places], release, rows)
+        assert len(rows) == expected.size
+        if isinstance(release, DurableRelease):
+            np.testing.assert_array_equal(rows.array(), expected)
+            changed = Batch(VALUES[SPAN : 3 * SPAN] ^ 1, start=SPAN)
+            with pytest.raises(StateError, match="differs"):
+                transfer([changed], release, rows)
+            gap = [Batch(VALUES[:60], start=VALUES.size + 5)]
+            with pytest.raises(StateError, match=f"only {VALUES.size} values were read"):
+                transfer(gap, release, rows, written=len(rows))
+            release.close()
+
+
+def test_a_block_that_follows_reads_nothing_of_the_past(state, monkeypatch):
+    """A service transfers block by block: the cost of one must not grow with what came before."""
+    rows = Rows()
+    with DurableRelease.open(state, PIPELINE) as release:
+        transfer(VALUES[:5000], release, rows)
+        for name in ("journal_rows", "inputs"):
+            monkeypatch.setattr(release._store, name, None)
+        transfer(VALUES[5000:5100], release, rows, start=5000, written=len(rows))
+    assert len(rows) == 5000
+
+
 @pytest.mark.parametrize("start", [0, 100, SPAN + 1, 2 * SPAN + 7])
 def test_a_block_that_is_delivered_again_with_other_values_is_refused(state, start):
     go(state, VALUES, Rows())

@@ -45,9 +45,9 @@ def announce(
 ) -> None:
     """Print the questions that are open, one JSON line each; begin a collection.
 
-    Settings begin a collection, and are kept with it; later on none are needed. Devices are handed
-    the lines in rotation, whoever comes; with --by-name all of them, and each picks its own,
-    which is checked. When enough have answered, other questions open: announce
+    Settings begin a collection, and are kept with it; later on none are needed. Hand the lines to
+    devices in rotation; with --by-name give all of them, and each device picks its own, which is
+    checked. When enough have answered, other questions open: announce
     again after every `collect`.
 
     Examples:
@@ -104,7 +104,10 @@ def query(
     confidence: Confidence = 0.95,
     malicious: Annotated[
         float | None,
-        typer.Option(metavar="FRACTION", help="Say how far so many malicious clients move a sum."),
+        typer.Option(
+            metavar="FRACTION",
+            help="Also show how far this share of malicious clients can move a sum.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

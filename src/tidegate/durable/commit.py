@@ -121,7 +121,7 @@ class Committer:
 
     def erase(self) -> None:
         """Remove everything secret."""
-        self._store.replace_state(b"erased", {"erased": b"yes"}, UserRows(anew=True))
+        self._store.replace_state(b"erased", {"erased": b"yes"}, UserRows(replace=True))
         self._store.scrub()
 
     @property

@@ -34,13 +34,13 @@ class InputDigests:
         self.user_tail: list[str] = []
         self.spans = 0
 
-    def anew(self) -> InputDigests:
+    def empty(self) -> InputDigests:
         """An empty one with the same key."""
         return InputDigests(self._key, self._top)
 
     def copy(self) -> InputDigests:
         """A copy of the present state."""
-        copied = self.anew()
+        copied = self.empty()
         copied.tail, copied.user_tail = self.tail.copy(), list(self.user_tail)
         copied.spans = self.spans
         return copied
@@ -54,7 +54,7 @@ class InputDigests:
         """Take values; return the digests of the spans that they complete."""
         values = np.concatenate((self.tail, units)) if self.tail.size else units
         names: list[str] = []
-        if users is not None:  # nobody is "", which is no name
+        if users is not None:  # "" is not a valid name: it stands for no user
             names = [*self.user_tail, *(name or "" for name in canonical_users(users))]
         full = values.size // SPAN
         narrow = memoryview(values[: full * SPAN].astype(self._width).tobytes())
@@ -88,14 +88,19 @@ class Recogniser:
     """
 
     def __init__(self, remembered: InputDigests, digests: bytes, start: int = 0) -> None:
-        self._remembered = remembered.copy()  # the run goes on while this is still in use
+        self._remembered = remembered.copy()  # the release continues while this is in use
         self._digests = digests
-        self._again = remembered.anew()
+        self._again = remembered.empty()
         self._again.spans = min(-(-start // SPAN), remembered.spans)
         self._uncompared = max(0, self._again.seen - start)
         into = max(0, start - self._again.seen)  # the raw tail: as if its beginning had come again
         self._again.tail = remembered.tail[:into].copy()
         self._again.user_tail = remembered.user_tail[:into]
+
+    @property
+    def place(self) -> int:
+        """The place of the next value."""
+        return self._remembered.seen - self.left
 
     @property
     def left(self) -> int:

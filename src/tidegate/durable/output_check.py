@@ -47,7 +47,7 @@ def rows_written(
             raise
         # Ours, by its metadata: after a power cut, blocks that never came are zeros anywhere.
         check_not_ahead(path, last + 1, run)
-        warn(f"{error}: it is written anew from the journal")
+        warn(f"{error}: it is rewritten from the journal")
         return 0
     rows = found.first + found.rows if found.rows else 0
     if not rows:
@@ -58,7 +58,7 @@ def rows_written(
     if compared.same != rows:
         warn(
             f"{path} differs from what was released, from position {compared.same} on: it is "
-            "written anew from the journal"
+            "rewritten from the journal"
         )
         return 0
     return rows

@@ -275,5 +275,5 @@ class DurableRelease(Reading, Closed):
         """
         with self._ownership.lock:
             self._check()
-            self._ownership.begin()  # for ever: nothing more can be released, or saved
+            self._ownership.begin()  # never done: nothing more can be released or saved
             self._committer.erase()

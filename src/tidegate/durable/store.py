@@ -295,6 +295,6 @@ def _write_facts(database: sqlite3.Connection, facts: dict[str, bytes]) -> None:
 
 
 def _write_users(database: sqlite3.Connection, users: UserRows) -> None:
-    if users.anew:
+    if users.replace:
         database.execute("DELETE FROM users")
     database.executemany("INSERT INTO users (body) VALUES (?)", [(row,) for row in users.bodies])

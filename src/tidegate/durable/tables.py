@@ -23,10 +23,10 @@ PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_sto
 
 @dataclass
 class UserRows:
-    """Rows about users that one commit adds, or (`anew`) writes in place of all others."""
+    """Rows about users that one commit adds, or (`replace`) writes in place of all others."""
 
     bodies: list[bytes] = field(default_factory=list)
-    anew: bool = False
+    replace: bool = False
 
 
 class Changes(NamedTuple):

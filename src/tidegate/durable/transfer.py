@@ -72,17 +72,19 @@ def transfer(
 
     With a new `Release` the same is done once, without any of these: an existing file is replaced.
 
+    One transfer at a time: a second thread would write its rows in between.
+
     Args:
         source: from `tidegate.io.open_source`, or any iterable of blocks: arrays, single numbers,
-            or `tidegate.io.Batch` where users are needed. An array is one block.
+            or `tidegate.io.Batch` with users, or with the place of each. An array is one block.
         release: what releases the values.
         sink: a file, which is compared with the journal and completed; None or "-" for standard
             output; a `tidegate.io.Sink`; or a function that takes the position of the first row
             and an array of values.
         format: the format of a file whose extension does not tell.
-        start: the place of the source's first value, counted from 0 over the whole input. A block
-            that is delivered again is skipped, a gap is refused. None: the source is the whole
-            input, from its beginning.
+        start: the place of the source's first value, counted from 0 over the whole input; a batch
+            may also have its own. Values that are delivered again are compared and skipped, a gap
+            is refused. None: the source is the whole input, from its beginning.
         written: how many rows a sink holds that cannot be read back (standard output, a function).
             It gets the rows from there on: all of them by default.
         progress: is told how many values were handled, block by block.
@@ -103,8 +105,9 @@ def transfer(
             append_at = sent = rows_written(output.path, output.format, run, warn)
         check_not_ahead("the sink", sent, run)
     with Writer(output, run, append_at, warn) as writer:
-        for first, values in run.replay(sent):
-            writer.write(first, values)
+        if sent < run.position:  # else nothing is missing, and the journal need not be read
+            for first, values in run.replay(sent):
+                writer.write(first, values)
         for batch in _unread(run, _batches(source, run, start or 0), start, progress or _ignore):
             at = 0
             while at < len(batch):
@@ -142,16 +145,19 @@ def _unread(
     progress: Callable[[int], None],
 ) -> Iterator[Batch]:
     """The batches without the values that were read before, which are compared."""
-    first = start or 0
-    if first > run.seen:
-        raise StateError(
-            f"the source begins at value {first}, but only {run.seen} values were read before it. "
-            f"Send the values from {run.seen} on"
-        )
-    if isinstance(run, DurableRelease) and first < run.seen:
-        recogniser = run.recogniser(first)
-        for batch in batches:
-            known = min(recogniser.left, len(batch))
+    place, placed, recogniser = start or 0, start is not None, None
+    for batch in batches:
+        if batch.start is not None:
+            place, placed = batch.start, True
+        if place > run.seen:
+            raise StateError(
+                f"the source continues at value {place}, but only {run.seen} values were read. "
+                f"Send the values from {run.seen} on"
+            )
+        known = min(run.seen - place, len(batch))
+        if known and isinstance(run, DurableRelease):
+            if recogniser is None or recogniser.place != place or recogniser.left < known:
+                recogniser = run.recogniser(place)
             users = None if batch.users is None else batch.users[:known]
             if not recogniser.push(run.pipeline.lattice.units(batch.values[:known]), users):
                 raise StateError(
@@ -160,18 +166,17 @@ def _unread(
                     f"Give the same input from its beginning ({_CONTINUES}), or begin again with "
                     "--new-epoch, which is charged on top"
                 )
+        if known:
             progress(known)
-            if known < len(batch):
-                rest = None if batch.users is None else batch.users[known:]
-                yield Batch(batch.values[known:], rest)
-            if not recogniser.left:
-                break
-        if recogniser.left and start is None:
-            raise StateError(
-                f"the input ends {recogniser.left} values before the place where the last run "
-                f"stopped. Give the whole input again ({_CONTINUES})"
-            )
-    yield from batches
+        place += len(batch)
+        if known < len(batch):
+            rest = None if batch.users is None else batch.users[known:]
+            yield Batch(batch.values[known:], rest)
+    if place < run.seen and not placed:
+        raise StateError(
+            f"the input ends {run.seen - place} values before the place where the last run "
+            f"stopped. Give the whole input again ({_CONTINUES})"
+        )
 
 
 def _ignore(count: int) -> None:

@@ -38,7 +38,7 @@ class UserLog:
             self._window, self._rows, self._names = cap.window, 0, 0
             body = seal({"content": "users"}, {"whole": cap.state()}, key)
             self.head = link(START, body, self._digest_key)
-            return UserRows([body], anew=True)
+            return UserRows([body], replace=True)
         if not names:
             return UserRows()
         self._rows, self._names = self._rows + 1, self._names + len(names)

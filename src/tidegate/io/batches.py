@@ -23,11 +23,14 @@ class Batch:
     """Consecutive rows: float64 with NaN for a missing value, or int64.
 
     `users` holds the user of each row: text, an integer, or None where a row names no user. It is
-    None unless a user column was requested. Values may be read-only.
+    None unless a user column was requested. `start` is the place of the first row, counted from 0
+    over the whole input, for sources that deliver blocks by place; None: it follows the batch
+    before. Values may be read-only.
     """
 
     values: Numbers
     users: Objects | None = None
+    start: int | None = None
 
     def __len__(self) -> int:
         return int(self.values.size)

@@ -28,7 +28,7 @@ _NOT_TEXT = {
 
 
 class LineTooLongError(Exception):
-    """For whoever knows the position. Memory stays bounded, whatever is fed in as lines."""
+    """A line is longer than memory allows; the caller knows its position."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -15,7 +15,7 @@ from tidegate.io.kinds import is_standard
 
 Bytes = bytes | memoryview
 _CUT_SHORT = "a write was cut short: the file is not completed"
-_PUBLIC = 0o666  # what was released: whoever the umask lets may read it
+_PUBLIC = 0o666  # released data: readable by others, as far as the umask allows
 
 
 class Outgoing:

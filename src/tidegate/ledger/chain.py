@@ -129,7 +129,7 @@ class Chain(Inherited):
             )
         if keyed and not self.keyed:
             raise LedgerError(self.path, "its chain is keyed: give the key it was made with", 1)
-        if self.keyed and not keyed:  # else whoever can write the file could replace it
+        if self.keyed and not keyed:  # else anybody who can write the file could replace it
             raise LedgerError(
                 self.path, "its chain is not keyed, but a key was given: it is not what you made", 1
             )
