@@ -7,6 +7,8 @@ import tidegate as tg
 from tests.laws.catalogue import stream
 from tidegate import methods
 from tidegate.durable import DurableRelease
+from tidegate.ledger import Ledger
+from tidegate.methods._method import EXAMPLE
 
 NEW = ("binary_tree", "budget_distribution", "fast", "flat", "square_root")
 
@@ -28,6 +30,26 @@ def test_a_resumed_release_goes_on_and_its_journal_says_what_was_published(name,
     if pipeline.perturber.irregular or pipeline.perturber.block == 1:
         assert answer.estimate == pytest.approx(out[10:300].sum())
     assert run.guarantee.epsilon == pipeline.guarantee.epsilon
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_the_ledger_is_charged_what_is_promised(name, tmp_path):
+    """Once, and twice as much for a second epoch; a window may lie across hold-out and stream."""
+    method = methods.find(name)
+    pipelines = [method.made()]
+    if "holdout" in method.arguments():
+        pipelines.append(method.preset(**{**EXAMPLE, **method.example, "holdout": 37}))
+    for number, pipeline in enumerate(pipelines):
+        folder = tmp_path / str(number)
+        for epochs in (1, 2):
+            with DurableRelease.open(folder, pipeline, new_epoch=epochs == 2) as run:
+                run.push(stream(60))
+            with Ledger.open(folder / "ledger.jsonl", read_only=True) as ledger:
+                total = ledger.total()
+            expected = tg.sequential(*[pipeline.guarantee] * epochs)
+            assert (total.unit, total.rho) == (expected.unit, expected.rho)
+            assert total.epsilon == pytest.approx(expected.epsilon, rel=1e-12)
+            assert total.delta == expected.delta
 
 
 @pytest.mark.parametrize("name", NEW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidegate.guarantee import Guarantee
+from tidegate.guarantee import EVENT, Guarantee
 from tidegate.run.pipeline import Pipeline
 
 
@@ -24,8 +24,12 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
 
     Their maximum over positions of the sum is the pipeline's guarantee: hold-out and stream are
     disjoint; the window of a later selection lies on top of the stream (shared), or in its place
-    (blocked).
+    (blocked). Where the perturber protects the unit itself, a unit may lie across hold-out and
+    stream: one cost for both, from the first value on.
     """
+    if pipeline.perturber.guarantee.unit != EVENT:
+        yield Cost("stream", 0, None, pipeline.guarantee)
+        return
     widen = pipeline.unit.widen
     holdout = pipeline.threshold.holdout
     if holdout:
