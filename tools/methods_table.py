@@ -1,13 +1,19 @@
-"""Writes the table of methods in docs/guides/choosing-methods.md: `methods_table.py [--check]`."""
+"""Writes what the docs say about all methods: `methods_table.py [--check]`.
+
+The table in docs/guides/choosing-methods.md, and the page docs/reference/presets.md.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from tidegate.methods import Method, registered
+from tidegate.methods import Method, names, registered
+from tidegate.methods._method import SHARED
 
-PAGE = Path(__file__).parent.parent / "docs" / "guides" / "choosing-methods.md"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "guides" / "choosing-methods.md"
+REFERENCE = DOCS / "reference" / "presets.md"
 BEGIN, END = "<!-- methods: begin (tools/methods_table.py) -->", "<!-- methods: end -->"
 
 
@@ -34,15 +40,33 @@ def with_table() -> str:
     return f"{before}{BEGIN}\n{table}\n{END}{after}"
 
 
+def reference() -> str:
+    """The page of the reference: shared arguments, then every file."""
+    shared = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in SHARED.items())
+    files = "\n\n".join(f"::: tidegate.methods.{name}" for name in names())
+    return f"""# Presets
+
+One file a method: a function that makes a `Pipeline` (`topl`: a specification of the local model),
+and the stages that only this method has. Arguments with these names mean the same in each:
+
+| argument | meaning |
+|---|---|
+{shared}
+
+{files}
+"""
+
+
 def main() -> int:
-    """Write the page, or say whether it is current."""
-    wanted = with_table()
+    """Write the pages, or say whether they are current."""
+    wanted = {PAGE: with_table(), REFERENCE: reference()}
+    stale = [page for page, text in wanted.items() if page.read_text(encoding="utf-8") != text]
     if "--check" in sys.argv[1:]:
-        if PAGE.read_text(encoding="utf-8") != wanted:
-            print(f"{PAGE} is stale: run python tools/methods_table.py")
-            return 1
-        return 0
-    PAGE.write_text(wanted, encoding="utf-8")
+        for page in stale:
+            print(f"{page} is stale: run python tools/methods_table.py")
+        return 1 if stale else 0
+    for page in stale:
+        page.write_text(wanted[page], encoding="utf-8")
     return 0
 
 
