@@ -85,6 +85,10 @@ def compare(sample: Sample, question: Question, output: Path, console: Console) 
     return entries
 
 
+# Methods that `methods` lists in forms of its own. (Those that protect windows are no rivals.)
+_NAMED = ("adaptive", "flat", "pak", "pak-with-tops-stream", "pak-with-tops-threshold", "tops")
+
+
 def methods(question: Question, holdout: int, horizon: int) -> dict[str, Callable[[], tg.Pipeline]]:
     """All central methods; ToPS with every smoother, with all levels, and without a tree.
 
@@ -107,7 +111,13 @@ def methods(question: Question, holdout: int, horizon: int) -> dict[str, Callabl
     chosen: dict[str, Any] = {"epsilon": epsilon, "bound": bound, "holdout": holdout}
     scale_free = partial(tg.threshold.ScaleFree, **chosen)
     tail_quantile = partial(tg.threshold.TailQuantile, **chosen, horizon=horizon)
+    others = {
+        method.name: partial(method.preset, epsilon, bound, **spec)
+        for method in tg.methods.registered()
+        if method.name not in _NAMED and (method.model, method.unit) == ("central", "event")
+    }
     return {
+        **others,
         "adaptive": partial(tg.adaptive, epsilon, bound, **spec),
         **{f"ToPS, {kind}": partial(tops, getattr(tg.estimate, kind)) for kind in kinds},
         "ToPS, no level skipped": partial(tops, tg.estimate.Unsmoothed, skipped=0),

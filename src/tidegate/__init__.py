@@ -39,9 +39,14 @@ from tidegate.run.reselection import Reselection
 
 if TYPE_CHECKING:  # at run time a method is imported when it is first asked for: `__getattr__`
     from tidegate.methods.adaptive import adaptive
+    from tidegate.methods.binary_tree import binary_tree
+    from tidegate.methods.budget_distribution import budget_distribution
+    from tidegate.methods.fast import fast
+    from tidegate.methods.flat import flat
     from tidegate.methods.pak import pak
     from tidegate.methods.pak_with_tops_stream import pak_with_tops_stream
     from tidegate.methods.pak_with_tops_threshold import pak_with_tops_threshold
+    from tidegate.methods.square_root import square_root
     from tidegate.methods.topl import topl
     from tidegate.methods.tops import tops
 
@@ -61,7 +66,11 @@ __all__ = [
     "TidegateError",
     "__version__",
     "adaptive",
+    "binary_tree",
+    "budget_distribution",
     "estimate",
+    "fast",
+    "flat",
     "load_record",
     "methods",
     "pak",
@@ -73,6 +82,7 @@ __all__ = [
     "secure",
     "seeded",
     "sequential",
+    "square_root",
     "synthetic",
     "threshold",
     "topl",

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -207,7 +207,7 @@ def grouped(guarantee: Guarantee, size: int, unit: str) -> Guarantee:
 def sequential(first: Guarantee, *others: Guarantee) -> Guarantee:
     """Sequential composition: the same values are used several times, so budgets add up."""
     guarantees = (first, *others)
-    rhos = _rhos(guarantees)
+    rhos = worth_in_rho(guarantees)
     return _compose(
         guarantees,
         epsilon=sum((g.epsilon for g in others), start=first.epsilon),
@@ -222,7 +222,7 @@ def parallel(first: Guarantee, *others: Guarantee) -> Guarantee:
     The split must not depend on the values; ours is by position (hold-out, then chunks).
     """
     guarantees = (first, *others)
-    rhos = _rhos(guarantees)
+    rhos = worth_in_rho(guarantees)
     return _compose(
         guarantees,
         epsilon=max(g.epsilon for g in guarantees),
@@ -231,7 +231,7 @@ def parallel(first: Guarantee, *others: Guarantee) -> Guarantee:
     )
 
 
-def _rhos(guarantees: tuple[Guarantee, ...]) -> list[Fraction] | None:
+def worth_in_rho(guarantees: Sequence[Guarantee]) -> list[Fraction] | None:
     """ρ of each, where one is concentrated and none is approximate; pure ε is worth ρ = ε²/2."""
     known = [
         Fraction(g.epsilon) ** 2 / 2 if g.rho is None and not g.delta and g.holds else g.rho

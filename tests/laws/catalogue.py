@@ -111,18 +111,15 @@ def stages(family: str) -> dict[str, Any]:
 
 
 def method_stages() -> list[Any]:
-    """One of each stage that only one method has."""
-    return [
-        next(
-            part
-            for part in (made.threshold, made.perturber, made.estimator)
-            if isinstance(part, stage)
-        )
-        for method in methods.registered()
-        if method.stages
-        for made in [method.made()]
-        for stage in method.stages
-    ]
+    """One of each stage that belongs to methods and not to a family."""
+    found: dict[type, Any] = {}
+    for method in methods.registered():
+        made = method.made() if method.stages else None
+        for part in ("threshold", "perturber", "estimator") if made else ():
+            stage = getattr(made, part)
+            if type(stage) in method.stages:
+                found.setdefault(type(stage), stage)
+    return list(found.values())
 
 
 def perturbers(fixed: bool) -> dict[str, Any]:

@@ -26,10 +26,16 @@ GUIDED = {
 def test_measured_values_under_the_same_noise_differ_by_their_difference(name: str) -> None:
     """Where both measure, with noise of one scale: the noise depends on the position alone."""
     pipeline = IRREGULAR[name]
-    streams = np.random.default_rng(8).integers(0, 41, size=(2, length(pipeline)))
+    random, holdout = np.random.default_rng(8), pipeline.threshold.holdout
+    held = random.integers(0, 41, size=holdout)
+    releases = [pipeline.start(tg.seeded(6)) for _ in range(2)]
+    for release in releases:
+        release.push(held)
+    theta = releases[0].threshold
+    assert theta is not None
+    streams = random.integers(0, int(theta) + 1, size=(2, length(pipeline) - holdout))
     measured = []
-    for values in streams:
-        release = pipeline.start(tg.seeded(6))
+    for release, values in zip(releases, streams, strict=True):
         release.push(values)
         known = courses(release)[0].leaves.spans()
         places = zip((known.edges[1:] - 1).tolist(), known.marks.tolist(), strict=True)

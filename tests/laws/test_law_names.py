@@ -33,6 +33,7 @@ GOLDEN = {
     "estimate.Recent": "14bff242bcc092c8",
     "estimate.Unsmoothed": "eeb56821536d040e",
     "estimate.Mixture": "e60e8cc5abcb96c1",
+    "estimate.LastPublished": "cb7d72bb9c6272ea",
     "units.Event": "618f60d0d52df0e1",
     "units.Window": "98dc2209a3f11f27",
     "units.UserHorizon": "d9056cc1501916b8",
@@ -42,7 +43,6 @@ GOLDEN = {
     "methods.AdaptiveSampling": "99dc20aaf2e3e6c5",
     "methods.DistributedBudget": "c8cbb4c2cae85fd8",
     "methods.FilteredLevel": "6fcf8e01150916eb",
-    "methods.LastPublished": "34cdcbc10cd364fd",
     "methods.SquareRoot": "04d2e780d8dec8ff",
 }
 

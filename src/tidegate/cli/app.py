@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tidegate import __version__
-from tidegate.cli import ledger, local, local_simulate, plan, query, release, show, state
+from tidegate.cli import ledger, local, local_simulate, methods, plan, query, release, show, state
 
 app = typer.Typer(
     name="tidegate",
@@ -39,6 +39,7 @@ app.command("release", epilog=release.EXAMPLES)(release.release)
 app.command("query")(query.query)
 app.command("show")(show.show)
 app.command("plan")(plan.plan)
+app.command("methods")(methods.methods)
 app.command("ledger")(ledger.ledger)
 app.add_typer(state.app, name="state")
 local.app.command("simulate")(local_simulate.simulate)

@@ -12,15 +12,12 @@ from typing import Any
 import tidegate as tg
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
+from tidegate.methods import registered
 from tidegate.stages import Estimator
 from tidegate.units import Event, Unit, UserHorizon, Window
 
 PRESETS: dict[str, Callable[..., tg.Pipeline]] = {
-    "tops": tg.tops,
-    "adaptive": tg.adaptive,
-    "pak": tg.pak,
-    "pak-with-tops-threshold": tg.pak_with_tops_threshold,
-    "pak-with-tops-stream": tg.pak_with_tops_stream,
+    method.name: method.preset for method in registered() if method.model == "central"
 }
 SMOOTHERS: dict[str, Callable[[], Estimator]] = {
     "recent": tg.estimate.Recent,
@@ -106,10 +103,15 @@ def build(options: Mapping[str, Any]) -> tg.Pipeline:
         arguments["unit"] = unit(options["unit"])
     if "rethreshold" in options:
         arguments.update(_rethreshold(options["rethreshold"]))
+    if "set" in options:
+        arguments.update(_own(options["set"]))
     for name in arguments:
         if name not in signature(preset).parameters:
+            named = "set" if "set" in options and name in _own(options["set"]) else name
             raise SettingError(
-                name.replace("_", "-"), f"is no option of --preset {options.get('preset', 'tops')}"
+                named.replace("_", "-"),
+                f"{f'{said(name)} ' if named != name else ''}is no option of "
+                f"--preset {options.get('preset', 'tops')}",
             )
     pipeline: tg.Pipeline = preset(**arguments)
     return pipeline
@@ -135,6 +137,18 @@ def _rethreshold(text: str) -> dict[str, Any]:
     if "every" not in parts or parts.keys() - {"every", "share"}:
         raise SettingError("rethreshold", f"must be every=N or every=N,share=f, not {said(text)}")
     return {f"rethreshold_{name}": _number(value) for name, value in parts.items()}
+
+
+def _own(text: str) -> dict[str, Any]:
+    """Arguments that only one method has."""
+    parts = dict(part.partition("=")[::2] for part in str(text).split(","))
+    taken = {*_ARGUMENTS.values(), "estimator", "unit", "rethreshold_every", "rethreshold_share"}
+    for name, value in parts.items():
+        if not name or not value:
+            raise SettingError("set", f"must be name=value,name=value, not {said(text)}")
+        if name in taken:
+            raise SettingError("set", f"{said(name)} has an option of its own")
+    return {name: _number(value) for name, value in parts.items()}
 
 
 def _number(text: str) -> int | str:

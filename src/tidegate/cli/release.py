@@ -57,7 +57,7 @@ def release(
         str | None,
         typer.Option(
             help=f"Method: {', '.join(PRESETS)} (default tops, the paper's; adaptive is more "
-            "accurate on most streams).",
+            "accurate on most streams). See `tidegate methods`.",
             autocompletion=offering(PRESETS),
         ),
     ] = None,
@@ -72,7 +72,17 @@ def release(
     skipped: Annotated[
         int | None, typer.Option(help="Tree levels left to the smoother (default: by epsilon).")
     ] = None,
-    delta: Annotated[str | None, typer.Option(help="For the pak presets.")] = None,
+    delta: Annotated[
+        str | None, typer.Option(help="For presets with an (epsilon, delta) guarantee.")
+    ] = None,
+    set_: Annotated[
+        str | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE,…",
+            help="Arguments that only this method has (`tidegate methods NAME`).",
+        ),
+    ] = None,
     non_negative: Annotated[
         bool | None, typer.Option("--non-negative", help="Publish no negative values.")
     ] = None,
@@ -141,7 +151,7 @@ def release(
 ) -> None:
     """Release a stream of numbers under differential privacy, value by value."""
     given = {
-        name.replace("_", "-"): value
+        name.rstrip("_").replace("_", "-"): value
         for name, value in locals().items()
         if name not in ("source", "config")
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from tidegate.durable.folder import FolderLock
-from tidegate.guarantee import Guarantee
+from tidegate.guarantee import EVENT, Guarantee
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
@@ -28,8 +28,12 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
 
     Their maximum over positions of the sum is the pipeline's guarantee: hold-out and stream are
     disjoint; the values of a later selection are also released (shared), or are withheld from the
-    stream (blocked).
+    stream (blocked). Where the perturber protects the unit itself, a unit may lie across hold-out
+    and stream: one cost for both, from the first value on.
     """
+    if pipeline.perturber.guarantee.unit != EVENT:
+        yield Cost("stream", 0, None, pipeline.guarantee)
+        return
     widen = pipeline.unit.widen
     holdout = pipeline.threshold.holdout
     if holdout:

@@ -9,7 +9,14 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import NamedTuple
 
-from tidegate.guarantee import Guarantee, free, parallel, sequential
+from tidegate.guarantee import (
+    Guarantee,
+    concentrated_epsilon,
+    free,
+    parallel,
+    sequential,
+    worth_in_rho,
+)
 from tidegate.ledger.entries import Charge
 
 
@@ -54,8 +61,15 @@ def total(charges: Collection[Charge]) -> Guarantee:
     # By identity: hashing a hundred thousand fractions would take longer than adding them.
     kinds = {id(charge.guarantee): charge.guarantee for charge in charges}
     deltas = [(charge.start, charge.end, charge.delta) for charge in charges if charge.delta]
+    rhos = worth_in_rho([charge.guarantee for charge in charges])
+    together = parallel(*kinds.values())  # refuses to mix units; remembers floats
+    if rhos is not None:  # concentrated: ρ adds up, and is worth less than the sum of ε
+        rho = peak(
+            [(charge.start, charge.end, one) for charge, one in zip(charges, rhos, strict=True)]
+        )
+        return replace(together, epsilon=concentrated_epsilon(rho, together.delta), rho=rho)
     return replace(
-        parallel(*kinds.values()),  # refuses to mix units; "float" if any arithmetic is
+        together,
         epsilon=spent(charges),
         delta=min(Fraction(1), peak(deltas)),
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tidegate.errors import RefusedError, SettingError
-from tidegate.exact_numbers import exact, said
+from tidegate.exact_numbers import exact, positive, said
 from tidegate.guarantee import Guarantee
 
 _MOST = 10**30  # the ε of a charge: sums of many of them are numbers still
@@ -153,6 +153,7 @@ def charge_facts(
         "unit": guarantee.unit,
         "model": guarantee.model,
         "arithmetic": guarantee.arithmetic,
+        **({} if guarantee.rho is None else {"rho": str(guarantee.rho)}),
     }
 
 
@@ -178,7 +179,12 @@ def _charge(facts: Mapping[str, Any], **common: Any) -> Charge:
         start=start,
         end=end,
         guarantee=_guarantee(
-            facts["epsilon"], facts["delta"], facts["unit"], facts["model"], facts["arithmetic"]
+            facts["epsilon"],
+            facts["delta"],
+            facts["unit"],
+            facts["model"],
+            facts["arithmetic"],
+            facts.get("rho"),
         ),
         **common,
     )
@@ -191,7 +197,9 @@ def _position(value: Any) -> int:
 
 
 @lru_cache  # a ledger repeats few guarantees many times
-def _guarantee(epsilon: str, delta: str, unit: str, model: str, arithmetic: str) -> Guarantee:
+def _guarantee(
+    epsilon: str, delta: str, unit: str, model: str, arithmetic: str, rho: str | None
+) -> Guarantee:
     return chargeable(
         Guarantee(
             epsilon=exact("epsilon", epsilon),
@@ -199,6 +207,7 @@ def _guarantee(epsilon: str, delta: str, unit: str, model: str, arithmetic: str)
             unit=unit,
             model=model,
             arithmetic=arithmetic,
+            rho=None if rho is None else positive("rho", rho),
         )
     )
 

@@ -10,6 +10,21 @@ from typing import Any
 from tidegate.guarantee import Guarantee
 from tidegate.settings import Spec
 
+# What an argument means in every preset that takes it; a docstring says where it means more.
+SHARED: dict[str, str] = {
+    "epsilon": "the budget ε of one unit of privacy",
+    "bound": "public upper bound of a value; larger values count as this",
+    "delta": "the δ of an (ε, δ) guarantee; None: 1/horizon²",
+    "horizon": "the longest range that should be answered well, in values",
+    "holdout": "how many values are spent on the threshold and not released",
+    "resolution": "values are rounded to multiples of this",
+    "fanout": "children per node of the hierarchy",
+    "estimator": "how values inside a block are predicted; None: the last block's mean",
+    "non_negative": "publish no negative values",
+    "history": "how many released values queries can look back on; None: 16 horizons",
+    "unit": "what ε protects; None: one event",
+}
+_ARGUMENT_DEPTH = 8  # spaces before the name of an argument, in a docstring
 # Settings for every preset that takes them, small enough for a short stream to cross horizons.
 EXAMPLE = {"epsilon": "1/2", "bound": 40, "horizon": 60, "holdout": 37}
 
@@ -55,3 +70,44 @@ class Method:
         """What the example promises."""
         promised: Guarantee = self.made().guarantee
         return promised
+
+    @property
+    def promise(self) -> str:
+        """The kind of guarantee, in short: what is bounded, and in which arithmetic."""
+        found = self.guarantee
+        kind = "ρ (zCDP)" if found.rho is not None else "(ε, δ)" if found.delta else "ε"
+        return kind if found.arithmetic == "exact" else f"{kind}, {found.arithmetic}"
+
+    @property
+    def unit(self) -> str:
+        """What the noise is made for: "event", or "window" where ε protects one natively.
+
+        (A larger unit than an event can be had of every method that takes `unit`, by group
+        privacy.)
+        """
+        return self.guarantee.unit.split()[0]
+
+    def arguments(self) -> dict[str, str]:
+        """What each argument of the preset means: as its docstring says, or as everywhere."""
+        said = _said(self.preset.__doc__ or "")
+        taken = signature(self.preset).parameters
+        return {name: said.get(name) or SHARED.get(name, "") for name in taken}
+
+
+def _said(docstring: str) -> dict[str, str]:
+    """The section "Args:" of a docstring, by argument."""
+    found: dict[str, str] = {}
+    name, inside = "", False
+    for line in docstring.expandtabs().splitlines():
+        text = line.strip()
+        depth = len(line) - len(line.lstrip())
+        if text == "Args:":
+            inside = True
+        elif inside and depth == _ARGUMENT_DEPTH and ": " in text:
+            name, _, meaning = text.partition(": ")
+            found[name] = meaning
+        elif inside and depth > _ARGUMENT_DEPTH and name:
+            found[name] += f" {text}"
+        elif text:
+            inside = False
+    return found

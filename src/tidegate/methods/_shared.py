@@ -1,4 +1,4 @@
-"""What presets share: arguments that mean the same everywhere, the budget, the threshold."""
+"""What presets share: defaults, the budget of one event, a threshold."""
 
 from __future__ import annotations
 
@@ -11,24 +11,6 @@ from tidegate.run.reselection import share_of
 from tidegate.stages import Threshold
 from tidegate.units import Unit
 
-# What each argument means, for every preset that takes it; `tidegate methods` and the docs say it.
-ARGUMENTS: dict[str, str] = {
-    "epsilon": "the budget ε of one unit of privacy",
-    "bound": "public upper bound of a value; larger values count as this",
-    "delta": "the δ of an (ε, δ) guarantee",
-    "horizon": "the longest range that should be answered well, in values",
-    "holdout": "how many values are spent on the threshold and not released",
-    "resolution": "values are rounded to multiples of this",
-    "fanout": "children per node of the hierarchy",
-    "skipped": "levels of the hierarchy that are left to the smoother",
-    "estimator": "how values inside a block are predicted",
-    "non_negative": "publish no negative values",
-    "history": "how many released values queries can look back on; None: 16 horizons",
-    "unit": "what ε protects: an event, a window, a user",
-    "start_early": "begin after this many held-out values, and choose the threshold again",
-    "rethreshold_every": "choose the threshold again after this many released values",
-    "rethreshold_share": "the part of the stream's budget for choosing the threshold again",
-}
 HORIZON = 2**20
 HOLDOUT = 65_536
 

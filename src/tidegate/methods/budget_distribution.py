@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-import numpy as np
-
 from tidegate.errors import SettingError
-from tidegate.estimate.held import Holding
+from tidegate.estimate.last_published import LastPublished
 from tidegate.exact_numbers import Number, positive
 from tidegate.guarantee import Guarantee
-from tidegate.lattice import FloatArray
 from tidegate.methods._method import Method
 from tidegate.methods._shared import HORIZON, truncation
 from tidegate.noise import discrete_laplace
@@ -20,7 +17,6 @@ from tidegate.perturb.sampled import SampledStage, check_scale
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
-from tidegate.stages import Perturber, Recorded, Spans
 from tidegate.units import Unit, Window
 
 _SHARES = 1 << 32  # parts of ε/2: what is spent is counted in these
@@ -137,39 +133,6 @@ class DissimilaritySampler:
             words = self._keystream.at(chunk=chunk, tree=tree, level=_DISSIMILARITY)
             self._drawn = group, discrete_laplace(words, _DRAWS, self._scale).tolist()
         return self._drawn[1][index]
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class LastPublished(Holding, Spec):
-    """Every value is published as the last number that was."""
-
-    KIND: ClassVar[str] = "methods.LastPublished"
-
-    def level_filter(self, *, threshold: int, perturber: Perturber) -> Last:
-        """Begin with half the threshold."""
-        return Last(threshold // 2)
-
-    def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
-        """That of the noise: independent from number to number.
-
-        A discrete Laplace law of scale s has a variance of just below 2s².
-        """
-        return 2.0 * np.square(spans.marks.astype(np.float64))
-
-
-class Last:
-    """The level is the last number."""
-
-    STATE: ClassVar[tuple[str, ...]] = ("level",)
-
-    def __init__(self, level: float) -> None:
-        self.level = float(level)
-
-    def push(self, number: int, span: int, mark: int) -> float:
-        """A measured number is the new level."""
-        if mark:
-            self.level = float(number)
-        return self.level
 
 
 def budget_distribution(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import ClassVar
 
@@ -11,7 +12,6 @@ import numpy as np
 
 from tidegate import threshold as thresholds
 from tidegate.estimate.held import Holding
-from tidegate.estimate.mixture.portable_math import exp
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
@@ -25,10 +25,11 @@ from tidegate.units import Window
 
 _SHARE = Fraction(15, 100)  # of a horizon's values that are measured
 _MOVEMENT = Fraction(1, 100)
-# The controller, as published: gains, errors that are remembered, set point, and step.
+# The controller has the paper's form: gains, errors that are remembered, set point, and step.
 _PROPORTIONAL, _INTEGRAL, _REMEMBERED = 0.9, 0.1, 5
 _SET_POINT, _STEP = 0.1, 10.0
 _FARTHEST = 50.0  # of an exponent
+_DIGITS = Context(prec=30)
 
 
 class _Feedback:
@@ -65,7 +66,7 @@ class _Feedback:
         mean = math.fsum(self.errors) / len(self.errors)
         signal = _PROPORTIONAL * error + _INTEGRAL * mean
         power = min((signal - _SET_POINT) / _SET_POINT, _FARTHEST)
-        growth = 1 - float(exp(np.array([power]))[0])
+        growth = 1 - float(Decimal(power).exp(_DIGITS))  # the same bits on every machine
         self.interval = max(1.0, self.interval + _STEP * growth)
 
 
@@ -86,7 +87,7 @@ class AdaptiveSampling(SampledStage, Spec):
     Args:
         epsilon: the budget of everything within a horizon.
         horizon: how many consecutive values are protected together.
-        samples: M; None: 15 % of the horizon, as published.
+        samples: M; None: 15 % of the horizon.
         movement: by how much of θ the level is expected to move from value to value.
     """
 

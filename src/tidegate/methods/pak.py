@@ -25,7 +25,11 @@ def pak(
     """PAK (Perrier, Asghar, Kaafar): the baseline, for comparison. (ε, δ)-DP in float arithmetic.
 
     `clip=False` is PAK as published: θ may lie far above the bound, which costs it three to six
-    orders of magnitude. `delta=None` takes the paper's 1/n² with n = horizon.
+    orders of magnitude.
+
+    Args:
+        delta: None: the paper's 1/n² with n = horizon.
+        clip: keep θ at or below the bound.
     """
     return Pipeline(
         threshold=pak_threshold(epsilon, bound, delta, horizon, holdout, clip),

@@ -23,7 +23,11 @@ def pak_with_tops_stream(
     clip: bool = True,
     history: int | None = None,
 ) -> Pipeline:
-    """The paper's mixture S-PAK + Ĥ16c: PAK with its stream replaced. (ε, δ)-DP in floats."""
+    """The paper's mixture S-PAK + Ĥ16c: PAK with its stream replaced. (ε, δ)-DP in floats.
+
+    Args:
+        clip: keep θ at or below the bound.
+    """
     return Pipeline(
         threshold=pak_threshold(epsilon, bound, delta, horizon, holdout, clip),
         perturber=perturb.Hierarchy(epsilon=epsilon, horizon=horizon, fanout=fanout),

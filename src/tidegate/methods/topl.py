@@ -30,6 +30,14 @@ def topl(
     `scheme="published"` is the paper's ToPL with its objective corrected, "published-authors" with
     the authors' objective.
 
+    Args:
+        threshold_epsilon: what an answer that helps to choose the threshold costs; None: `epsilon`.
+        scheme: "adaptive", "published" or "published-authors".
+        smoothing: smooth the published schemes' density (EMS instead of EM).
+        report: the mechanism of the stream; None: the scheme's own.
+        keep_asking: go on asking some devices about the tail (adaptive scheme only).
+        threshold: given instead of chosen: nobody is asked.
+
     >>> print(topl(epsilon=1.0, bound=1657).guarantee)
     ε = 1 per event (exact arithmetic, local model)
     """

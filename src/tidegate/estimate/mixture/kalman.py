@@ -16,8 +16,6 @@ views and scratch arrays are made once, and rows are copied (`take`) to where th
 
 from __future__ import annotations
 
-from copy import copy
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,15 +63,6 @@ _add, _subtract, _multiply, _divide = np.add, np.subtract, np.multiply, np.divid
 
 Weights = list[tuple[int, float]]  # (model, probability)
 __all__ = ["INNER", "LEAF", "LEVEL", "OUTER", "SIZE", "SUM", "SWING", "KalmanFilters", "Transition"]
-
-    def repeated(self, count: int) -> Transition:
-        """The same, side by side: for as many models, all like the one of this cell."""
-        found = copy(self)
-        for name, part in vars(self).items():
-            if isinstance(part, np.ndarray):
-                setattr(found, name, np.repeat(part, count, axis=-1))
-        found.swing_sums = self.swing_sums * count
-        return found
 
 
 class KalmanFilters:

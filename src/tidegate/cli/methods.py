@@ -1,0 +1,94 @@
+"""`tidegate methods`: what there is to choose from, taken from the files of `tidegate.methods`."""
+
+from __future__ import annotations
+
+import json
+from inspect import Parameter, signature
+from typing import Annotated, Any
+
+import typer
+
+from tidegate.cli.exits import plain_errors
+from tidegate.cli.tables import table
+from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
+from tidegate.methods import Method, registered
+
+
+def methods(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Show the arguments of this method.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List the methods that can be chosen with --preset, or the arguments of one of them.
+
+    "Protects" is what the noise is made for. Larger units can be had of most methods (--unit), by
+    group privacy. Methods of the local model have commands of their own (`tidegate local`).
+
+    Examples:
+
+    \b
+      tidegate methods
+      tidegate methods fast
+      tidegate methods --json
+    """  # noqa: D301  # \b keeps the lines of the examples
+    with plain_errors():
+        known = {method.name: method for method in registered()}
+        if name is None:
+            rows = [_facts(method) for method in known.values()]
+            typer.echo(_json(rows) if as_json else _list(rows))
+            return
+        if name not in known:
+            raise SettingError("name", f"must be one of {', '.join(known)}, not {said(name)}")
+        facts = {**_facts(known[name]), "arguments": _arguments(known[name])}
+        typer.echo(_json(facts) if as_json else _one(facts))
+
+
+def _facts(method: Method) -> dict[str, Any]:
+    return {
+        "name": method.name,
+        "model": method.model,
+        "protects": method.unit,
+        "guarantee": method.promise,
+        "summary": method.summary,
+        "reference": method.reference,
+    }
+
+
+def _arguments(method: Method) -> list[dict[str, Any]]:
+    taken = signature(method.preset).parameters
+    return [
+        {
+            "name": name,
+            "default": None if taken[name].default is Parameter.empty else str(taken[name].default),
+            "meaning": meaning,
+        }
+        for name, meaning in method.arguments().items()
+    ]
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, indent=1, ensure_ascii=False)
+
+
+def _list(rows: list[dict[str, Any]]) -> str:
+    head = ("method", "model", "protects", "guarantee", "what it does")
+    columns = ("name", "model", "protects", "guarantee", "summary")
+    return table(head, [[row[column] for column in columns] for row in rows], left=len(head))
+
+
+def _one(facts: dict[str, Any]) -> str:
+    rows = [
+        (item["name"], item["default"] or "required", item["meaning"])
+        for item in facts["arguments"]
+    ]
+    return "\n".join(
+        (
+            f"{facts['name']}: {facts['summary']}",
+            f"guarantee: {facts['guarantee']} per {facts['protects']}, {facts['model']} model",
+            f"reference: {facts['reference']}",
+            "",
+            table(("argument", "default", "meaning"), rows, left=3),
+        )
+    )

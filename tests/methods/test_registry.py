@@ -1,0 +1,99 @@
+"""The files of `tidegate.methods` are the list: everything that names methods is taken from it."""
+
+import json
+import subprocess
+import sys
+from inspect import signature
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import tidegate as tg
+from tidegate import methods
+from tidegate.cli.app import app
+from tidegate.cli.pipelines import PRESETS, build
+from tidegate.errors import SettingError
+from tools import methods_table
+
+ALL = methods.registered()
+CENTRAL = [method for method in ALL if method.model == "central"]
+
+
+def test_every_file_of_the_folder_is_a_method():
+    files = {path.stem for path in Path(methods.__file__).parent.glob("[!_]*.py")}
+    assert set(methods.names()) == files == {method.preset.__name__ for method in ALL}
+
+
+@pytest.mark.parametrize("method", ALL, ids=lambda method: method.name)
+def test_what_a_method_says_of_itself(method):
+    assert method.model == method.guarantee.model
+    assert getattr(tg, method.preset.__name__) is method.preset
+    assert method.preset.__name__ in tg.__all__, "export it in tidegate/__init__.py"
+    assert method.summary
+    assert "\n" not in method.summary
+    assert method.reference
+    assert all(method.arguments().values()), "a preset explains arguments that are not shared"
+    assert method.arguments().keys() == signature(method.preset).parameters.keys()
+    parts = [type(getattr(method.made(), name, None)) for name in ("perturber", "estimator")]
+    assert set(method.stages) <= set(parts)
+
+
+def test_choices_of_the_command_line():
+    assert list(PRESETS) == [method.name for method in CENTRAL]
+
+
+def test_the_command_lists_them():
+    listed = json.loads(CliRunner().invoke(app, ["methods", "--json"]).stdout)
+    assert [row["name"] for row in listed] == [method.name for method in ALL]
+    found = {row["name"]: (row["model"], row["protects"], row["guarantee"]) for row in listed}
+    assert found["tops"] == ("central", "event", "ε")
+    assert found["pak"] == ("central", "event", "(ε, δ), float")
+    assert found["fast"] == ("central", "window", "ε")
+    assert found["square-root"] == ("central", "event", "ρ (zCDP)")
+    assert found["topl"][0] == "local"
+    text = CliRunner().invoke(app, ["methods"]).stdout
+    assert all(f"\n{method.name} " in text for method in ALL)
+
+
+def test_the_command_explains_one():
+    facts = json.loads(CliRunner().invoke(app, ["methods", "fast", "--json"]).stdout)
+    arguments = {item["name"]: item for item in facts["arguments"]}
+    assert arguments["epsilon"]["default"] is None
+    assert arguments["samples"]["meaning"].startswith("how many of them are measured")
+    assert "samples" in CliRunner().invoke(app, ["methods", "fast"]).stdout
+    refused = CliRunner().invoke(app, ["methods", "slow"])
+    assert (refused.exit_code, "must be one of adaptive" in refused.stderr) == (2, True)
+
+
+def test_the_docs_are_current(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["methods_table.py", "--check"])
+    assert methods_table.main() == 0, "run python tools/methods_table.py"
+
+
+def test_arguments_of_one_method_on_the_command_line():
+    given = {"preset": "fast", "epsilon": "1", "bound": "9", "set": "samples=7,movement=0.5"}
+    assert build(given) == tg.fast(1, 9, samples=7, movement=0.5)
+    for wrong, words in (
+        ("samples", "name=value"),
+        ("levels=3", "'levels' is no option of --preset fast"),
+        ("horizon=3", "has an option of its own"),
+    ):
+        with pytest.raises(SettingError, match=words) as caught:
+            build({**given, "set": wrong})
+        assert str(caught.value).startswith("set:")
+
+
+def test_stored_settings_find_the_stages_of_a_method():
+    """In a process that has not seen the method; and `import tidegate` does not load it."""
+    settings = json.dumps(methods.find("fast").made().settings())
+    program = (
+        "import json, sys, tidegate\n"
+        "assert 'tidegate.methods.fast' not in sys.modules\n"
+        "found = tidegate.Pipeline.from_settings(json.load(sys.stdin))\n"
+        "print(type(found.perturber).__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=settings, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.strip(), done.stderr) == ("AdaptiveSampling", "")

@@ -1,0 +1,74 @@
+"""Writes what the docs say about all methods: `methods_table.py [--check]`.
+
+The table in docs/guides/choosing-methods.md, and the page docs/reference/presets.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tidegate.methods import Method, names, registered
+from tidegate.methods._method import SHARED
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "guides" / "choosing-methods.md"
+REFERENCE = DOCS / "reference" / "presets.md"
+BEGIN, END = "<!-- methods: begin (tools/methods_table.py) -->", "<!-- methods: end -->"
+
+
+def row(method: Method) -> str:
+    """One line of the table."""
+    cells = (
+        f"`{method.preset.__name__}`",
+        method.model,
+        method.unit,
+        method.promise,
+        method.summary,
+        method.reference,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def with_table() -> str:
+    """The page with a current table."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    head = "| preset | model | protects | guarantee | what it does | reference |"
+    table = "\n".join((head, "|---" * 6 + "|", *map(row, registered())))
+    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+
+
+def reference() -> str:
+    """The page of the reference: shared arguments, then every file."""
+    shared = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in SHARED.items())
+    files = "\n\n".join(f"::: tidegate.methods.{name}" for name in names())
+    return f"""# Presets
+
+One file a method: a function that makes a `Pipeline` (`topl`: a specification of the local model),
+and the stages that only this method has. Arguments with these names mean the same in each:
+
+| argument | meaning |
+|---|---|
+{shared}
+
+{files}
+"""
+
+
+def main() -> int:
+    """Write the pages, or say whether they are current."""
+    wanted = {PAGE: with_table(), REFERENCE: reference()}
+    stale = [page for page, text in wanted.items() if page.read_text(encoding="utf-8") != text]
+    if "--check" in sys.argv[1:]:
+        for page in stale:
+            print(f"{page} is stale: run python tools/methods_table.py")
+        return 1 if stale else 0
+    for page in stale:
+        page.write_text(wanted[page], encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
