@@ -37,7 +37,7 @@ from tidegate.io.outgoing import Outgoing
 from tidegate.ledger import Ledger
 from tidegate.ledger.chain import Chain
 
-ROWS, SPLIT = 6000, 250
+ROWS, SPLIT = 6000, 350
 KILLED = 137
 KEY = bytes(range(32))
 BASE = {"epsilon": "1", "bound": "1000", "holdout": 900, "horizon": 2048, "fanout": 4}
