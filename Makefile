@@ -53,8 +53,8 @@ format: $(STAMPS)/demo+lint ## let ruff mend what it can
 fuzz: $(STAMPS)/test ## hostile input for every parser: COUNT inputs (a million) on WORKERS processes
 	@$(RUN) -m tests.fuzz.harness --count $(COUNT) --workers $(WORKERS) $(ARGS)
 
-power-cuts: $(STAMPS)/test ## a thousand times as many power cuts as the tests play (needs strace; an hour)
-	@TIDEGATE_SELECTIONS=2000 $(RUN) -m pytest -n $(WORKERS) tests/durable/test_power_cuts.py $(ARGS)
+power-cuts: $(STAMPS)/test ## every disk that a power cut may leave, byte by byte (needs strace; ten minutes)
+	@TIDEGATE_POWER_CUTS=1 $(RUN) -m pytest -n $(WORKERS) tests/durable/test_power_cuts.py tests/local/test_power_cuts.py $(ARGS)
 
 bench: $(STAMPS)/test ## throughput and accuracy, measured on this machine
 	@$(RUN) -m benchmarks $(ARGS)

@@ -1,21 +1,10 @@
-"""Power cuts: a recorded run, and every disk that a cut may leave of it.
+"""Power cuts, the first half: a program runs under strace, and its writes are noted in order."""
 
-`recorded` runs a program under strace and gives its writes, in order. `cuts` plays them: at every
-moment before a sync, what was synced is on the disk, and of all else any part may be: nothing, all,
-a beginning, all but one, one alone, the last write torn, and any other selection: all of them where
-there are at most `SELECTIONS`, else as many, drawn. (`make power-cuts` plays a thousand times as
-many as `make test`.) A new name, a rename or a removal is on the disk once
-its folder was synced. That is less than file systems promise, and all that POSIX does.
-"""
-
-import os
-import random
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +13,6 @@ CALLS = (
     "rename,renameat,renameat2,unlink,unlinkat,mkdir,lseek,dup,dup2,fcntl"
 )
 MARK = b"left: "
-SELECTIONS = int(os.environ.get("TIDEGATE_SELECTIONS", "2"))
 
 
 @dataclass
@@ -50,12 +38,27 @@ def recorded(program: list[str], root: Path) -> list[Step]:
     log = root.with_name(root.name + ".strace")
     command = ["strace", "-f", "-xx", "-s", "10000000", "-e", f"trace={CALLS}", "-o", str(log)]
     existing = {str(path) for path in root.rglob("*")}
-    subprocess.run([*command, sys.executable, *program], check=True, timeout=240)
-    return _parsed(log.read_text().splitlines(), str(root), existing)
+    subprocess.run([*command, sys.executable, *program], check=True, timeout=240, cwd=_PROJECT)
+    steps = _parsed(log.read_text().splitlines(), str(root), existing)
+    # SQLite makes its shared memory anew whenever a database is opened: it is no part of a disk.
+    return [step for step in steps if not step.path.endswith("-shm")]
 
 
+_PROJECT = Path(__file__).parents[2]
 _CALL = re.compile(r"^\d+ +(\w+)\((.*)\) += (-?\d+)")
+_PATH = re.compile(r'(?:(\d+), )?"((?:\\x[0-9a-f]{2})*)"')
 _TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
+
+
+def _paths(given: str, files: dict[int, tuple[str, int, bool]]) -> list[str]:
+    """The paths of a call; one that is relative to an open folder has its number in front."""
+    found = []
+    for number, text in _PATH.findall(given):
+        path = bytes.fromhex(text.replace("\\x", "")).decode("utf-8", "replace")
+        if number and not path.startswith("/"):
+            path = f"{files[int(number)][0]}/{path}"
+        found.append(path)
+    return found
 
 
 def _parsed(lines: list[str], root: str, existing: set[str]) -> list[Step]:
@@ -70,8 +73,9 @@ def _parsed(lines: list[str], root: str, existing: set[str]) -> list[Step]:
         name, given, result = found[1], found[2], int(found[3])
         texts = [bytes.fromhex(text.replace("\\x", "")) for text in _TEXT.findall(given)]
         number = int(given.split(",")[0]) if given[:1].isdigit() else -1
+        paths = _paths(given, files)
         if name == "openat":
-            path = texts[0].decode()
+            path = paths[0]
             files[result] = (path, 0, "O_APPEND" in given)
             if "O_CREAT" in given and path.startswith(root) and path not in existing:
                 steps.append(Step("create", path))
@@ -80,21 +84,21 @@ def _parsed(lines: list[str], root: str, existing: set[str]) -> list[Step]:
                 steps.append(Step("truncate", path, 0))
             continue
         if name in ("rename", "renameat", "renameat2"):
-            old, new = texts[0].decode(), texts[1].decode()
+            old, new = paths
             if new.startswith(root):
                 existing.discard(old)
                 existing.add(new)
                 steps.append(Step("rename", new, old))
             continue
         if name in ("unlink", "unlinkat"):
-            path = texts[0].decode()
+            path = paths[0]
             if path.startswith(root):
                 existing.discard(path)
                 steps.append(Step("remove", path))
             continue
         if name == "mkdir":
-            if texts[0].decode().startswith(root):
-                steps.append(Step("create", texts[0].decode(), "folder"))
+            if paths[0].startswith(root):
+                steps.append(Step("create", paths[0], "folder"))
             continue
         if number not in files:
             continue
@@ -119,128 +123,3 @@ def _parsed(lines: list[str], root: str, existing: set[str]) -> list[Step]:
         elif name in ("fsync", "fdatasync"):
             steps.append(Step("sync", path))
     return steps
-
-
-# -- disks -----------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Inode:
-    content: bytearray = field(default_factory=bytearray)
-    folder: bool = False
-
-
-class Disk:
-    """Files by name; steps are applied to it in any selection."""
-
-    def __init__(self, root: Path) -> None:
-        self.names: dict[str, _Inode] = {}
-        for path in sorted(root.rglob("*")):
-            content = bytearray() if path.is_dir() else bytearray(path.read_bytes())
-            self.names[str(path)] = _Inode(content, path.is_dir())
-
-    def played(self, steps: list[tuple[Step, _Inode | None]]) -> dict[str, bytes | None]:
-        """What is on the disk after these steps; None: a folder."""
-        names = dict(self.names)
-        contents = {id(inode): bytearray(inode.content) for inode in names.values()}
-        folders = {id(inode) for inode in names.values() if inode.folder}
-        for step, inode in steps:
-            if step.kind in ("create", "rename"):
-                assert inode is not None
-                if step.kind == "rename":
-                    names.pop(step.data, None)
-                names[step.path] = inode
-                contents.setdefault(id(inode), bytearray())
-                folders |= {id(inode)} if step.data == "folder" else set()
-            elif step.kind == "remove":
-                names.pop(step.path, None)
-            elif inode is not None:
-                content = contents.setdefault(id(inode), bytearray())
-                if step.kind == "truncate":
-                    del content[step.data :]
-                    content.extend(bytes(step.data - len(content)))
-                else:
-                    end = step.offset + len(step.data)
-                    content.extend(bytes(max(0, end - len(content))))
-                    content[step.offset : end] = step.data
-        return {
-            name: None if id(inode) in folders else bytes(contents[id(inode)])
-            for name, inode in names.items()
-        }
-
-
-def cuts(root: Path, steps: list[Step]) -> Iterator[tuple[dict[str, bytes | None], list[bytes]]]:
-    """Every disk that a power cut may leave, and what had left the process by then."""
-    disk = Disk(root)
-    live = dict(disk.names)  # as the process sees it
-    sizes = {id(inode): len(inode.content) for inode in live.values()}
-    safe: list[tuple[Step, _Inode | None]] = []
-    pending: list[tuple[Step, _Inode | None]] = []
-    left: list[bytes] = []
-    keep = []  # inodes, so that no id is used twice
-    for step in [*steps, Step("sync", "")]:
-        inode = live.get(step.path)
-        if step.kind == "left":
-            left.append(step.data)
-        elif step.kind == "sync":
-            for variant in _variants(pending):
-                yield disk.played([*safe, *variant]), list(left)
-            folder = [one for one in pending if _of_folder(one[0], step.path)]
-            synced = [one for one in pending if one[1] is inode and one not in folder]
-            synced = [one for one in synced if one[0].kind in ("write", "truncate")]
-            done = folder or synced if inode is None or inode.folder else synced
-            safe += [one for one in pending if one in done]
-            pending = [one for one in pending if one not in done]
-        else:
-            if step.kind == "create":
-                inode = live[step.path] = _Inode(folder=step.data == "folder")
-            elif step.kind == "rename":
-                inode = live[step.path] = live.pop(step.data)
-            elif step.kind == "remove":
-                inode = live.pop(step.path, None)
-            keep.append(inode)
-            size = sizes.get(id(inode), 0)
-            place = size if step.kind == "append" else step.offset
-            kind = "write" if step.kind == "append" else step.kind
-            if kind == "write":
-                sizes[id(inode)] = max(size, place + len(step.data))
-            if kind == "truncate":
-                sizes[id(inode)] = step.data
-            pending.append((Step(kind, step.path, step.data, place), inode))
-
-
-def _of_folder(step: Step, folder: str) -> bool:
-    return step.kind in ("create", "rename", "remove") and str(Path(step.path).parent) == folder
-
-
-def _variants(pending: list[Any]) -> Iterator[list[Any]]:
-    """Selections of what is not yet safe: any of it may be on the disk."""
-    for end in range(len(pending) + 1):
-        yield pending[:end]
-    for index in range(len(pending)):
-        yield pending[:index] + pending[index + 1 :]
-        step, inode = pending[index]
-        yield [pending[index]]
-        if step.kind == "write" and len(step.data) > 1:
-            for size in {len(step.data) // 2, len(step.data) // 1024 * 512} - {0}:
-                torn = Step("write", step.path, step.data[:size], step.offset)
-                yield [*pending[:index], (torn, inode)]
-    draw = random.Random(len(pending))
-    every = 1 << len(pending)
-    for chosen in range(every) if every <= SELECTIONS else draw.choices(range(every), k=SELECTIONS):
-        yield [one for index, one in enumerate(pending) if chosen >> index & 1]
-
-
-def written(disk: dict[str, bytes | None], old: Path, new: Path) -> None:
-    """Put a disk into a folder."""
-    shutil.rmtree(new, ignore_errors=True)
-    new.mkdir()
-    for name, content in sorted(disk.items()):
-        path = new / Path(name).relative_to(old)
-        if not path.parent.is_dir() or name.endswith("-shm"):
-            continue  # its folder is not on the disk; SQLite makes its shared memory anew
-        if content is None:
-            path.mkdir(mode=0o700, exist_ok=True)
-        else:
-            path.write_bytes(content)
-            path.chmod(0o600)

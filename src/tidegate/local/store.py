@@ -95,7 +95,8 @@ class Store:
     def _check_format(self, *, new: bool) -> None:
         self._database.execute("PRAGMA synchronous=FULL")
         (tables,) = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if new or (not tables and self.path is not None and not self.path.stat().st_size):
+        (kind,) = self._database.execute("PRAGMA application_id").fetchone()
+        if new or not (tables or kind):  # empty: a power cut while it was made; it was not yet used
             self._database.executescript(_SCHEMA)
         (kind,) = self._database.execute("PRAGMA application_id").fetchone()
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
