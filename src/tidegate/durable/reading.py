@@ -17,8 +17,7 @@ from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
 from tidegate.ownership import Ownership
-from tidegate.record.answer import Answers
-from tidegate.record.range_queries import RangeQueries
+from tidegate.record.answer import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.run.phases import Phase
 from tidegate.run.pipeline import Pipeline

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tidegate.lattice import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from tidegate.record.record import Record
 
 
 @dataclass(frozen=True)
@@ -110,3 +117,31 @@ class Answers:
         numbers = {name: float(getattr(self, name)[index]) for name in columns}
         start, end = int(self.start[index]), int(self.end[index])
         return Answer(start, end, confidence=self.confidence, threshold=self.threshold, **numbers)
+
+
+class RangeQueries(ABC):
+    """Answers range queries from a record, which `_answered` provides."""
+
+    @abstractmethod
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        """Call `ask` with the record, under the lock that guards it."""
+
+    def query(
+        self, start: int, end: int, confidence: float = 0.95, *, as_of: int | None = None
+    ) -> Answer:
+        """The sum of the released values [start, end), counted from 0, with its interval.
+
+        `as_of=t`: as it would have been answered when t values were released.
+        """
+        return self.queries([start], [end], confidence, as_of=as_of)[0]
+
+    def queries(
+        self,
+        starts: ArrayLike,
+        ends: ArrayLike,
+        confidence: float = 0.95,
+        *,
+        as_of: int | None = None,
+    ) -> Answers:
+        """The sums over many ranges [start, end) at once: see `Record.answers`."""
+        return self._answered(lambda record: record.answers(starts, ends, confidence, as_of))

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer import Answers
-from tidegate.record.range_queries import RangeQueries
+from tidegate.record.answer import Answers, RangeQueries
 from tidegate.record.segment import NOT_ONE_RELEASE, Segment
 
 _FARTHEST = (1 << 63) - 1

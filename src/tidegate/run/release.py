@@ -20,9 +20,8 @@ from tidegate.guarantee import Guarantee, cost, sequential
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.record.answer import Answers
+from tidegate.record.answer import Answers, RangeQueries
 from tidegate.record.entry import JournalEntry
-from tidegate.record.range_queries import RangeQueries
 from tidegate.record.record import Record
 from tidegate.run.phases import Phase, Phases
 from tidegate.run.snapshot import opened_snapshot, sealed_snapshot, stored_record
