@@ -47,7 +47,9 @@ class Client:
 
     Args:
         epsilon: the most that one report may cost.
-        bound: the largest value there is, `resolution` the step between values; both public.
+        bound: the largest value there is, public.
+        resolution: the step between values, public; None: that of the round. (Privacy: how a value
+            is rounded before the draw changes nothing about what the draw costs.)
         lifetime: the most that all reports of this device may cost together; by default as much as
             one report.
         memory: where reports are remembered: a path, or a `Memory`.
@@ -81,7 +83,7 @@ class Client:
         *,
         epsilon: Number,
         bound: Number,
-        resolution: Number = 1,
+        resolution: Number | None = None,
         lifetime: Number | None = None,
         memory: Memory | str | Path,
         name: str | None = None,
@@ -92,7 +94,10 @@ class Client:
         self.lifetime = self.epsilon if lifetime is None else positive("lifetime", lifetime)
         if self.lifetime < self.epsilon:
             raise SettingError("lifetime", f"must not be less than epsilon {self.epsilon}")
-        self.lattice = Lattice(positive("bound", bound), positive("resolution", resolution))
+        self.bound = positive("bound", bound)
+        self.resolution = None if resolution is None else positive("resolution", resolution)
+        if self.resolution is not None:
+            Lattice(self.bound, self.resolution)  # refused now rather than in the first round
         self.name = None if name is None else name_of({"name": name}, "name")
         self.clamp = clamp
         self._randomness = secure() if randomness is None else randomness
@@ -138,7 +143,7 @@ class Client:
         asked = _parsed(announcement)
         digest = asked.digest
         if self.memory.pin(asked.round) is None:  # outside of the turn: tables may be large
-            check_announcement(asked, self.epsilon, self.lattice)
+            check_announcement(asked, self.epsilon, self.bound, self.resolution)
         with self.memory.turn:
             known = self.memory.pin(asked.round)
             if known is not None:
@@ -152,7 +157,7 @@ class Client:
                     f"{asked.epsilon}"
                 )
             self.memory.check()
-            steps = self._steps(value)
+            steps = self._steps(value, asked.resolution)
             pin = Pin(
                 round=asked.round,
                 phase=asked.phase,
@@ -191,14 +196,12 @@ class Client:
             raise RefusedError("this round was answered under another announcement")
         return _report(known)
 
-    def _steps(self, value: object) -> int:
+    def _steps(self, value: object, resolution: Fraction) -> int:
         """The value in whole steps. Says that it is wrong, never what it is."""
         number = _number(value)
-        if not self.clamp and not 0 <= number <= float(self.lattice.bound):
-            raise InputError(
-                f"the value is not between 0 and {self.lattice.bound}: nothing was reported"
-            )
-        return self.lattice.unit(number)
+        if not self.clamp and not 0 <= number <= float(self.bound):
+            raise InputError(f"the value is not between 0 and {self.bound}: nothing was reported")
+        return Lattice(self.bound, resolution).unit(number)
 
     def _words(self, asked: Announcement) -> Words:
         """Fresh words for one report."""

@@ -18,7 +18,7 @@ def pak(
     delta: Number | None = None,
     horizon: int = 2**20,
     holdout: int = 65_536,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     clip: bool = True,
     history: int | None = None,
 ) -> Pipeline:
@@ -42,7 +42,7 @@ def pak_with_tops_threshold(
     *,
     horizon: int = 2**20,
     holdout: int = 65_536,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     history: int | None = None,
 ) -> Pipeline:
     """The paper's mixture NM-E + H2: PAK with its threshold replaced. Pure ε-DP."""
@@ -65,7 +65,7 @@ def pak_with_tops_stream(
     horizon: int = 2**20,
     holdout: int = 65_536,
     fanout: int = 16,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     estimator: Estimator | None = None,
     clip: bool = True,
     history: int | None = None,

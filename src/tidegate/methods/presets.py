@@ -46,7 +46,7 @@ def adaptive(
     *,
     horizon: int = 2**20,
     holdout: int = 65_536,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     nodes: tuple[int, ...] | None = None,
     non_negative: bool = False,
     history: int | None = None,
@@ -67,7 +67,8 @@ def adaptive(
         bound: public upper bound of a value; larger values count as this.
         horizon: the longest range that should be answered well.
         holdout: how many values are spent on the threshold and not released.
-        resolution: values are rounded to multiples of this. The threshold is at least one step.
+        resolution: values are rounded to multiples of this; None: to a millionth of the bound, with
+            little budget a thousandth, and never coarser than 1. The threshold is at least one step.
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
         non_negative: publish no negative values.
         history: how many released values queries can look back on; None: 16 horizons.
@@ -118,7 +119,7 @@ def tops(
     horizon: int = 2**20,
     holdout: int = 65_536,
     fanout: int = 16,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     estimator: Estimator | None = None,
     skipped: int | None = None,
     non_negative: bool = False,
@@ -137,7 +138,8 @@ def tops(
         horizon: the longest range that should be answered well.
         holdout: how many values are spent on the threshold and not released.
         fanout: children per node of the hierarchy.
-        resolution: values are rounded to multiples of this.
+        resolution: values are rounded to multiples of this; None: whole numbers, or, where the
+            bound is below 1024, a thousandth of it or finer.
         estimator: how values inside a block are predicted; None: `estimate.Recent()`.
         skipped: levels left to the smoother; None: the paper's rule.
         non_negative: publish no negative values.
@@ -206,7 +208,7 @@ def topl(
     epsilon: Number,
     bound: Number,
     *,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     holdout: int = 65_536,
     horizon: int = 2**20,
     threshold_epsilon: Number | None = None,
