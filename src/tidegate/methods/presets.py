@@ -22,6 +22,7 @@ from tidegate.errors import SettingError
 from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number, positive
 from tidegate.methods.baselines import pak, pak_with_tops_stream, pak_with_tops_threshold
+from tidegate.methods.feasibility import check_horizon, usual_holdout
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import chosen_again, share_of
 from tidegate.stages import Estimator
@@ -45,7 +46,7 @@ def adaptive(
     bound: Number,
     *,
     horizon: int = 2**20,
-    holdout: int = 65_536,
+    holdout: int | None = None,
     resolution: Number | None = None,
     nodes: tuple[int, ...] | None = None,
     non_negative: bool = False,
@@ -66,9 +67,9 @@ def adaptive(
             for the stream.
         bound: public upper bound of a value; larger values count as this.
         horizon: the longest range that should be answered well.
-        holdout: how many values are spent on the threshold and not released.
-        resolution: values are rounded to multiples of this; None: to a millionth of the bound, with
-            little budget a thousandth, and never coarser than 1. The threshold is at least one step.
+        holdout: how many values are spent on the threshold and not released; None: 65,536.
+        resolution: values are rounded to multiples of this; None: to a millionth of the bound (a
+            thousandth if the budget is small), at most to 1. The threshold is at least one step.
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
         non_negative: publish no negative values.
         history: how many released values queries can look back on; None: 16 horizons.
@@ -87,6 +88,8 @@ def adaptive(
     unit, per_event, share = _budget(
         epsilon, unit, rethreshold_share, start_early, rethreshold_every
     )
+    check_horizon(per_event, horizon, unit)
+    holdout = usual_holdout(holdout, per_event, unit)
 
     def selector(budget: Fraction, values: int) -> threshold.ScaleFree:
         return threshold.ScaleFree(epsilon=budget, bound=bound, holdout=values)
@@ -117,7 +120,7 @@ def tops(
     bound: Number,
     *,
     horizon: int = 2**20,
-    holdout: int = 65_536,
+    holdout: int | None = None,
     fanout: int = 16,
     resolution: Number | None = None,
     estimator: Estimator | None = None,
@@ -136,7 +139,7 @@ def tops(
             for the stream.
         bound: public upper bound of a value; larger values count as this.
         horizon: the longest range that should be answered well.
-        holdout: how many values are spent on the threshold and not released.
+        holdout: how many values are spent on the threshold and not released; None: 65,536.
         fanout: children per node of the hierarchy.
         resolution: values are rounded to multiples of this; None: whole numbers, or, where the
             bound is below 1024, a thousandth of it or finer.
@@ -160,6 +163,8 @@ def tops(
     unit, per_event, share = _budget(
         epsilon, unit, rethreshold_share, start_early, rethreshold_every
     )
+    check_horizon(per_event, horizon, unit)
+    holdout = usual_holdout(holdout, per_event, unit)
     stream_epsilon = per_event * (1 - share)
 
     def selector(budget: Fraction, values: int) -> threshold.NoisyMax:
