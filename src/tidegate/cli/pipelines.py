@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import tidegate as tg
-from tidegate.errors import SettingError
+from tidegate.errors import MissingError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.stages import Estimator
 from tidegate.units import Event, Unit, UserHorizon, Window
 
+DEFAULT_PRESET = "adaptive"
 PRESETS: dict[str, Callable[..., tg.Pipeline]] = {
-    "tops": tg.tops,
     "adaptive": tg.adaptive,
+    "tops": tg.tops,
     "pak": tg.pak,
     "pak-with-tops-threshold": tg.pak_with_tops_threshold,
     "pak-with-tops-stream": tg.pak_with_tops_stream,
@@ -45,7 +46,7 @@ _ARGUMENTS = {
 }
 
 
-_FLAGS = {"follow", "header", "new-epoch", "non-negative", "quiet"}
+_FLAGS = {"follow", "header", "new-epoch", "non-negative", "overwrite", "quiet"}
 _WHOLE = {"fanout", "holdout", "horizon", "skipped", "start-early"}
 
 
@@ -65,7 +66,7 @@ def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
             raise SettingError("config", f"{config} is longer than {_LONGEST_CONFIG >> 20} MiB")
         stored = tomllib.loads(data.decode("utf-8"))
     except OSError as error:
-        raise SettingError("config", f"cannot read {config}: {error.strerror}") from None
+        raise MissingError(f"config: cannot read {config}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         if isinstance(error, SettingError):
             raise
@@ -93,10 +94,11 @@ def _typed(name: str, value: Any) -> Any:
 
 def build(options: Mapping[str, Any]) -> tg.Pipeline:
     """The pipeline that the options describe."""
-    preset = _one_of("preset", options.get("preset", "tops"), PRESETS)
+    name_of_preset = options.get("preset", DEFAULT_PRESET)
+    preset = _one_of("preset", name_of_preset, PRESETS)
     for required in ("epsilon", "bound"):
         if required not in options:
-            raise SettingError(required, f"is missing: give --{required}, or put it into --config")
+            raise SettingError(required, "is required (or set it in the --config file)")
     arguments = {
         argument: options[name] for name, argument in _ARGUMENTS.items() if name in options
     }
@@ -109,10 +111,17 @@ def build(options: Mapping[str, Any]) -> tg.Pipeline:
     for name in arguments:
         if name not in signature(preset).parameters:
             raise SettingError(
-                name.replace("_", "-"), f"is no option of --preset {options.get('preset', 'tops')}"
+                name.replace("_", "-"),
+                f"is no option of --preset {name_of_preset}; {_taken_by(name)} take it",
             )
     pipeline: tg.Pipeline = preset(**arguments)
     return pipeline
+
+
+def _taken_by(argument: str) -> str:
+    """The presets that have this argument."""
+    names = [name for name, one in PRESETS.items() if argument in signature(one).parameters]
+    return ", ".join(f"--preset {name}" for name in names)
 
 
 def unit(text: str) -> Unit:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate.cli.choices import EMITTED, PIPES, offering
-from tidegate.cli.exits import complain, plain_errors
+from tidegate.cli.exits import NOTHING, complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
-from tidegate.cli.pipelines import PRESETS, SMOOTHERS, build, with_config
+from tidegate.cli.pipelines import DEFAULT_PRESET, PRESETS, SMOOTHERS, build, with_config
 from tidegate.cli.signals import stopping
 from tidegate.cli.streams import (
     Column,
+    DecimalSign,
+    Delimiter,
     Header,
     InputFormat,
     OutputFile,
@@ -47,7 +47,8 @@ def release(
     epsilon: Annotated[str | None, typer.Option(help="Privacy budget, e.g. 0.1 or 1/10.")] = None,
     bound: Annotated[str | None, typer.Option(help="Public upper bound of a value.")] = None,
     resolution: Annotated[
-        str | None, typer.Option(help="Values are rounded to multiples of this (default 1).")
+        str | None,
+        typer.Option(help="Values are rounded to multiples of this (default: by the bound)."),
     ] = None,
     holdout: Annotated[
         int | None, typer.Option(help="Values spent on choosing the threshold (default 65536).")
@@ -58,8 +59,7 @@ def release(
     preset: Annotated[
         str | None,
         typer.Option(
-            help=f"Method: {', '.join(PRESETS)} (default tops, the paper's; adaptive is more "
-            "accurate on most streams).",
+            help=f"Method: {', '.join(PRESETS)} (default {DEFAULT_PRESET}; tops is the paper's).",
             autocompletion=offering(PRESETS),
         ),
     ] = None,
@@ -94,6 +94,8 @@ def release(
         str | None, typer.Option(help="Column or key that names the user (user-horizon).")
     ] = None,
     header: Header = None,
+    delimiter: Delimiter = None,
+    decimal: DecimalSign = None,
     format: InputFormat = None,  # noqa: A002  # the option's name
     output_format: OutputFormat = None,
     follow: Annotated[
@@ -137,8 +139,17 @@ def release(
             autocompletion=offering(EMITTED),
         ),
     ] = None,
+    overwrite: Annotated[
+        bool | None,
+        typer.Option(
+            "--overwrite", help="Replace an existing output. The new release spends epsilon again."
+        ),
+    ] = None,
     quiet: Annotated[
-        bool | None, typer.Option("--quiet", "-q", help="No progress bar, no closing line.")
+        bool | None,
+        typer.Option(
+            "--quiet", "-q", help="No progress bar, no summary; errors are still printed."
+        ),
     ] = None,
 ) -> None:
     """Release a stream of numbers under differential privacy, value by value."""
@@ -167,17 +178,20 @@ def _run(source: str, options: dict[str, Any]) -> None:
         column=options.get("column"),
         user_column=options.get("user-column"),
         header=options.get("header"),
+        delimiter=options.get("delimiter"),
+        decimal=options.get("decimal"),
         follow=bool(options.get("follow")),
     ) as opened:
         quiet = bool(options.get("quiet"))
         follow = bool(options.get("follow"))
         with Progress(opened, quiet=quiet) as progress, stopping(opened if follow else None):
             if "state" in options:
-                result = _durable(pipeline, opened, output, options, progress, source)
-            else:
-                result = release_once(pipeline, opened, output, progress.advance)
-    if not quiet:
-        _close(result)
+                _durable(pipeline, opened, output, options, progress, source)
+                return
+            result = release_once(pipeline, opened, output, progress.advance)
+    _close(result, quiet=quiet, durable=False)
+    if options.get("overwrite") and not quiet:
+        complain("--overwrite: epsilon was spent anew; it adds up with what the old output spent")
 
 
 def _durable(
@@ -187,7 +201,7 @@ def _durable(
     options: dict[str, Any],
     progress: Progress,
     source: str,
-) -> Outcome:
+) -> None:
     from tidegate.cli.running import release_durably
     from tidegate.durable import DurableRelease
 
@@ -204,7 +218,7 @@ def _durable(
                 f"the state in {options['state']} is not sealed (no --key-file, no TIDEGATE_KEY): "
                 f"{READABLE}"
             )
-        return release_durably(
+        result = release_durably(
             run,
             opened,
             output,
@@ -212,6 +226,8 @@ def _durable(
             resent=source != "-" or options.get("stdin", "resent") == "resent",
             emit_all=options.get("emit", "all") == "all",
         )
+        progress.close()
+        _close(result, quiet=bool(options.get("quiet")), durable=True)
 
 
 def _check(source: str, options: dict[str, Any]) -> None:
@@ -222,8 +238,17 @@ def _check(source: str, options: dict[str, Any]) -> None:
         for name in ("key-file", "ledger-source", "cap", "new-epoch", "stdin", "emit"):
             if name in options:
                 raise SettingError(name, "needs --state")
+    elif "overwrite" in options:
+        raise SettingError("overwrite", "goes without --state: with it, the output is continued")
     output = str(options.get("output") or "")
     check_output(source, options.get("output"), options.get("output-format"))
+    if "state" not in options and not options.get("overwrite") and _holds_something(output):
+        raise SettingError(
+            "output",
+            f"{output} exists, and this run would spend epsilon on the same values once more. Use "
+            "--overwrite to replace it all the same, --state to continue a release, or another "
+            "output",
+        )
     if options.get("new-epoch") and output and output != "-" and Path(output).exists():
         raise SettingError(
             "output", "exists: a new epoch needs another output (or remove this one)"
@@ -235,14 +260,17 @@ def _check(source: str, options: dict[str, Any]) -> None:
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
 
 
-def _close(result: Outcome) -> None:
-    if result.held:
-        complain(
-            f"nothing was released: the hold-out needs {result.held} more values "
-            f"(--holdout {result.pipeline.threshold.holdout})"
-        )
-    elif sys.stderr.isatty() or os.environ.get("TIDEGATE_SUMMARY"):
-        complain(
-            f"released {result.released:,} values, truncated at {result.threshold:g}; "
-            f"{result.pipeline.guarantee}"
-        )
+def _holds_something(output: str) -> bool:
+    """Whether a file would be lost. (An empty one would not; a pipe or device holds nothing.)"""
+    place = Path(output)
+    return output not in ("", "-") and place.is_file() and place.stat().st_size > 0
+
+
+def _close(result: Outcome, *, quiet: bool, durable: bool) -> None:
+    from tidegate.cli.summary import nothing_released, summarise
+
+    if not result.released:  # never hidden: a script would take a missing output for a good one
+        complain(nothing_released(result, durable=durable))
+        raise typer.Exit(NOTHING)
+    if not quiet:
+        summarise(result)

@@ -11,7 +11,9 @@ from tidegate.cli.writer import Output, Writer
 from tidegate.durable import DurableRelease, StateError
 from tidegate.durable.metadata import public_facts
 from tidegate.io import Batch, Source
+from tidegate.record.answer import Answer
 from tidegate.record.rebuild import Recorder
+from tidegate.record.record import Record
 from tidegate.run.phases import Phase
 from tidegate.run.pipeline import Pipeline
 
@@ -21,9 +23,11 @@ class Outcome:
     """What a run came to, for its closing line."""
 
     pipeline: Pipeline
+    seen: int  # rows that were read, by this run and those before
     released: int
     held: int  # values that the hold-out still needs
     threshold: float | None
+    total: Callable[[], Answer]  # of everything released, as far as the record goes
 
 
 def release_once(
@@ -61,7 +65,14 @@ def release_once(
             first, released = released, release.position
             writer.write(first, values)
             progress(len(batch))
-    return Outcome(pipeline, release.position, release.holding, release.threshold)
+    return Outcome(
+        pipeline,
+        release.seen,
+        release.position,
+        release.holding,
+        release.threshold,
+        lambda: _total(release.record),
+    )
 
 
 def release_durably(
@@ -105,7 +116,18 @@ def release_durably(
             progress(len(batch))
     phases = run.phases
     held = 0 if phases else run.pipeline.threshold.holdout - run.seen
-    return Outcome(run.pipeline, run.position, held, phases[-1].threshold if phases else None)
+    return Outcome(
+        run.pipeline,
+        run.seen,
+        run.position,
+        held,
+        phases[-1].threshold if phases else None,
+        lambda: run.query(0, run.position),
+    )
+
+
+def _total(record: Record) -> Answer:
+    return record.query(record.start, record.end)
 
 
 def _unread(

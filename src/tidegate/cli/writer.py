@@ -86,8 +86,11 @@ class Writer:
             sink.flush()
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: object) -> None:
-        if self._sink is None and error is None and not self._output.standard:
-            self._opened()  # an empty stream is a file too
+        # A run that added nothing completes the facts of a file; one that released nothing at all
+        # leaves no file, and above all replaces none.
+        complete = error is None and not self._output.standard
+        if self._sink is None and complete and self._facts()["released"]:
+            self._opened()
         if self._sink is None:
             return
         with self._whole():

@@ -21,7 +21,7 @@ def doubts(pipeline: Pipeline) -> list[str]:
     >>> doubts(adaptive(epsilon=0.1, bound=100))
     []
     >>> print(doubts(adaptive(epsilon=0.1, bound=100, holdout=200, horizon=2000))[0])
-    The threshold will be little better than chance: ε × hold-out is 20, and 50 are needed. Use a hold-out of 500 values, or more epsilon.
+    The threshold is little better than chance: ε × hold-out is 20, and 50 are needed. Use a hold-out of 500 values, or more epsilon.
     """  # noqa: E501  # one sentence, as it is printed
     rule = pipeline.threshold
     needed = _NEEDED.get(type(rule))
@@ -31,7 +31,7 @@ def doubts(pipeline: Pipeline) -> list[str]:
     if information >= needed:
         return []
     return [
-        f"The threshold will be little better than chance: ε × hold-out is {float(information):.3g}"
-        f", and {needed} are needed. Use a hold-out of {math.ceil(needed / rule.epsilon):,} values, "
-        "or more epsilon."
+        "The threshold is little better than chance: ε × hold-out is "
+        f"{float(information):.3g}, and {needed} are needed. Use a hold-out of "
+        f"{math.ceil(needed / rule.epsilon):,} values, or more epsilon."
     ]

@@ -1,0 +1,60 @@
+"""What a run of `tidegate release` came to, in a few lines on stderr: public facts only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.cli.exits import complain
+from tidegate.cli.tables import percent, shown
+
+if TYPE_CHECKING:
+    from tidegate.cli.running import Outcome
+
+# Beyond, the record of a durable run is read again for as long as the run itself took.
+_LONGEST = 1 << 22
+
+
+def summarise(outcome: Outcome) -> None:
+    """Rows in and out, the threshold, ε, the error of a total, and what is doubtful."""
+    from tidegate.plan import doubts  # on demand: `--help` needs none of it
+
+    for line in _lines(outcome):
+        complain(line)
+    for doubt in doubts(outcome.pipeline):
+        complain(f"warning: {doubt}")
+
+
+def nothing_released(outcome: Outcome, *, durable: bool) -> str:
+    """Why there is no output, and what would do. Rows are counted, and their number is public."""
+    pipeline, rows = outcome.pipeline, outcome.seen
+    if not rows:
+        return "nothing was released: the input has no rows. No output was written"
+    held = pipeline.threshold.holdout
+    return (
+        f"nothing was released: the threshold takes {held:,} rows (--holdout), and the input has "
+        f"{rows:,}. No output was written. "
+        + (
+            f"Run the same command again when there are {outcome.held:,} more rows"
+            if durable
+            else f"Use {outcome.held:,} more rows, or --holdout {max(1, rows // 16):,}"
+        )
+    )
+
+
+def _lines(outcome: Outcome) -> list[str]:
+    rows, released = outcome.seen, outcome.released
+    first = f"released {released:,} of {rows:,} rows"
+    if released < rows:
+        first += f" (the first {rows - released:,} chose the threshold and are not released)"
+    lines = [
+        f"{first}; larger values count as {outcome.threshold:g}",
+        f"spent: {outcome.pipeline.guarantee}",
+    ]
+    if released <= _LONGEST:
+        total = outcome.total()
+        half = (total.high - total.low) / 2
+        lines.append(
+            f"a sum over all {total.end - total.start:,} released rows is known to "
+            f"± {shown(half)} ({percent(total.confidence)}), apart from what the threshold cuts"
+        )
+    return lines
