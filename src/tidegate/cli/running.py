@@ -102,7 +102,7 @@ def release_durably(
     if not output.standard:
         written = rows_written(str(output.path), output.format, run)
     append_at = 0 if output.standard else written
-    with Writer(output, run.facts, lambda: len(run.phases), append_at) as writer:
+    with Writer(output, run.facts, lambda: len(run.phases), append_at, durable=True) as writer:
         for first, values in run.replay(written):
             writer.write(first, values)
         for batch in _unread(run, source.batches(), progress) if resent else source.batches():

@@ -30,6 +30,11 @@ def nothing_released(outcome: Outcome, *, durable: bool) -> str:
     if not rows:
         return "nothing was released: the input has no rows. No output was written"
     held = pipeline.threshold.holdout
+    if not outcome.held:
+        return (
+            f"nothing was released: all {rows:,} rows chose the threshold, and the next row is the "
+            "first to be released"
+        )
     return (
         f"nothing was released: the threshold takes {held:,} rows (--holdout), and the input has "
         f"{rows:,}. No output was written. "

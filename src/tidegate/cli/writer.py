@@ -53,6 +53,7 @@ class Writer:
             nothing that is not committed: of a push that failed half-way, not even its threshold.
         phases: how many thresholds there are by now.
         append_at: continue after so many rows.
+        durable: the output belongs to a state, which must find a chosen threshold in it.
     """
 
     def __init__(
@@ -61,11 +62,14 @@ class Writer:
         facts: Callable[[], dict[str, Any]],
         phases: Callable[[], int],
         append_at: int = 0,
+        *,
+        durable: bool = False,
     ) -> None:
         self._output = output
         self._facts = facts
         self._phases = phases
         self._append_at = append_at
+        self._durable = durable
         self._sink: Sink | None = None
         self._known = 0  # phases in the facts that were stored
         self._due: float = math.inf  # the position at which they are stored again
@@ -88,9 +92,10 @@ class Writer:
     def __exit__(self, kind: Any, error: BaseException | None, trace: object) -> None:
         # A run that added nothing completes the facts of a file; one that released nothing at all
         # leaves no file, and above all replaces none.
-        complete = error is None and not self._output.standard
-        if self._sink is None and complete and self._facts()["released"]:
-            self._opened()
+        if self._sink is None and error is None and not self._output.standard:
+            facts = self._facts()
+            if facts["released"] or (self._durable and facts["phases"]):
+                self._opened()
         if self._sink is None:
             return
         with self._whole():
