@@ -23,7 +23,8 @@ SETTINGS = ["--epsilon", "1", "--bound", "100", "--holdout", "100", "--horizon",
 
 
 def run(*arguments, stdin=None, settings=SETTINGS):
-    result = CliRunner().invoke(app, [*map(str, arguments), *settings], input=stdin)
+    words = ["--preset", "tops", *map(str, arguments), *settings]
+    result = CliRunner().invoke(app, words, input=stdin)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 

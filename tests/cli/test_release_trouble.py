@@ -27,6 +27,7 @@ VALUES = np.random.default_rng(1).integers(0, 100, 5000)
 # Far longer than any of this takes: on a loaded machine slowness is no failure.
 PATIENCE = 240.0
 SETTINGS = ["--epsilon", "1", "--bound", "100", "--holdout", "100", "--horizon", "256"]
+SETTINGS += ["--preset", "tops"]
 
 
 def command(*arguments):
