@@ -98,7 +98,7 @@ def build(options: Mapping[str, Any]) -> tg.Pipeline:
     preset = _one_of("preset", name_of_preset, PRESETS)
     for required in ("epsilon", "bound"):
         if required not in options:
-            raise SettingError(required, "is required (or set it in the --config file)")
+            raise SettingError(required, f"is required: give --{required}, or set it in --config")
     arguments = {
         argument: options[name] for name, argument in _ARGUMENTS.items() if name in options
     }

@@ -10,6 +10,7 @@ from tidegate.cli.anchor import rows_written
 from tidegate.cli.writer import Output, Writer
 from tidegate.durable import DurableRelease, StateError
 from tidegate.durable.metadata import public_facts
+from tidegate.guarantee import Guarantee
 from tidegate.io import Batch, Source
 from tidegate.record.answer import Answer
 from tidegate.record.rebuild import Recorder
@@ -23,11 +24,12 @@ class Outcome:
     """What a run came to, for its closing line."""
 
     pipeline: Pipeline
+    guarantee: Guarantee  # of everything that was released of this source
     seen: int  # rows that were read, by this run and those before
     released: int
     held: int  # values that the hold-out still needs
     threshold: float | None
-    total: Callable[[], Answer]  # of everything released, as far as the record goes
+    total: Callable[[], Answer | None]  # of what was released, as far back as the record goes
 
 
 def release_once(
@@ -67,6 +69,7 @@ def release_once(
             progress(len(batch))
     return Outcome(
         pipeline,
+        release.guarantee,
         release.seen,
         release.position,
         release.holding,
@@ -118,16 +121,18 @@ def release_durably(
     held = 0 if phases else run.pipeline.threshold.holdout - run.seen
     return Outcome(
         run.pipeline,
+        run.guarantee,
         run.seen,
         run.position,
         held,
         phases[-1].threshold if phases else None,
-        lambda: run.query(0, run.position),
+        lambda: _total(run.record),
     )
 
 
-def _total(record: Record) -> Answer:
-    return record.query(record.start, record.end)
+def _total(record: Record | None) -> Answer | None:
+    """As far back as the record goes."""
+    return None if record is None else record.query(record.start, record.end)
 
 
 def _unread(

@@ -53,13 +53,14 @@ def _lines(outcome: Outcome) -> list[str]:
         first += f" (the first {rows - released:,} chose the threshold and are not released)"
     lines = [
         f"{first}; larger values count as {outcome.threshold:g}",
-        f"spent: {outcome.pipeline.guarantee}",
+        f"spent: {outcome.guarantee}",
     ]
-    if released <= _LONGEST:
-        total = outcome.total()
-        half = (total.high - total.low) / 2
+    total = outcome.total() if released <= _LONGEST else None
+    if total is not None:
+        half, size = (total.high - total.low) / 2, total.end - total.start
+        rows_known = f"{'all' if size == released else 'the last'} {size:,} released rows"
         lines.append(
-            f"a sum over all {total.end - total.start:,} released rows is known to "
-            f"± {shown(half)} ({percent(total.confidence)}), apart from what the threshold cuts"
+            f"a sum over {rows_known} is known to ± {shown(half)} ({percent(total.confidence)}), "
+            "apart from what the threshold cuts"
         )
     return lines
