@@ -23,6 +23,10 @@ class InputError(TidegateError, ValueError):
     """An input is not a number. Says where, never what."""
 
 
+class MissingError(TidegateError):
+    """Something that was named is not there: a file, a folder, a state."""
+
+
 class RefusedError(TidegateError):
     """Something was refused to protect privacy: a budget, or noise that must not be used again."""
 

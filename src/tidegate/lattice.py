@@ -2,12 +2,13 @@
 
 Input policy: neighbouring streams differ in one value at a fixed position, so a position never
 shifts. A NaN or a missing value counts as 0 in its place; a number is clamped to [0, bound] and
-rounded to the nearest multiple of the resolution. What is not a number at all is an error that
-names the position and never the content.
+rounded to the nearest multiple of the resolution (a bound that is none is rounded up). What is not
+a number at all is an error that names the position and never the content.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
@@ -24,9 +25,57 @@ FloatArray = NDArray[np.float64]
 # Integers up to here are exact as floats, which the float path of `units` relies on.
 _LARGEST = 1 << 53
 
+# Steps between 0 and the bound where nobody chose a resolution: rounding is then a millionth of
+# the bound at most, and 64 bits leave room for sums of 10^11 values.
+FINE = 1 << 20
+# For a threshold rule whose work grows with the steps, or that knows little: rounding is then a
+# thousandth of the bound.
+COARSE = 1 << 10
+
+
+def steps_by_information(price: int, information: Fraction) -> int:
+    """How many steps suit a rule that charges `price`/ε values per e-fold of θ.
+
+    With `information` = ε × values, the rule pays at most for e^(information/price) steps: on a
+    lattice with more of them it cannot climb from one step to where the values are, and θ would be
+    nothing. Half of what is known may be spent on that. (ln FINE is 14.)
+
+    >>> steps_by_information(7, Fraction(50)), steps_by_information(7, Fraction(6553))
+    (1024, 1048576)
+    """
+    return FINE if 2 * 14 * price <= information else COARSE
+
+
+def default_resolution(bound: Fraction, steps: int = FINE) -> Fraction:
+    """The resolution to use where none is given: a function of the public bound alone.
+
+    The largest power of ten that gives at least `steps` steps and divides the bound, at most 1.
+    So whole numbers stay exact, decimals are kept, and the bound stays what it is. (A bound that no
+    power of ten divides, such as 1/3, is divided into `steps` steps.)
+
+    Privacy: it looks at no data. A finer lattice costs nothing: noise is drawn in multiples of it,
+    at the same scale in the unit of the data.
+
+    >>> default_resolution(Fraction("12.5")), default_resolution(Fraction(30_000_000))
+    (Fraction(1, 100000), Fraction(1, 1))
+    >>> default_resolution(Fraction(1657), COARSE), default_resolution(Fraction(100), COARSE)
+    (Fraction(1, 1), Fraction(1, 100))
+    """
+    resolution = Fraction(1)
+    while bound < steps * resolution:
+        resolution /= 10
+    finest = resolution / _LARGEST
+    while (bound / resolution).denominator != 1:
+        resolution /= 10
+        if resolution < finest or bound >= _LARGEST * resolution:
+            return bound / steps
+    return resolution
+
 
 class Lattice:
-    """The multiples of `resolution` in [0, bound], counted 0, 1, …, `top`.
+    """The multiples of `resolution` from 0 to `bound`, counted 0, 1, …, `top`.
+
+    A bound that is no multiple is rounded up to the next one.
 
     >>> lattice = Lattice(bound=Fraction(30), resolution=Fraction(1, 100))
     >>> lattice.top
@@ -38,8 +87,10 @@ class Lattice:
     def __init__(self, bound: Fraction, resolution: Fraction) -> None:
         self.bound = bound
         self.resolution = resolution
-        self.top = int(bound / resolution)
-        if self.top < 1:
+        # Rounded up: a bound of 12.5 in whole numbers is 13. Down, it would cut values that the
+        # public bound allows.
+        self.top = math.ceil(bound / resolution)
+        if resolution > bound:
             raise SettingError("resolution", f"must not exceed the bound {bound}, not {resolution}")
         if self.top >= _LARGEST:
             raise SettingError("resolution", "too fine: bound/resolution must stay below 2**53")

@@ -25,7 +25,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -115,6 +115,16 @@ class OptionalExact(Setting[Fraction | None, Number | None]):
     def check(self, value: Number | None) -> Fraction | None:
         """None, or positive and neither absurdly small nor large."""
         return None if value is None else _within(self.name, value, Delta.smallest, Exact.largest)
+
+
+class Resolution(Setting[Fraction, Number | None]):
+    """Like `Exact`; None stands for "decide by the bound" until its owner has decided."""
+
+    def check(self, value: Number | None) -> Fraction:
+        """Positive and neither absurdly small nor large, or None, which the owner replaces."""
+        if value is None:
+            return cast("Fraction", None)
+        return _within(self.name, value, Exact.smallest, Exact.largest)
 
 
 class Whole(Setting[int, int]):

@@ -249,7 +249,7 @@ def test_compressed_reports(tmp_path: Path, state: Path) -> None:
 
 
 def test_what_cannot_be_read_has_its_exit_code(tmp_path: Path, state: Path) -> None:
-    assert run("collect", tmp_path / "none.db", stdin="").exit_code == 2
+    assert run("collect", tmp_path / "none.db", stdin="").exit_code == 4
     assert run("collect", state, tmp_path / "none.jsonl").exit_code == 4
     assert run("collect", state, tmp_path / "reports.csv").exit_code == 4
     (tmp_path / "other.db").write_text("something else")
@@ -355,7 +355,7 @@ def test_wrong_ranges(collected: Path, words: tuple[Any, ...], code: int) -> Non
 def test_nothing_can_be_asked_before_there_is_a_threshold(tmp_path: Path) -> None:
     announced(tmp_path / "state.db", *OPTIONS)
     assert run("query", tmp_path / "state.db", 0, 1).exit_code == 2
-    assert run("query", tmp_path / "none.db", 0, 1).exit_code == 2
+    assert run("query", tmp_path / "none.db", 0, 1).exit_code == 4
 
 
 # -- simulate -------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def test_messages_name_the_option_that_is_wrong(tmp_path: Path, source: Path) ->
     state = tmp_path / "state"
     durable = ("release", source, "-o", tmp_path / "a.csv", *SETTINGS, "--state", state)
     assert run(*durable).exit_code == 0
-    refused(run("state", "rekey", state, "--new-key-file", tmp_path / "no"), 2, "new-key-file: ")
+    refused(run("state", "rekey", state, "--new-key-file", tmp_path / "no"), 4, "new-key-file: ")
     refused(run(*durable, "--unit", "window:0"), 2, "unit: ")
     # Another folder would not add up what the same values have cost.
     refused(run(*durable, "--epsilon", 2), 3, "--new-epoch", "charged on top")

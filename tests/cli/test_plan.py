@@ -27,7 +27,7 @@ def answered(*words: str) -> Result:
 
 @pytest.fixture
 def ask() -> Callable[..., Result]:
-    return lambda *words: answered(*map(str, words))
+    return lambda *words: answered("--preset", "tops", *map(str, words))
 
 
 def planned(ask: Callable[..., Result], *words: Any) -> Any:

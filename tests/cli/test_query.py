@@ -35,9 +35,8 @@ Written = tuple[Path, tg.Release]
 
 def write(path: Path, count: int = 30_123, **settings: Any) -> Written:
     """A release in uneven pieces, with a last block that is open."""
-    pipeline = tg.tops(
-        epsilon=0.5, bound=500, horizon=2**13, holdout=1024, history=10**6, **settings
-    )
+    usual = {"horizon": 2**13, "holdout": 1024, "history": 10**6, "resolution": 1}
+    pipeline = tg.tops(epsilon=0.5, bound=500, **{**usual, **settings})
     release = pipeline.start(tg.seeded(5))
     values = np.random.default_rng(1).poisson(20, count)
     with open_sink(path) as sink:

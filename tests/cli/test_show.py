@@ -66,7 +66,7 @@ def test_a_terminal_without_unicode(
     tmp_path: Path, look: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
-    assert show._sparkline([1.0, 2.0, 3.0]) == "_+#"
+    assert show.sparkline([1.0, 2.0, 3.0]) == "_+#"
 
 
 def test_a_picture(tmp_path: Path, look: Callable[..., Result]) -> None:

@@ -91,12 +91,23 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED)
 def test_an_announcement_that_asks_too_much_is_refused(change: dict[str, Any]) -> None:
-    client = device(lifetime=10)
+    client = device(lifetime=10, resolution=1)
     with pytest.raises(RefusedError):
         client.answer(asked(**change), Untouchable())
     assert client.ledger == ()
     assert client.left == 10
     client.answer(asked(), 50)  # and the device goes on
+
+
+def test_a_device_without_a_resolution_takes_that_of_the_round() -> None:
+    client = device(lifetime=10)
+    for resolution in (ONE, Fraction(1, 100), Fraction(1, 3)):
+        round_asked = asked(round=f"r {resolution}".replace("/", "-").replace(" ", "-"))
+        changed = replace(round_asked, resolution=resolution)
+        assert client.answer(changed, 50, event=str(resolution)).report in (0, 1)
+    for hostile in (Fraction(101), Fraction(1, 10**15)):  # no step, or more than a float can count
+        with pytest.raises(RefusedError, match="does not suit the bound"):
+            client.answer(asked(round="r9", resolution=hostile), Untouchable())
 
 
 def test_malformed_announcements_are_refused() -> None:

@@ -36,7 +36,7 @@ import { secureWords } from "./words.js";
  * @typedef {object} ClientOptions
  * @property {Exact} epsilon the most that one report may cost
  * @property {Exact} bound the largest value there is
- * @property {Exact} [resolution] the step between values, 1 by default
+ * @property {Exact} [resolution] the step between values; by default that of the round
  * @property {Exact} [lifetime] the most that all reports of this device may cost together; by default
  *   as much as one report
  * @property {Storage} storage where reports are remembered
@@ -53,7 +53,6 @@ const OPTIONS = [...NUMBERS, "storage", "name", "clamp", "words"];
 export class Client {
   #own;
   #lifetime;
-  #lattice;
   #name;
   #clamp;
   #words;
@@ -65,18 +64,19 @@ export class Client {
   constructor(options) {
     refuseUnknown(options, OPTIONS);
     refuseWithoutCrypto();
-    const { epsilon, bound, resolution = 1, lifetime = epsilon, storage, name, words } = options;
+    const { epsilon, bound, resolution, lifetime = epsilon, storage, name, words } = options;
     const own = {
       epsilon: positive("epsilon", epsilon),
       bound: positive("bound", bound),
-      resolution: positive("resolution", resolution),
+      resolution: resolution === undefined ? undefined : positive("resolution", resolution),
     };
     this.#lifetime = positive("lifetime", lifetime);
     if (this.#lifetime.compare(own.epsilon) < 0) {
       throw new SettingError("lifetime", `must not be less than epsilon ${own.epsilon}`);
     }
-    this.#lattice = new Lattice(own.bound, own.resolution);
-    this.#own = { ...own, top: this.#lattice.top };
+    // Refused now rather than in the first round.
+    if (own.resolution !== undefined) new Lattice(own.bound, own.resolution);
+    this.#own = own;
     this.#name = name === undefined ? undefined : nameField({ name }, "name");
     this.#clamp = flag("clamp", options.clamp);
     if (typeof storage?.read !== "function" || typeof storage.append !== "function") {
@@ -124,7 +124,7 @@ export class Client {
         await this.#memory.refresh();
         const known = this.#memory.pin(asked.round);
         if (known) return again(known, digest);
-        checkAnnouncement(asked, this.#own);
+        const lattice = checkAnnouncement(asked, this.#own);
         const names = await this.#namesFor(asked, event);
         this.#checkPast(asked, names.event);
         const pin = Object.freeze({
@@ -134,7 +134,7 @@ export class Client {
           epsilon: asked.epsilon,
           digest,
           ...names,
-          report: asked.question.answer(this.#steps(value), this.#words),
+          report: asked.question.answer(this.#steps(value, lattice), this.#words),
           time: new Date().toISOString().replace(/\.\d+Z$/, "Z"),
         });
         if (await this.#memory.add(pin)) return reportOf(pin);
@@ -251,8 +251,9 @@ export class Client {
    * The value in whole steps. Says that it is wrong, never what it is.
    *
    * @param {unknown} value
+   * @param {Lattice} lattice
    */
-  #steps(value) {
+  #steps(value, lattice) {
     const number = typeof value === "bigint" ? Number(value) : value;
     if (typeof number !== "number" || Number.isNaN(number)) {
       throw new InputError("the value is not a number: nothing was reported");
@@ -261,7 +262,7 @@ export class Client {
     if (!this.#clamp && !(number >= 0 && number <= bound.toNumber())) {
       throw new InputError(`the value is not between 0 and ${bound}: nothing was reported`);
     }
-    return this.#lattice.unit(number);
+    return lattice.unit(number);
   }
 }
 

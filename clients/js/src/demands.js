@@ -1,32 +1,53 @@
 /** What a device allows to be asked: decided from the announcement alone, before it has a value. */
 
-import { RefusedError } from "./errors.js";
+import { RefusedError, SettingError } from "./errors.js";
+import { Lattice } from "./lattice.js";
 
 /** @typedef {import("./fraction.js").Fraction} Fraction */
 /** @typedef {import("./messages.js").Announcement} Announcement */
 
 /**
- * Refuse what asks for more than `epsilon`, or for values beyond the lattice.
+ * Refuse what asks for more than `epsilon`, or about values beyond the bound.
  *
  * The weights are checked in whole numbers against the ε that is announced, and that against the
- * device's own: who made the table need not be trusted.
+ * device's own: who made the table need not be trusted. A device without a resolution takes that of
+ * the round.
  *
  * @param {Announcement} asked
- * @param {{ epsilon: Fraction, bound: Fraction, resolution: Fraction, top: number }} own
+ * @param {{ epsilon: Fraction, bound: Fraction, resolution: Fraction | undefined }} own
+ * @returns {Lattice} of the round
  */
-export function checkAnnouncement(asked, { epsilon, bound, resolution, top }) {
+export function checkAnnouncement(asked, { epsilon, bound, resolution }) {
   if (asked.epsilon.compare(epsilon) > 0) {
     throw new RefusedError(
       `the round asks for epsilon = ${asked.epsilon}; this device gives at most ${epsilon} at a time`,
     );
   }
-  if (asked.resolution.compare(resolution) !== 0) {
+  if (resolution !== undefined && asked.resolution.compare(resolution) !== 0) {
     throw new RefusedError(
       `the round has resolution ${asked.resolution}, this device ${resolution}`,
     );
   }
-  if (asked.bound.compare(bound) > 0 || asked.question.reach > top) {
+  const lattice = latticeOf(bound, asked.resolution);
+  if (asked.bound.compare(bound) > 0 || asked.question.reach > lattice.top) {
     throw new RefusedError(`the round asks beyond the bound ${bound}`);
   }
   asked.question.check(asked.epsilon);
+  return lattice;
+}
+
+/**
+ * @param {Fraction} bound
+ * @param {Fraction} resolution
+ * @returns {Lattice}
+ */
+function latticeOf(bound, resolution) {
+  try {
+    return new Lattice(bound, resolution);
+  } catch (error) {
+    if (!(error instanceof SettingError)) throw error;
+    throw new RefusedError(
+      `the round has resolution ${resolution}, which does not suit the bound ${bound}`,
+    );
+  }
 }

@@ -11,7 +11,10 @@ import { Fraction } from "./fraction.js";
 // Whole numbers up to here are exact as floats.
 const LARGEST = 2n ** 53n;
 
-/** The multiples of `resolution` in [0, bound], counted 0, 1, …, `top`. */
+/**
+ * The multiples of `resolution` from 0 to `bound`, counted 0, 1, …, `top`. A bound that is none is
+ * rounded up.
+ */
 export class Lattice {
   #perStep;
 
@@ -20,8 +23,10 @@ export class Lattice {
    * @param {Fraction} resolution
    */
   constructor(bound, resolution) {
-    const top = bound.over(resolution).floor();
-    if (top < 1n) throw new SettingError("resolution", `must not exceed the bound ${bound}`);
+    // Rounded up: down, values that the public bound allows would be cut.
+    const down = bound.over(resolution).floor();
+    const top = new Fraction(down).compare(bound.over(resolution)) < 0 ? down + 1n : down;
+    if (resolution.compare(bound) > 0) throw new SettingError("resolution", `must not exceed the bound ${bound}`);
     if (top >= LARGEST) {
       throw new SettingError("resolution", "too fine: bound/resolution must stay below 2**53");
     }

@@ -75,7 +75,7 @@ export type ClientOptions = {
      */
     bound: Exact;
     /**
-     * the step between values, 1 by default
+     * the step between values; by default that of the round
      */
     resolution?: import("./fraction.js").Exact | undefined;
     /**

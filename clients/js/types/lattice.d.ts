@@ -1,4 +1,7 @@
-/** The multiples of `resolution` in [0, bound], counted 0, 1, …, `top`. */
+/**
+ * The multiples of `resolution` from 0 to `bound`, counted 0, 1, …, `top`. A bound that is none is
+ * rounded up.
+ */
 export class Lattice {
     /**
      * @param {Fraction} bound

@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 from tidegate import __version__
-from tidegate.cli import ledger, local, local_simulate, methods, plan, query, release, show, state
+from tidegate.cli import (
+    check,
+    ledger,
+    local,
+    local_simulate,
+    methods,
+    plan,
+    query,
+    release,
+    show,
+    state,
+)
 
 app = typer.Typer(
     name="tidegate",
@@ -35,6 +46,7 @@ def main(
     """Release streams of sensitive numbers under differential privacy."""
 
 
+app.command("check")(check.check)
 app.command("release", epilog=release.EXAMPLES)(release.release)
 app.command("query")(query.query)
 app.command("show")(show.show)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 FORMATS = ("csv", "jsonl", "parquet")
 PIPES = ("resent", "continues")
 EMITTED = ("all", "new")
-PLANNED = ("tops", "adaptive")
+PLANNED = ("adaptive", "tops")
 
 
 def offering(choices: Iterable[str]) -> Callable[[str], list[str]]:

@@ -7,7 +7,7 @@ import binascii
 import os
 from pathlib import Path
 
-from tidegate.errors import SettingError
+from tidegate.errors import MissingError, SettingError
 
 VARIABLE = "TIDEGATE_KEY"
 _BYTES = 32
@@ -22,7 +22,7 @@ def read_key(path: Path | str | None, setting: str = "key-file") -> bytes | None
     try:
         return _decoded(Path(path).read_bytes(), str(path), setting)
     except OSError as error:
-        raise SettingError(setting, f"cannot read {path}: {error.strerror}") from None
+        raise MissingError(f"{setting}: cannot read {path}: {error.strerror}") from None
 
 
 def _decoded(written: bytes, name: str, setting: str) -> bytes:

@@ -13,7 +13,7 @@ from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.local_options import with_topl_options
 from tidegate.cli.query import AsJson, Confidence, End, Ranges, Start, asked
 from tidegate.cli.tables import percent, shown, table
-from tidegate.errors import SettingError
+from tidegate.errors import MissingError, SettingError
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.local.poisoning import PoisoningBound
@@ -153,9 +153,8 @@ def _opened(
     settings = {name: value for name, value in (given or {}).items() if value is not None}
     if not state.exists():
         if given is None:
-            raise SettingError(
-                "state",
-                f"there is no collection in {state}: begin one with tidegate local announce",
+            raise MissingError(
+                f"there is no collection in {state}: begin one with tidegate local announce"
             )
         server: Server = topl_of(settings).server(state, by_name=by_name)
         return server

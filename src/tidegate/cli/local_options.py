@@ -13,7 +13,8 @@ _OPTIONS: dict[str, Any] = {
     "epsilon": Annotated[str | None, typer.Option(help="What a report costs, e.g. 1 or 1/2.")],
     "bound": Annotated[str | None, typer.Option(help="Public upper bound of a value.")],
     "resolution": Annotated[
-        str | None, typer.Option(help="Values are rounded to multiples of this (default 1).")
+        str | None,
+        typer.Option(help="Values are rounded to multiples of this (default: by the bound)."),
     ],
     "holdout": Annotated[
         int | None, typer.Option(help="Devices asked for the threshold first (default 65536).")

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import tidegate as tg
-from tidegate.errors import SettingError
+from tidegate.errors import MissingError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.methods import registered
 from tidegate.stages import Estimator
 from tidegate.units import Event, Unit, UserHorizon, Window
 
+DEFAULT_PRESET = "adaptive"
 PRESETS: dict[str, Callable[..., tg.Pipeline]] = {
     method.name: method.preset for method in registered() if method.model == "central"
 }
@@ -42,7 +43,7 @@ _ARGUMENTS = {
 }
 
 
-_FLAGS = {"follow", "header", "new-epoch", "non-negative", "quiet"}
+_FLAGS = {"follow", "header", "new-epoch", "non-negative", "overwrite", "quiet"}
 _WHOLE = {"fanout", "holdout", "horizon", "skipped", "start-early"}
 
 
@@ -62,7 +63,7 @@ def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
             raise SettingError("config", f"{config} is longer than {_LONGEST_CONFIG >> 20} MiB")
         stored = tomllib.loads(data.decode("utf-8"))
     except OSError as error:
-        raise SettingError("config", f"cannot read {config}: {error.strerror}") from None
+        raise MissingError(f"config: cannot read {config}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         if isinstance(error, SettingError):
             raise
@@ -90,10 +91,11 @@ def _typed(name: str, value: Any) -> Any:
 
 def build(options: Mapping[str, Any]) -> tg.Pipeline:
     """The pipeline that the options describe."""
-    preset = _one_of("preset", options.get("preset", "tops"), PRESETS)
+    name_of_preset = options.get("preset", DEFAULT_PRESET)
+    preset = _one_of("preset", name_of_preset, PRESETS)
     for required in ("epsilon", "bound"):
         if required not in options:
-            raise SettingError(required, f"is missing: give --{required}, or put it into --config")
+            raise SettingError(required, f"is required: give --{required}, or set it in --config")
     arguments = {
         argument: options[name] for name, argument in _ARGUMENTS.items() if name in options
     }
@@ -111,10 +113,16 @@ def build(options: Mapping[str, Any]) -> tg.Pipeline:
             raise SettingError(
                 named.replace("_", "-"),
                 f"{f'{said(name)} ' if named != name else ''}is no option of "
-                f"--preset {options.get('preset', 'tops')}",
+                f"--preset {name_of_preset}{_taken_by(name)}",
             )
     pipeline: tg.Pipeline = preset(**arguments)
     return pipeline
+
+
+def _taken_by(argument: str) -> str:
+    """Which presets have this argument, to end a sentence with."""
+    names = [name for name, one in PRESETS.items() if argument in signature(one).parameters]
+    return f"; {', '.join(names)} have it" if names else ""
 
 
 def unit(text: str) -> Unit:

@@ -9,6 +9,7 @@ import typer
 
 from tidegate.cli.choices import PLANNED, offering
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.pipelines import DEFAULT_PRESET
 from tidegate.cli.pipelines import unit as parsed_unit
 from tidegate.cli.predictions import Report, Row
 from tidegate.errors import SettingError
@@ -61,24 +62,28 @@ def plan(
         typer.Option(help="A guess at the mean value: adds errors relative to the sum."),
     ] = None,
     horizon: Annotated[int, typer.Option(help="Longest range to answer well.")] = 2**20,
-    holdout: Annotated[int, typer.Option(help="Values spent on choosing the threshold.")] = 2**16,
-    resolution: Annotated[str, typer.Option(help="Values are rounded to multiples of this.")] = "1",
+    holdout: Annotated[
+        int | None, typer.Option(help="Values spent on choosing the threshold (default 65536).")
+    ] = None,
+    resolution: Annotated[
+        str | None,
+        typer.Option(help="Values are rounded to multiples of this (default: by the bound)."),
+    ] = None,
     unit: Annotated[
         str, typer.Option(help="What epsilon protects: event, window:W or user-horizon:K.")
     ] = "event",
     preset: Annotated[
-        str, typer.Option(help="Method: tops or adaptive.", autocompletion=offering(PLANNED))
-    ] = "tops",
+        str, typer.Option(help="Method: adaptive or tops.", autocompletion=offering(PLANNED))
+    ] = DEFAULT_PRESET,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
     """Predict the errors of a release from its settings alone; no data is read.
 
-    The noise part is exact. The prediction part is what values inside a block add where a range
-    cuts it; it depends on the data, and rests on the assumed roughness (the paper's 1/3 is
-    pessimistic for a calm stream). Errors speak of the sum of truncated values. With --preset
-    adaptive all of it rests on how much the stream's level wanders: other values are shown beside.
+    Errors speak of the sum of truncated values. They rest on how much the stream's level drifts,
+    which --roughness assumes: other values are shown beside. With --preset tops the noise part is
+    exact, and the prediction part is what values inside a block add where a range cuts it.
 
     Examples:
 
@@ -86,11 +91,11 @@ def plan(
       tidegate plan --epsilon 0.1 --bound 1657
       tidegate plan --epsilon 0.1 --bound 1657 --threshold 50 --mean 20 --lengths 3600,86400
       tidegate plan --bound 1657 --threshold 50 --target 5000 --length 86400
-      tidegate plan --epsilon 0.1 --bound 1657 --threshold 50 --preset adaptive
+      tidegate plan --epsilon 0.1 --bound 1657 --threshold 50 --preset tops
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         if preset not in PLANNED:
-            raise SettingError("preset", f"must be tops or adaptive, not {preset!r}")
+            raise SettingError("preset", f"must be adaptive or tops, not {preset!r}")
         shared: dict[str, Any] = {
             "horizon": horizon,
             "holdout": holdout,

@@ -49,6 +49,11 @@ class Progress:
                 rate=self._count / elapsed,
             )
 
-    def __exit__(self, *reason: object) -> None:
+    def close(self) -> None:
+        """Take the bar away, so that other lines can be printed."""
         if self._bar is not None:
             self._bar.stop()
+            self._bar = None
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate.cli.choices import EMITTED, PIPES, offering
-from tidegate.cli.exits import complain, plain_errors
+from tidegate.cli.exits import NOTHING, complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
-from tidegate.cli.pipelines import PRESETS, SMOOTHERS, build, with_config
+from tidegate.cli.pipelines import DEFAULT_PRESET, PRESETS, SMOOTHERS, build, with_config
 from tidegate.cli.signals import stopping
 from tidegate.cli.streams import (
     Column,
+    DecimalSign,
+    Delimiter,
     Header,
     InputFormat,
     OutputFile,
@@ -28,6 +28,7 @@ from tidegate.run.pipeline import Pipeline
 
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
     from tidegate.durable import DurableRelease, Transferred
+    from tidegate.run.release import Release
 
 EXAMPLES = """
 Examples:
@@ -45,7 +46,8 @@ def release(
     epsilon: Annotated[str | None, typer.Option(help="Privacy budget, e.g. 0.1 or 1/10.")] = None,
     bound: Annotated[str | None, typer.Option(help="Public upper bound of a value.")] = None,
     resolution: Annotated[
-        str | None, typer.Option(help="Values are rounded to multiples of this (default 1).")
+        str | None,
+        typer.Option(help="Values are rounded to multiples of this (default: by the bound)."),
     ] = None,
     holdout: Annotated[
         int | None, typer.Option(help="Values spent on choosing the threshold (default 65536).")
@@ -56,8 +58,8 @@ def release(
     preset: Annotated[
         str | None,
         typer.Option(
-            help=f"Method: {', '.join(PRESETS)} (default tops, the paper's; adaptive is more "
-            "accurate on most streams). See `tidegate methods`.",
+            help=f"Method: {', '.join(PRESETS)} (default {DEFAULT_PRESET}; tops is the paper's). "
+            "See `tidegate methods`.",
             autocompletion=offering(PRESETS),
         ),
     ] = None,
@@ -102,6 +104,8 @@ def release(
         str | None, typer.Option(help="Column or key that names the user (user-horizon).")
     ] = None,
     header: Header = None,
+    delimiter: Delimiter = None,
+    decimal: DecimalSign = None,
     format: InputFormat = None,  # noqa: A002  # the option's name
     output_format: OutputFormat = None,
     follow: Annotated[
@@ -145,8 +149,17 @@ def release(
             autocompletion=offering(EMITTED),
         ),
     ] = None,
+    overwrite: Annotated[
+        bool | None,
+        typer.Option(
+            "--overwrite", help="Replace an existing output. The new release spends epsilon again."
+        ),
+    ] = None,
     quiet: Annotated[
-        bool | None, typer.Option("--quiet", "-q", help="No progress bar, no closing line.")
+        bool | None,
+        typer.Option(
+            "--quiet", "-q", help="No progress bar, no summary; errors are still printed."
+        ),
     ] = None,
 ) -> None:
     """Release a stream of numbers under differential privacy, value by value."""
@@ -175,6 +188,8 @@ def _run(source: str, options: dict[str, Any]) -> None:
             column=options.get("column"),
             user_column=options.get("user-column"),
             header=options.get("header"),
+            delimiter=options.get("delimiter"),
+            decimal=options.get("decimal"),
             follow=follow,
         ) as opened,
         Progress(opened, quiet=quiet) as progress,
@@ -187,13 +202,18 @@ def _run(source: str, options: dict[str, Any]) -> None:
             "warn": complain,
         }
         if "state" not in options:
-            result = transfer(opened, pipeline.start(), **into)
+            once = pipeline.start()
+            result = transfer(opened, once, **into)
+            progress.close()
+            _close(once, result, quiet=quiet)
         else:
             with _opened(pipeline, options) as run:
                 into.update(_after_a_restart(run, source, options))
                 result = transfer(opened, run, **into)
-    if not quiet:
-        _close(result, pipeline)
+                progress.close()
+                _close(run, result, quiet=quiet)
+    if options.get("overwrite") and not quiet:
+        complain("--overwrite: epsilon was spent anew; it adds up with what the old output spent")
 
 
 def _opened(pipeline: Pipeline, options: dict[str, Any]) -> DurableRelease:
@@ -230,8 +250,17 @@ def _check(source: str, options: dict[str, Any]) -> None:
         for name in ("key-file", "ledger-source", "cap", "new-epoch", "stdin", "emit"):
             if name in options:
                 raise SettingError(name, "needs --state")
+    elif "overwrite" in options:
+        raise SettingError("overwrite", "goes without --state: with it, the output is continued")
     output = str(options.get("output") or "")
     check_output(source, options.get("output"), options.get("output-format"))
+    if "state" not in options and not options.get("overwrite") and _holds_something(output):
+        raise SettingError(
+            "output",
+            f"{output} exists, and this run would spend epsilon on the same values once more. Use "
+            "--overwrite to replace it all the same, --state to continue a release, or another "
+            "output",
+        )
     if options.get("new-epoch") and output and output != "-" and Path(output).exists():
         raise SettingError(
             "output", "exists: a new epoch needs another output (or remove this one)"
@@ -243,14 +272,19 @@ def _check(source: str, options: dict[str, Any]) -> None:
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
 
 
-def _close(result: Transferred, pipeline: Pipeline) -> None:
-    if result.held:
-        complain(
-            f"nothing was released: the hold-out needs {result.held} more values "
-            f"(--holdout {pipeline.threshold.holdout})"
-        )
-    elif sys.stderr.isatty() or os.environ.get("TIDEGATE_SUMMARY"):
-        complain(
-            f"released {result.released:,} values, truncated at {result.threshold:g}; "
-            f"{pipeline.guarantee}"
-        )
+def _holds_something(output: str) -> bool:
+    """Whether a file would be lost. (An empty one would not; a pipe or device holds nothing.)"""
+    place = Path(output)
+    return output not in ("", "-") and place.is_file() and place.stat().st_size > 0
+
+
+def _close(run: DurableRelease | Release, result: Transferred, *, quiet: bool) -> None:
+    from tidegate.cli.summary import Outcome, nothing_released, summarise
+    from tidegate.durable import DurableRelease
+
+    outcome = Outcome.of(run, result)
+    if not result.released:  # never hidden: a script would take a missing output for a good one
+        complain(nothing_released(outcome, durable=isinstance(run, DurableRelease)))
+        raise typer.Exit(NOTHING)
+    if not quiet:
+        summarise(outcome)

@@ -75,7 +75,7 @@ def show(
         typer.echo("")
         average = _average(file, length, columns, confidence)
         bars = average.estimate / length
-        typer.echo(_sparkline(bars.tolist()))
+        typer.echo(sparkline(bars.tolist()))
         half = float((average.high - average.low).mean()) / 2 / length
         typer.echo(
             f"moving average of {length:,} values: {bars.min():.4g} to {bars.max():.4g}, "
@@ -152,7 +152,8 @@ def _average(file: ReleasedFile, window: int, points: int, confidence: float) ->
     return record.queries(ends - window, ends, confidence)
 
 
-def _sparkline(values: Sequence[float]) -> str:
+def sparkline(values: Sequence[float]) -> str:
+    """A line of bars, or of plain characters where a terminal has none."""
     bars = _BARS
     try:
         bars.encode(sys.stdout.encoding or "utf-8")

@@ -31,6 +31,12 @@ Header = Annotated[
         show_default=False,
     ),
 ]
+Delimiter = Annotated[
+    str | None, typer.Option(help="Between the fields of a CSV file: ',' (default), ';', '|', tab.")
+]
+DecimalSign = Annotated[
+    str | None, typer.Option(help="Decimal sign of a CSV file: '.' (default) or ','.")
+]
 InputFormat = Annotated[
     str | None,
     typer.Option(

@@ -22,7 +22,7 @@ from tidegate import _files
 from tidegate._forks import Inherited
 from tidegate.durable.folder import Anchor, FolderLock, StateError, StorageError
 from tidegate.durable.tables import FORMAT, PRAGMAS, SCHEMA, TABLES, Changes, UserRows
-from tidegate.errors import TidegateError
+from tidegate.errors import MissingError, TidegateError
 from tidegate.run.phases import Phase
 
 _READ_AT_ONCE = 1 << 22  # bytes of the journal
@@ -61,7 +61,7 @@ class Store(Inherited):
     def open(self, *, create: bool) -> None:
         """Open the file, and lock the folder if it is not locked; a new file gets its tables."""
         if not create and not self.exists():
-            raise StateError(f"there is no state in {self.folder}")
+            raise MissingError(f"there is no state in {self.folder}")
         held = self.lock.held
         if not held:
             self.lock.acquire()

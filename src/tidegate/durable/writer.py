@@ -87,6 +87,8 @@ class Writer:
     ) -> None:
         self._output, self._append_at = output, append_at
         self._run = run
+        # The output of a state: it must find a chosen threshold there.
+        self._durable = not isinstance(run, MemoryRun)
         self._warn = warn
         self._sink: Sink | None = None
         self._known = 0  # phases in the metadata that was stored
@@ -108,8 +110,12 @@ class Writer:
             sink.flush()
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: object) -> None:
+        # A run that added nothing completes the metadata of a file. One that released nothing at
+        # all leaves no file, and above all replaces none.
         if self._sink is None and error is None and self._output.path is not None:
-            self._opened()  # an empty stream is a file too
+            facts = self._run.facts()
+            if facts["released"] or (self._durable and facts["phases"]):
+                self._opened()
         if self._sink is None:
             return
         with self._whole():

@@ -7,7 +7,6 @@ stream happens to be cut into blocks changes nothing.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -17,10 +16,12 @@ from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
 from tidegate.io.columns import Wanted, choose, index_of
+from tidegate.io.csv_dialect import Dialect
 from tidegate.io.optional import require
 
 _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "Null"]  # the others are left to `one`
 _MISSING_WORDS = frozenset({b"", b"nan", b"null"})
+_USUAL = Dialect()
 
 
 class CsvRows:
@@ -39,8 +40,14 @@ class CsvRows:
     A blank line is a row in which everything is missing; before a header it is nothing.
     """
 
-    def __init__(self, wanted: Sequence[Wanted], header: bool | None = None) -> None:
+    def __init__(
+        self,
+        wanted: Sequence[Wanted],
+        header: bool | None = None,
+        dialect: Dialect = _USUAL,
+    ) -> None:
         self._wanted = wanted
+        self._dialect = dialect
         self._chosen: list[int] = []
         self._labels: list[str] = []  # of the chosen columns, in messages
         self._width = 0
@@ -64,7 +71,7 @@ class CsvRows:
             if self._header:
                 return None
             self._header = False
-        fields = [field.strip() for field in _fields(line)]
+        fields = [field.strip() for field in self._dialect.fields(line)]
         if self._header is None:
             unnamed = any(column.name is None and column.numeric for column in self._wanted)
             self._header = unnamed and b"value" in fields
@@ -72,7 +79,12 @@ class CsvRows:
             self._settle_unnamed()
             return False
         names = [field.decode("utf-8", "replace") for field in fields]
-        self._settle(choose(self._wanted, names, by_index=True, listed=self._listed), len(names))
+        try:
+            chosen = choose(self._wanted, names, by_index=True, listed=self._listed)
+        except SettingError as error:
+            other = self._dialect.other_separator(line)
+            raise SettingError(error.setting, error.problem + other) from None
+        self._settle(chosen, len(names))
         if self._listed:
             self._labels = [repr(names[index]) for index in self._chosen]
         return True
@@ -96,7 +108,7 @@ class CsvRows:
             for column, index in zip(self._wanted, chosen, strict=True)
         ]  # fmt: skip
 
-    def _settle_by(self, fields: list[bytes], position: int) -> None:
+    def _settle_by(self, fields: list[bytes], position: int, line: bytes) -> None:
         """Take the width of the first row; the columns were asked for by number."""
         numbers = [index_of(column.name) or 0 for column in self._wanted]
         for column, index in zip(self._wanted, numbers, strict=True):
@@ -104,7 +116,7 @@ class CsvRows:
                 raise SettingError(
                     column.setting,
                     f"there is no {index}: row {position} has {len(fields)} fields, counted from 0 "
-                    "(if it is a name, give --header)",
+                    "(if it is a name, give --header)" + self._dialect.other_separator(line),
                 )
             if numbers.count(index) > 1:
                 raise SettingError(self._wanted[-1].setting, f"{str(index)!r} is used already")
@@ -114,14 +126,16 @@ class CsvRows:
         """The wanted fields of one row; of a blank one, as missing."""
         if not line.strip():
             return [math.nan if column.numeric else None for column in self._wanted]
-        fields = _fields(line)
+        fields = self._dialect.fields(line)
         if not self._width:
             if not fields:
                 raise InputError(f"row {position} has a quote that is not closed, or a stray one")
-            self._settle_by(fields, position)
+            self._settle_by(fields, position, line)
         if len(fields) != self._width:
             problem = f"row {position} does not have {self._width} fields"
-            raise InputError(problem + self._hint(position, "--column says which one to read"))
+            hint = self._hint(position, "--column says which one to read")
+            other = self._dialect.other_decimal(line.strip()) if self._width == 1 else ""
+            raise InputError(problem + (other or self._dialect.other_separator(line) or hint))
         return [
             self._number(fields[index], label, position)
             if column.numeric
@@ -139,11 +153,14 @@ class CsvRows:
         text = field.strip()
         if text.lower() in _MISSING_WORDS:
             return math.nan
-        if not _is_number(text):
+        number = self._dialect.number(text)
+        if number is None:
+            other = self._dialect.other_decimal(text) or self._dialect.other_separator(text)
             raise InputError(
-                f"value at row {position}, column {label} is not a number{self._hint(position)}"
+                f"value at row {position}, column {label} is not a number"
+                f"{other or self._hint(position)}"
             )
-        return float(text)
+        return number
 
     def _user(self, field: bytes, label: str, position: int) -> str | None:
         try:
@@ -169,10 +186,15 @@ class CsvRows:
                     use_threads=False, block_size=len(text) + 1, column_names=names
                 ),
                 parse_options=arrow_csv.ParseOptions(
-                    quote_char='"' if b'"' in text else False, ignore_empty_lines=False
+                    delimiter=self._dialect.delimiter,
+                    quote_char='"' if b'"' in text else False,
+                    ignore_empty_lines=False,
                 ),
                 convert_options=arrow_csv.ConvertOptions(
-                    column_types=types, include_columns=chosen, null_values=_MISSING
+                    column_types=types,
+                    include_columns=chosen,
+                    null_values=_MISSING,
+                    decimal_point=self._dialect.decimal,
                 ),
             )
         except arrow.ArrowException:  # it quotes the row; `one` will find it and not do so
@@ -190,7 +212,7 @@ class CsvRows:
         if b'"' not in text:
             return True
         last = text[text.rfind(b"\n", 0, -1) + 1 :]  # a quote left open there costs no row
-        return len(_fields(last)) == self._width
+        return len(self._dialect.fields(last)) == self._width
 
 
 def from_arrow(columns: Sequence[Any], wanted: Sequence[Wanted]) -> list[NDArray[Any]] | None:
@@ -216,30 +238,3 @@ def users_from_arrow(values: Any) -> NDArray[np.object_]:
     found[:-1] = [user if user != "" else None for user in array.dictionary.to_pylist()]
     places: NDArray[np.int64] = array.indices.fill_null(len(array.dictionary)).to_numpy()
     return found[places]
-
-
-def _fields(line: bytes) -> list[bytes]:
-    line = line.rstrip(b"\r\n")
-    if b'"' not in line:
-        return line.split(b",")
-    text = line.decode("utf-8", "surrogateescape")
-    if "\r" in text or "\n" in text:
-        return []
-    try:
-        # The second line is only reached, and then swallowed, by a quote that was left open.
-        rows = list(csv.reader([text, "."]))
-    except csv.Error:
-        return []
-    if len(rows) != 2:
-        return []
-    return [field.encode("utf-8", "surrogateescape") for field in rows[0]]
-
-
-def _is_number(text: bytes) -> bool:
-    if b"_" in text:  # Python's own spelling of thousands
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -7,6 +7,7 @@ from pathlib import Path
 from tidegate.errors import SettingError
 from tidegate.io.batches import Source
 from tidegate.io.columns import Wanted
+from tidegate.io.csv_dialect import Dialect
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.incoming import Incoming
 from tidegate.io.json_rows import JsonRows
@@ -22,6 +23,8 @@ def open_source(
     column: str | None = None,
     user_column: str | None = None,
     header: bool | None = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
     follow: bool = False,
 ) -> Source:
     """A stream of numbers, from a file of any size, a pipe or standard input (None or "-").
@@ -40,6 +43,8 @@ def open_source(
         user_column: who a row belongs to, for privacy per user.
         header: whether the first line of a CSV file names the columns. None: it does if a column
             is asked for by name, or else if none is and one of its fields is the word `value`.
+        delimiter: what separates the fields of a CSV file: a comma (None), ";", "|" or "tab".
+        decimal: the decimal sign of a CSV file: "." (None) or ",".
         follow: keep reading a growing CSV or JSONL file, until `close`.
 
     Raises:
@@ -52,7 +57,12 @@ def open_source(
     wanted = [Wanted(column)]
     if user_column is not None:
         wanted.append(Wanted(user_column, "user_column", numeric=False))
-    return open_columns(path, kind_of(path, format), wanted, header=header, follow=follow)
+    kind = kind_of(path, format)
+    for name, value in (("delimiter", delimiter), ("decimal", decimal)):
+        if value is not None and kind.format != "csv":
+            raise SettingError(name, "is for CSV: other formats have one way to write a number")
+    dialect = Dialect.given(delimiter, decimal)
+    return open_columns(path, kind, wanted, header=header, dialect=dialect, follow=follow)
 
 
 def open_columns(
@@ -61,6 +71,7 @@ def open_columns(
     wanted: list[Wanted],
     *,
     header: bool | None = None,
+    dialect: Dialect | None = None,
     follow: bool = False,
     skipped: int = 0,
 ) -> TextSource | ParquetSource:
@@ -71,7 +82,8 @@ def open_columns(
         if follow:
             raise SettingError("follow", "needs a plain CSV or JSONL file")
         return ParquetSource(Incoming(path), wanted)
-    rows = CsvRows(wanted, header) if kind.format == "csv" else JsonRows(wanted)
+    csv = kind.format == "csv"
+    rows = CsvRows(wanted, header, dialect or Dialect()) if csv else JsonRows(wanted)
     return TextSource(
         Incoming(path, kind.compression, follow=follow, skipped=skipped), rows, wanted
     )

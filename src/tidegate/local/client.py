@@ -46,7 +46,9 @@ class Client:
 
     Args:
         epsilon: the most that one report may cost.
-        bound: the largest value there is, `resolution` the step between values; both public.
+        bound: the largest value there is, public.
+        resolution: the step between values, public; None: that of the round. (Privacy: how a value
+            is rounded before the draw changes nothing about what the draw costs.)
         lifetime: the most that all reports of this device may cost together; by default as much as
             one report.
         memory: where reports are remembered: a path, or a `Memory`.
@@ -80,7 +82,7 @@ class Client:
         *,
         epsilon: Number,
         bound: Number,
-        resolution: Number = 1,
+        resolution: Number | None = None,
         lifetime: Number | None = None,
         memory: Memory | str | Path,
         name: str | None = None,
@@ -91,7 +93,10 @@ class Client:
         self.lifetime = self.epsilon if lifetime is None else positive("lifetime", lifetime)
         if self.lifetime < self.epsilon:
             raise SettingError("lifetime", f"must not be less than epsilon {self.epsilon}")
-        self.lattice = Lattice(positive("bound", bound), positive("resolution", resolution))
+        self.bound = positive("bound", bound)
+        self.resolution = None if resolution is None else positive("resolution", resolution)
+        if self.resolution is not None:
+            Lattice(self.bound, self.resolution)  # refused now rather than in the first round
         self.name = None if name is None else name_of({"name": name}, "name")
         self.clamp = clamp
         self._randomness = secure() if randomness is None else randomness
@@ -137,7 +142,7 @@ class Client:
         asked = _parsed(announcement)
         digest = asked.digest
         if self.memory.pin(asked.round) is None:  # outside of the turn: tables may be large
-            _check_announcement(asked, self.epsilon, self.lattice)
+            _check_announcement(asked, self.epsilon, self.bound, self.resolution)
         with self.memory.turn:
             known = self.memory.pin(asked.round)
             if known is not None:
@@ -151,7 +156,7 @@ class Client:
                     f"{asked.epsilon}"
                 )
             self.memory.check()
-            steps = self._steps(value)
+            steps = self._steps(value, asked.resolution)
             pin = Pin(
                 round=asked.round,
                 phase=asked.phase,
@@ -190,14 +195,12 @@ class Client:
             raise RefusedError("this round was answered under another announcement")
         return _report(known)
 
-    def _steps(self, value: object) -> int:
+    def _steps(self, value: object, resolution: Fraction) -> int:
         """The value in whole steps. Says that it is wrong, never what it is."""
         number = _number(value)
-        if not self.clamp and not 0 <= number <= float(self.lattice.bound):
-            raise InputError(
-                f"the value is not between 0 and {self.lattice.bound}: nothing was reported"
-            )
-        return self.lattice.unit(number)
+        if not self.clamp and not 0 <= number <= float(self.bound):
+            raise InputError(f"the value is not between 0 and {self.bound}: nothing was reported")
+        return Lattice(self.bound, resolution).unit(number)
 
     def _words(self, asked: Announcement) -> Words:
         """Fresh words for one report."""
@@ -208,25 +211,31 @@ class Client:
         return hmac.digest(self.memory.key, named, "sha256").hex()
 
 
-def _check_announcement(asked: Announcement, epsilon: Fraction, lattice: Lattice) -> None:
-    """Refuse what asks for more than `epsilon`, or about values beyond the lattice.
+def _check_announcement(
+    asked: Announcement, epsilon: Fraction, bound: Fraction, resolution: Fraction | None
+) -> None:
+    """Refuse what asks for more than `epsilon`, or about values beyond the bound.
 
     The weights are checked in integers against the ε that is announced, and that against the
     device's own: who made the table need not be trusted. (Tables that could not be drawn from, or
     only for some values, are no messages at all, see `questions`: a device that falls silent for
-    some values would give them away.)
+    some values would give them away.) A device without a resolution takes that of the round.
     """
     if asked.epsilon > epsilon:
         raise RefusedError(
             f"the round asks for epsilon = {asked.epsilon}; this device gives at most {epsilon} at "
             "a time"
         )
-    if asked.resolution != lattice.resolution:
+    if resolution is not None and asked.resolution != resolution:
+        raise RefusedError(f"the round has resolution {asked.resolution}, this device {resolution}")
+    try:
+        lattice = Lattice(bound, asked.resolution)
+    except SettingError:
         raise RefusedError(
-            f"the round has resolution {asked.resolution}, this device {lattice.resolution}"
-        )
-    if asked.bound > lattice.bound or _reach(asked.question) > lattice.top:
-        raise RefusedError(f"the round asks beyond the bound {lattice.bound}")
+            f"the round has resolution {asked.resolution}, which does not suit the bound {bound}"
+        ) from None
+    if asked.bound > bound or _reach(asked.question) > lattice.top:
+        raise RefusedError(f"the round asks beyond the bound {bound}")
     asked.question.check(asked.epsilon)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee, cost, parallel
-from tidegate.lattice import Lattice
+from tidegate.lattice import COARSE, Lattice, default_resolution
 from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
 from tidegate.local.published_survey import PublishedSurvey
@@ -31,6 +31,7 @@ from tidegate.settings import (
     Flag,
     OptionalChoice,
     OptionalExact,
+    Resolution,
     Spec,
     Whole,
     digest,
@@ -70,7 +71,8 @@ class Topl(Spec):
     Args:
         epsilon: what a report of the stream costs.
         bound: public upper bound of a value; larger values count as this.
-        resolution: values are rounded to multiples of this.
+        resolution: values are rounded to multiples of this; None: whole numbers, or, where the
+            bound is below 1024, a thousandth of it or finer.
         holdout: how many devices are asked for the threshold before the stream begins.
         horizon: the longest range that should be answered well.
         threshold_epsilon: what an answer that helps to choose the threshold costs; None: `epsilon`.
@@ -93,7 +95,7 @@ class Topl(Spec):
 
     epsilon: ReportEpsilon = ReportEpsilon()
     bound: Exact = Exact()
-    resolution: Exact = Exact(default=1)
+    resolution: Resolution = Resolution(default=None)
     holdout: Whole = Whole(minimum=100, default=65_536)
     horizon: Whole = Whole(minimum=1, default=2**20)
     threshold_epsilon: OptionalExact = OptionalExact(default=None)
@@ -104,6 +106,8 @@ class Topl(Spec):
     threshold: OptionalExact = OptionalExact(default=None)
 
     def __post_init__(self) -> None:
+        if self.__dict__["resolution"] is None:  # what is kept and compared is a number
+            self.__dict__["resolution"] = default_resolution(self.bound, COARSE)
         if not SMALLEST <= self.survey_epsilon <= LARGEST:
             limits = f"from {float(SMALLEST):g} to {float(LARGEST):g}"
             raise SettingError("threshold_epsilon", f"must be {limits}")

@@ -7,6 +7,7 @@ from fractions import Fraction
 from tidegate import estimate, perturb, threshold
 from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number
+from tidegate.methods._feasibility import check_horizon, usual_holdout
 from tidegate.methods._method import Method
 from tidegate.methods._shared import budget
 from tidegate.run.pipeline import Pipeline
@@ -19,8 +20,8 @@ def adaptive(
     bound: Number,
     *,
     horizon: int = 2**20,
-    holdout: int = 65_536,
-    resolution: Number = 1,
+    holdout: int | None = None,
+    resolution: Number | None = None,
     nodes: tuple[int, ...] | None = None,
     non_negative: bool = False,
     history: int | None = None,
@@ -40,8 +41,9 @@ def adaptive(
             for the stream.
         bound: public upper bound of a value; larger values count as this.
         horizon: the longest range that should be answered well.
-        holdout: how many values are spent on the threshold and not released.
-        resolution: values are rounded to multiples of this. The threshold is at least one step.
+        holdout: how many values are spent on the threshold and not released; None: 65,536.
+        resolution: values are rounded to multiples of this; None: to a millionth of the bound (a
+            thousandth if the budget is small), at most to 1. The threshold is at least one step.
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
         non_negative: publish no negative values.
         history: how many released values queries can look back on; None: 16 horizons.
@@ -60,6 +62,8 @@ def adaptive(
     unit, per_event, share = budget(
         epsilon, unit, rethreshold_share, start_early, rethreshold_every
     )
+    check_horizon(per_event, horizon, unit)
+    holdout = usual_holdout(holdout, per_event, unit)
 
     def selector(budget: Fraction, values: int) -> threshold.ScaleFree:
         return threshold.ScaleFree(epsilon=budget, bound=bound, holdout=values)

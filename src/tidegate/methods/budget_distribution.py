@@ -142,7 +142,7 @@ def budget_distribution(
     unit: Unit | None = None,
     horizon: int = HORIZON,
     holdout: int = 0,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     non_negative: bool = False,
     history: int | None = None,
 ) -> Pipeline:

@@ -225,7 +225,7 @@ def fast(
     horizon: int = 1000,
     samples: int | None = None,
     movement: Number = _MOVEMENT,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     non_negative: bool = False,
     history: int | None = None,
 ) -> Pipeline:

@@ -16,7 +16,7 @@ def flat(
     *,
     horizon: int = HORIZON,
     holdout: int = HOLDOUT,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     non_negative: bool = False,
     history: int | None = None,
     unit: Unit | None = None,

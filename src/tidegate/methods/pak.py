@@ -18,7 +18,7 @@ def pak(
     delta: Number | None = None,
     horizon: int = 2**20,
     holdout: int = 65_536,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     clip: bool = True,
     history: int | None = None,
 ) -> Pipeline:

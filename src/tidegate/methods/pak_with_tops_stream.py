@@ -18,7 +18,7 @@ def pak_with_tops_stream(
     horizon: int = 2**20,
     holdout: int = 65_536,
     fanout: int = 16,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     estimator: Estimator | None = None,
     clip: bool = True,
     history: int | None = None,

@@ -15,7 +15,7 @@ def pak_with_tops_threshold(
     *,
     horizon: int = 2**20,
     holdout: int = 65_536,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     history: int | None = None,
 ) -> Pipeline:
     """The paper's mixture NM-E + H2: PAK with its threshold replaced. Pure ε-DP."""

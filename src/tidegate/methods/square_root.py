@@ -251,7 +251,7 @@ def square_root(
     horizon: int = HORIZON,
     holdout: int = HOLDOUT,
     block: int | None = None,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     estimator: Estimator | None = None,
     non_negative: bool = False,
     history: int | None = None,

@@ -15,7 +15,7 @@ def topl(
     epsilon: Number,
     bound: Number,
     *,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     holdout: int = 65_536,
     horizon: int = 2**20,
     threshold_epsilon: Number | None = None,

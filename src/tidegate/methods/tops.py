@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from tidegate import estimate, perturb, threshold
 from tidegate.exact_numbers import Number
+from tidegate.methods._feasibility import check_horizon, usual_holdout
 from tidegate.methods._method import Method
 from tidegate.methods._shared import budget
 from tidegate.run.pipeline import Pipeline
@@ -19,9 +20,9 @@ def tops(
     bound: Number,
     *,
     horizon: int = 2**20,
-    holdout: int = 65_536,
+    holdout: int | None = None,
     fanout: int = 16,
-    resolution: Number = 1,
+    resolution: Number | None = None,
     estimator: Estimator | None = None,
     skipped: int | None = None,
     non_negative: bool = False,
@@ -38,9 +39,10 @@ def tops(
             for the stream.
         bound: public upper bound of a value; larger values count as this.
         horizon: the longest range that should be answered well.
-        holdout: how many values are spent on the threshold and not released.
+        holdout: how many values are spent on the threshold and not released; None: 65,536.
         fanout: children per node of the hierarchy.
-        resolution: values are rounded to multiples of this.
+        resolution: values are rounded to multiples of this; None: whole numbers, or, where the
+            bound is below 1024, a thousandth of it or finer.
         estimator: how values inside a block are predicted; None: `estimate.Recent()`.
         skipped: levels left to the smoother; None: the paper's rule.
         non_negative: publish no negative values.
@@ -61,6 +63,8 @@ def tops(
     unit, per_event, share = budget(
         epsilon, unit, rethreshold_share, start_early, rethreshold_every
     )
+    check_horizon(per_event, horizon, unit)
+    holdout = usual_holdout(holdout, per_event, unit)
     stream_epsilon = per_event * (1 - share)
 
     def selector(budget: Fraction, values: int) -> threshold.NoisyMax:

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, exact, positive, whole
+from tidegate.exact_numbers import Number, exact, positive, said, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.plan.adaptive import mean_parts, played
 from tidegate.record.record import checked_confidence, quantile
@@ -75,6 +75,12 @@ def expect(
     lattice = pipeline.lattice
     lengths = [whole("length", length, minimum=1) for length in lengths]
     assumed = lattice.bound if threshold is None else positive("threshold", threshold)
+    if assumed > lattice.bound:
+        raise SettingError(
+            "threshold",
+            f"must not exceed the bound {float(lattice.bound):g}, not {said(threshold)}: values "
+            "are cut at the bound. Use a larger bound, or a smaller threshold",
+        )
     units = min(max(round(assumed / lattice.resolution), 1), lattice.top)
     if pipeline.perturber.irregular:
         raise SettingError(

@@ -11,7 +11,7 @@ from tidegate import estimate, perturb, threshold, units
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.exact_numbers import said
 from tidegate.guarantee import EVENT, Guarantee, parallel, sequential
-from tidegate.lattice import Lattice
+from tidegate.lattice import FINE, Lattice, default_resolution
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
 from tidegate.record.codec import restored_segment
@@ -21,7 +21,7 @@ from tidegate.run import reselection
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
 from tidegate.sealing import understood, unseal
-from tidegate.settings import Exact, Flag, OptionalWhole, Spec, digest
+from tidegate.settings import Flag, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
 from tidegate.units import Unit
 
@@ -47,7 +47,8 @@ class Pipeline(Spec):
         perturber: how noise is added (`tidegate.perturb`).
         estimator: how values are predicted from noisy sums (`tidegate.estimate`); `Mixture` also
             chooses which blocks are measured finely.
-        resolution: values are rounded to multiples of this. Public, never read off the data.
+        resolution: values are rounded to multiples of this. Public, never read off the data. None:
+            a fine one, by the bound (`tidegate.lattice.default_resolution`), as presets do.
         non_negative: publish no negative values (see `tidegate.run.non_negative.Remainder`).
         unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
         reselect: when to choose the threshold again (`Reselection`); None: never.
@@ -68,7 +69,7 @@ class Pipeline(Spec):
     threshold: Threshold
     perturber: Perturber
     estimator: Estimator = estimate.Recent()
-    resolution: Exact = Exact(default=1)
+    resolution: Resolution = Resolution(default=1)
     non_negative: Flag = Flag(default=False)
     unit: Unit = units.Event()
     reselect: Reselection | None = None
@@ -96,8 +97,26 @@ class Pipeline(Spec):
         if native != EVENT and self.reselect is not None:
             # Its run would forget, at every switch, what the window before has spent.
             raise SettingError("reselect", f"must be None for a perturber that protects a {native}")
+        if self.__dict__["resolution"] is None:
+            self._decide_resolution()
         self.perturber.check(self.ceiling)
         self.estimator.check(self.perturber)
+
+    def _decide_resolution(self) -> None:
+        """The finest default that 64-bit sums allow; what is kept and compared is a number."""
+        rules = [self.threshold, *([] if self.reselect is None else [self.reselect.threshold])]
+        steps = min(getattr(rule, "steps", FINE) for rule in rules)
+        resolution = default_resolution(self.threshold.bound, steps)
+        while True:
+            self.__dict__["resolution"] = resolution
+            try:
+                self.perturber.check(self.ceiling)
+                return
+            except SettingError as problem:
+                if problem.setting != "resolution" or resolution * 10 > 1:
+                    raise
+            resolution *= 10
+            del self.__dict__["lattice"], self.__dict__["ceiling"]
 
     @cached_property
     def ceiling(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
-from tidegate.lattice import IntArray, Lattice
+from tidegate.lattice import COARSE, IntArray, Lattice
 from tidegate.noise import float_laplace, permute_and_flip
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Exact, OptionalExact, OptionalWhole, Spec, Whole
@@ -46,6 +46,7 @@ class NoisyMax(Spec):
     """
 
     KIND: ClassVar[str] = "threshold.NoisyMax"
+    steps: ClassVar[int] = COARSE  # of a default resolution: every step is a candidate
 
     epsilon: Epsilon = Epsilon()
     bound: Exact = Exact()

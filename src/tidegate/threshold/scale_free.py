@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.guarantee import Guarantee
-from tidegate.lattice import IntArray, Lattice
+from tidegate.lattice import IntArray, Lattice, steps_by_information
 from tidegate.noise import permute_and_flip
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Exact, Spec, Whole
@@ -68,6 +68,11 @@ class ScaleFree(Spec):
     def guarantee(self) -> Guarantee:
         """ε-DP for the held-out values; the rest of the stream is not looked at."""
         return Guarantee(epsilon=self.epsilon)
+
+    @property
+    def steps(self) -> int:
+        """How many steps a default resolution should have."""
+        return steps_by_information(PRICE, self.epsilon * self.holdout)
 
     def ceiling(self, lattice: Lattice) -> int:
         """The bound."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.guarantee import Guarantee
-from tidegate.lattice import IntArray, Lattice
+from tidegate.lattice import IntArray, Lattice, steps_by_information
 from tidegate.noise import permute_and_flip
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Exact, OptionalExact, Spec, Whole
@@ -104,6 +104,11 @@ class TailQuantile(Spec):
         with localcontext(Context(prec=_DIGITS)):
             factor = _decimal(ratio) ** (1 / Decimal(TAIL_INDEX))
             return Fraction(int((factor * 1024).to_integral_value(ROUND_FLOOR)), 1024)
+
+    @property
+    def steps(self) -> int:
+        """How many steps a default resolution should have."""
+        return steps_by_information(3, self.epsilon * self.holdout)
 
     def ceiling(self, lattice: Lattice) -> int:
         """The bound."""

@@ -1,0 +1,240 @@
+"""`tidegate check`: a look at raw data for its owner, before any setting is chosen."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from datetime import datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from tidegate.cli.exits import plain_errors
+from tidegate.cli.show import sparkline
+from tidegate.cli.streams import Column, DecimalSign, Delimiter, Header, InputFormat, Source
+from tidegate.cli.tables import shown, table
+from tidegate.errors import InputError, SettingError
+from tidegate.exact_numbers import positive
+
+if TYPE_CHECKING:
+    from tidegate.plan.preflight import Profile
+
+_FIRST = (
+    "For you alone: this looks at raw values and is not private. Do not publish it. Nothing is "
+    "written, and no budget is spent."
+)
+_EPSILONS = ("0.1", "0.3", "1", "3")
+_GOOD = 0.05  # relative error of a total that the suggested command aims at
+_CAP = 0.995  # the quantile at which a release would about cut
+
+
+def check(
+    source: Source = "-",
+    column: Column = None,
+    bound: Annotated[
+        str | None, typer.Option(help="The bound you think of; default: a round number above all.")
+    ] = None,
+    resolution: Annotated[
+        str | None, typer.Option(help="The resolution you think of (default: by the bound).")
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="The epsilon you think of; default: several are compared.")
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(help="Column with the time of a row: checks that rows are in order."),
+    ] = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    decimal: DecimalSign = None,
+    format: InputFormat = None,  # noqa: A002  # the option's name
+) -> None:
+    """Look at raw data before it is released: what is in it, and what settings would do to it.
+
+    For the owner of the data only. The result is NOT private: do not publish it. Nothing is
+    written. A bound must come from public knowledge (the rating of a meter, a legal maximum), not
+    from this look: a bound that was read off the data tells something about it.
+
+    Examples:
+
+    \b
+      tidegate check meters.csv --column watts
+      tidegate check meters.csv --column watts --bound 10000 --epsilon 0.1 --time-column time
+    """  # noqa: D301  # \b keeps the lines of the examples
+    with plain_errors():
+        typer.echo(_FIRST)
+        reading = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
+        profile, order = _profile(source, column, time_column, reading)
+        if not profile.rows or profile.rows == profile.missing:
+            raise InputError(_empty(profile, column))
+        typer.echo("")
+        for name, fact in _facts(profile, order):
+            typer.echo(f"{name:<11}{fact}")
+        means = profile.means
+        if len(means) > 1:
+            typer.echo(f"{'over time':<11}{sparkline(means)}")
+        typer.echo("")
+        thought = {"bound": bound, "resolution": resolution, "epsilon": epsilon}
+        for line in _settings(profile, thought, source, {"column": column, **reading}):
+            typer.echo(line)
+
+
+def _profile(
+    source: str, column: str | None, time_column: str | None, reading: dict[str, Any]
+) -> tuple[Profile, str | None]:
+    from tidegate.io import open_source
+    from tidegate.plan.preflight import Profile
+
+    profile = Profile()
+    late, unread, before = 0, 0, -math.inf
+    with open_source(source, column=column, user_column=time_column, **reading) as opened:
+        for batch in opened.batches():
+            profile.push(np.asarray(batch.values, dtype=np.float64))
+            for text in () if batch.users is None else batch.users:
+                moment = _moment(text)
+                if moment is None:
+                    unread += 1
+                    continue
+                late += moment < before
+                before = moment
+    if time_column is None:
+        return profile, None
+    order = "rows are in order of time" if not late else f"{late:,} rows are earlier than before"
+    return profile, order + (f"; {unread:,} times cannot be read" if unread else "")
+
+
+def _moment(text: object) -> float | None:
+    """A time as a number: seconds, or an ISO date."""
+    try:
+        return float(text)  # type: ignore[arg-type]  # anything else is refused by float itself
+    except (TypeError, ValueError):
+        pass
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None
+
+
+def _empty(profile: Profile, column: str | None) -> str:
+    if not profile.rows:
+        return "the input has no rows"
+    named = f" in {column!r}" if column else ""
+    return (
+        f"all {profile.rows:,} rows have no number{named}: every value would count as 0. Is it the "
+        "right --column?"
+    )
+
+
+def _facts(profile: Profile, order: str | None) -> list[tuple[str, str]]:
+    rows = profile.rows
+    kind = "whole numbers" if not profile.places else f"decimals, {profile.places} places"
+    missing = f"{profile.missing:,} ({profile.missing / rows:.2%}); each counts as 0"
+    low, quarter, middle, upper, high, higher = profile.quantiles(
+        0.01, 0.25, 0.5, 0.75, 0.99, 0.999
+    )
+    facts = [
+        ("rows", f"{rows:,}"),
+        ("numbers", kind),
+        ("missing", missing if profile.missing else "none"),
+        ("sum", shown(profile.sum)),
+        ("smallest", shown(profile.smallest)),
+        ("1 %", shown(low)),
+        ("quartiles", f"{shown(quarter)}   {shown(middle)}   {shown(upper)}"),
+        ("99 %", f"{shown(high)}   (99.9 %: {shown(higher)})"),
+        ("largest", shown(profile.largest)),
+    ]
+    if profile.negative:
+        off = -profile.negative_sum
+        facts.append(
+            (
+                "negative",
+                f"{profile.negative:,} rows ({profile.negative / rows:.2%}): each counts as 0, so "
+                f"a total is too high by {shown(off)}",
+            )
+        )
+    if order is not None:
+        facts.append(("order", order))
+    return facts
+
+
+def _settings(
+    profile: Profile,
+    thought: dict[str, str | None],
+    source: str,
+    reading: dict[str, Any],
+) -> list[str]:
+    """What the settings that were thought of would do, and a command with good ones."""
+    from tidegate.plan.preflight import round_above
+
+    given = thought["bound"]
+    bound = round_above(profile.largest) if given is None else positive("bound", given)
+    count, lost = profile.above(float(bound))
+    cut = f"{count:.2%} of the rows count as less than they are, and a total loses {lost:.2%}."
+    lines = [f"With --bound {float(bound):g} {cut if count else 'no value is cut.'}"]
+    if given is None:
+        lines.append("(A round number above all values. Choose the bound from public knowledge.)")
+    (cap,) = profile.quantiles(_CAP)
+    errors = _errors(profile, bound, thought, cap)
+    head = ["epsilon", "a total (95 %)", "a sixteenth of it", "rounding moves it by"]
+    cells = [
+        [budget, "hopeless", "", ""]
+        if error is None
+        else [budget, *(f"± {width:.1%}" for width in error[:2]), f"{error[2]:.2%}"]
+        for budget, error in errors.items()
+    ]
+    lines += ["", f"Errors to expect, if values are cut at about {shown(cap)}:", table(head, cells)]
+    totals = {budget: error[0] for budget, error in errors.items() if error is not None}
+    if not totals:
+        return [*lines, "", "There are too few rows for this epsilon."]
+    enough = [budget for budget, error in totals.items() if error <= _GOOD]
+    chosen = enough[0] if enough else min(totals, key=totals.__getitem__)
+    holdout, horizon = _split(profile.rows)
+    command = ["tidegate", "release", source]
+    for name, value in reading.items():
+        if name == "header" and value is not None:
+            command.append("--header" if value else "--no-header")
+        elif value is not None:
+            command += [f"--{name}", str(value)]
+    command += ["-o", "private.csv", "--epsilon", chosen, "--bound", f"{float(bound):.15g}"]
+    if thought["resolution"] is not None:
+        command += ["--resolution", thought["resolution"]]
+    command += ["--horizon", str(horizon), "--holdout", str(holdout), "--state", "state"]
+    return [*lines, "", "To release it:", f"  {shlex.join(command)}"]
+
+
+def _errors(
+    profile: Profile, bound: Fraction, thought: dict[str, str | None], cap: float
+) -> dict[str, tuple[float, float, float] | None]:
+    """By epsilon: errors of a total and of a sixteenth, and of rounding; None: hopeless."""
+    from tidegate.methods.adaptive import adaptive
+    from tidegate.plan import expect, half_width
+
+    holdout, horizon = _split(profile.rows)
+    total = max(profile.sum - profile.negative_sum, 1e-300)
+    found: dict[str, tuple[float, float, float] | None] = {}
+    for budget in _EPSILONS if thought["epsilon"] is None else (thought["epsilon"],):
+        resolution = thought["resolution"]
+        try:
+            pipeline = adaptive(
+                budget, bound, horizon=horizon, holdout=holdout, resolution=resolution
+            )
+        except SettingError as problem:
+            if problem.setting != "epsilon" or "too small" not in problem.problem:
+                raise
+            found[budget] = None
+            continue
+        level = min(max(cap, pipeline.lattice.step), float(bound))
+        whole, part = (
+            half_width(pipeline, each) / (total * each.length / profile.rows)
+            for each in expect(pipeline, [horizon, max(1, horizon // 16)], threshold=repr(level))
+        )
+        found[budget] = whole, part, profile.rounded(pipeline.resolution, bound)
+    return found
+
+
+def _split(rows: int) -> tuple[int, int]:
+    """Hold-out and horizon: a sixteenth as in the paper; of a short stream, an eighth."""
+    holdout = min(65_536, max(1, rows // (16 if rows >= 1 << 14 else 8)))
+    return holdout, max(1, rows - holdout)

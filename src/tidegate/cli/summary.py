@@ -1,0 +1,104 @@
+"""What a run of `tidegate release` came to, in a few lines on stderr: public facts only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidegate.cli.exits import complain
+from tidegate.cli.tables import percent, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegate.durable import DurableRelease, Transferred
+    from tidegate.guarantee import Guarantee
+    from tidegate.record.answer import Answer
+    from tidegate.run.pipeline import Pipeline
+    from tidegate.run.release import Release
+
+# Beyond, the record of a durable run is read again for as long as the run itself took.
+_LONGEST = 1 << 22
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to."""
+
+    pipeline: Pipeline
+    guarantee: Guarantee  # of everything that was released of this source
+    seen: int  # rows that were read, by this run and those before
+    released: int
+    held: int  # values that the hold-out still needs
+    threshold: float | None
+    total: Callable[[], Answer | None]  # of what was released, as far back as the record goes
+
+    @classmethod
+    def of(cls, run: DurableRelease | Release, result: Transferred) -> Outcome:
+        """The outcome of a transfer, while the release is still open."""
+
+        def total() -> Answer | None:
+            record = run.record
+            return None if record is None else record.query(record.start, record.end)
+
+        return cls(
+            run.pipeline,
+            run.guarantee,
+            result.read,
+            result.released,
+            result.held,
+            result.threshold,
+            total,
+        )
+
+
+def summarise(outcome: Outcome) -> None:
+    """Rows in and out, the threshold, ε, the error of a total, and what is doubtful."""
+    from tidegate.plan import doubts  # on demand: `--help` needs none of it
+
+    for line in _lines(outcome):
+        complain(line)
+    for doubt in doubts(outcome.pipeline):
+        complain(f"warning: {doubt}")
+
+
+def nothing_released(outcome: Outcome, *, durable: bool) -> str:
+    """Why there is no output, and what would do. Rows are counted, and their number is public."""
+    pipeline, rows = outcome.pipeline, outcome.seen
+    if not rows:
+        return "nothing was released: the input has no rows. No output was written"
+    held = pipeline.threshold.holdout
+    if not outcome.held:
+        return (
+            f"nothing was released: all {rows:,} rows chose the threshold, and the next row is the "
+            "first to be released"
+        )
+    return (
+        f"nothing was released: the threshold takes {held:,} rows (--holdout), and the input has "
+        f"{rows:,}. No output was written. "
+        + (
+            f"Run the same command again when there are {outcome.held:,} more rows"
+            if durable
+            else f"Use {outcome.held:,} more rows, or --holdout {max(1, rows // 16):,}"
+        )
+    )
+
+
+def _lines(outcome: Outcome) -> list[str]:
+    rows, released = outcome.seen, outcome.released
+    first = f"released {released:,} of {rows:,} rows"
+    if released < rows:
+        first += f" (the first {rows - released:,} chose the threshold and are not released)"
+    lines = [
+        f"{first}; larger values count as {outcome.threshold:g}",
+        f"spent: {outcome.guarantee}",
+    ]
+    total = outcome.total() if released <= _LONGEST else None
+    if total is not None:
+        half, size = (total.high - total.low) / 2, total.end - total.start
+        rows_known = f"{'all' if size == released else 'the last'} {size:,} released rows"
+        lines.append(
+            f"a sum over {rows_known} is known to ± {shown(half)} ({percent(total.confidence)}), "
+            "apart from what the threshold cuts"
+        )
+    return lines

@@ -1,0 +1,89 @@
+"""How a CSV file separates fields and writes numbers, and what to say if it is another way."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+
+from tidegate.errors import SettingError
+
+_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_SPELT = {"tab": "\t", "\\t": "\t"}  # what a shell lets through
+_DECIMAL_COMMA = re.compile(rb"[-+]?\d*,\d+")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The separator of fields and the decimal sign. Public: given, never guessed from rows.
+
+    >>> Dialect(";", ",").fields(b"a;0,5")
+    [b'a', b'0,5']
+    """
+
+    delimiter: str = ","
+    decimal: str = "."
+
+    def __post_init__(self) -> None:
+        if self.delimiter not in _NAMES:
+            raise SettingError("delimiter", "must be one of ',' ';' '|' or tab")
+        if self.decimal not in (".", ","):
+            raise SettingError("decimal", "must be '.' or ','")
+        if self.delimiter == self.decimal:
+            raise SettingError("decimal", "must not be the delimiter: use --delimiter ';' too")
+
+    @classmethod
+    def given(cls, delimiter: str | None, decimal: str | None) -> Dialect:
+        """As a user writes it; None: the usual one."""
+        separator = "," if delimiter is None else _SPELT.get(delimiter, delimiter)
+        return cls(separator, "." if decimal is None else decimal)
+
+    def fields(self, line: bytes) -> list[bytes]:
+        """The fields of one line; none if its quotes are wrong."""
+        line = line.rstrip(b"\r\n")
+        if b'"' not in line:
+            return line.split(self.delimiter.encode())
+        text = line.decode("utf-8", "surrogateescape")
+        if "\r" in text or "\n" in text:
+            return []
+        try:
+            # The second line is only reached, and then swallowed, by a quote that was left open.
+            rows = list(csv.reader([text, "."], delimiter=self.delimiter))
+        except csv.Error:
+            return []
+        if len(rows) != 2:
+            return []
+        return [field.encode("utf-8", "surrogateescape") for field in rows[0]]
+
+    def number(self, text: bytes) -> float | None:
+        """The number that a field writes; None: it is none."""
+        if b"_" in text:  # Python's own spelling of thousands
+            return None
+        if self.decimal == ",":
+            if b"." in text:
+                return None
+            text = text.replace(b",", b".")
+        try:
+            return float(text)
+        except ValueError:
+            return None
+
+    def other_separator(self, line: bytes) -> str:
+        """What to say if a line seems to be separated otherwise: its structure, no content."""
+        if self.delimiter.encode() in line and self.delimiter != ",":
+            return ""
+        seen = [sign for sign in (";", "\t", "|") if sign.encode() in line]
+        if len(seen) != 1 or seen[0] == self.delimiter:
+            return ""
+        option = "tab" if seen[0] == "\t" else f"'{seen[0]}'"
+        return (
+            f"; this line has {_NAMES[seen[0]]}: if they separate fields, use --delimiter {option}"
+        )
+
+    def other_decimal(self, field: bytes) -> str:
+        """What to say about a field that is no number because of its decimal sign."""
+        if self.decimal == "." and _DECIMAL_COMMA.fullmatch(field):
+            return "; it seems to have a decimal comma: use --decimal ','" + (
+                " with --delimiter ';'" if self.delimiter == "," else ""
+            )
+        return ""

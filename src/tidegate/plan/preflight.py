@@ -1,0 +1,150 @@
+"""What raw values are like, for their owner alone: before settings are chosen.
+
+**Not private.** Everything here is computed from raw values without noise. It is meant for the
+terminal of the person who holds the data, and must not be published, logged or stored.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from tidegate.lattice import FloatArray, Lattice
+
+_KEPT = 1 << 18  # values kept for quantiles; beyond, every second of them, and so on
+_BUCKETS = 120  # means over time, of ever longer stretches
+_PLACES = 9  # decimal places told apart
+
+
+@dataclass
+class Profile:
+    """Statistics of a stream, gathered piece by piece in bounded memory. Not private.
+
+    >>> profile = Profile()
+    >>> profile.push(np.array([0.5, 2, np.nan, -1]))
+    >>> profile.rows, profile.missing, profile.negative, profile.places
+    (4, 1, 1, 1)
+    """
+
+    rows: int = 0
+    missing: int = 0
+    negative: int = 0
+    negative_sum: float = 0.0
+    sum: float = 0.0
+    smallest: float = math.inf
+    largest: float = -math.inf
+    places: int = 0  # decimal places of the values, at most 9
+    _sample: list[FloatArray] = field(default_factory=list)
+    _sampled: int = 0
+    _stride: int = 1
+    _buckets: list[float] = field(default_factory=list)
+    _width: int = 1
+    _open: float = 0.0
+    _filled: int = 0
+
+    def push(self, values: FloatArray) -> None:
+        """Take the next values; NaN is a missing one."""
+        numbers = np.asarray(values, dtype=np.float64)
+        present = np.isfinite(numbers)
+        finite = numbers[present]
+        self.missing += int(numbers.size - finite.size)
+        if finite.size:
+            below = finite[finite < 0]
+            self.negative += int(below.size)
+            self.negative_sum += float(below.sum())
+            self.sum += float(finite.sum())
+            self.smallest = min(self.smallest, float(finite.min()))
+            self.largest = max(self.largest, float(finite.max()))
+            self.places = max(self.places, _places(finite, self.places))
+        self._sample_from(numbers)
+        while self._width * _BUCKETS < self.rows + numbers.size:
+            self._double()
+        self._fill(np.where(present, numbers, 0.0))
+        self.rows += numbers.size
+
+    def quantiles(self, *shares: float) -> list[float]:
+        """Of the values that are there (of every second, fourth, … in a long stream)."""
+        kept = np.concatenate([np.empty(0), *self._sample])
+        return np.quantile(kept, shares).tolist() if kept.size else [math.nan] * len(shares)
+
+    @property
+    def means(self) -> list[float]:
+        """Means over equal stretches, in order of time."""
+        return [total / self._width for total in self._buckets]
+
+    def above(self, level: float) -> tuple[float, float]:
+        """About which share of the rows lies above, and which share of the sum it cuts off."""
+        kept = np.concatenate([np.empty(0), *self._sample])
+        if not kept.size or kept.sum() <= 0:
+            return 0.0, 0.0
+        excess = np.maximum(kept - level, 0.0)
+        return float((excess > 0).mean()), float(excess.sum() / kept.sum())
+
+    def rounded(self, resolution: Fraction, bound: Fraction) -> float:
+        """How far rounding alone moves the sum, as a share of it."""
+        kept = np.clip(np.concatenate([np.empty(0), *self._sample]), 0.0, float(bound))
+        if not kept.size or not kept.sum():
+            return 0.0
+        lattice = Lattice(bound, resolution)
+        moved = lattice.units(kept) * lattice.step - kept
+        return abs(float(moved.sum())) / float(kept.sum())
+
+    def _sample_from(self, numbers: FloatArray) -> None:
+        first = -self.rows % self._stride
+        kept = numbers[first :: self._stride]
+        kept = kept[np.isfinite(kept)]
+        self._sample.append(kept)
+        self._sampled += kept.size
+        while self._sampled > _KEPT:
+            self._stride *= 2
+            self._sample = [np.concatenate(self._sample)[::2]]
+            self._sampled = self._sample[0].size
+
+    def _fill(self, numbers: FloatArray) -> None:
+        taken = min(self._width - self._filled, numbers.size)
+        self._open += float(numbers[:taken].sum())
+        self._filled += taken
+        if self._filled < self._width:
+            return
+        whole = (numbers.size - taken) // self._width
+        end = taken + whole * self._width
+        sums = numbers[taken:end].reshape(whole, self._width).sum(axis=1)
+        self._buckets += [self._open, *sums.tolist()]
+        self._open, self._filled = float(numbers[end:].sum()), numbers.size - end
+
+    def _double(self) -> None:
+        """Stretches twice as long: two become one, and an odd last one is half full again."""
+        if len(self._buckets) % 2:
+            self._open += self._buckets.pop()
+            self._filled += self._width
+        self._buckets = [
+            first + second
+            for first, second in zip(self._buckets[::2], self._buckets[1::2], strict=True)
+        ]
+        self._width *= 2
+
+
+def _places(values: FloatArray, known: int) -> int:
+    """How many decimal places there are: the fewest that write every value."""
+    for places in range(known, _PLACES):
+        scaled = values * 10.0**places
+        if bool((np.abs(scaled - np.rint(scaled)) <= 1e-9 * np.maximum(1.0, np.abs(scaled))).all()):
+            return places
+    return _PLACES
+
+
+def round_above(value: float) -> Fraction:
+    """The next of 1, 2, 5, 10, 20, … that is not below.
+
+    >>> [str(round_above(value)) for value in (0.3, 7, 1000, 1001)]
+    ['1/2', '10', '1000', '2000']
+    """
+    if value <= 0:
+        return Fraction(1)
+    power = Fraction(10) ** math.floor(math.log10(value))
+    return next(
+        step * power for step in (1, 2, 5, 10, 20) if step * power >= Fraction(repr(float(value)))
+    )

@@ -1,0 +1,98 @@
+"""`tidegate check`: for the owner alone, writes nothing, and what it suggests works."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from tidegate.cli.app import app
+from tidegate.plan.preflight import Profile
+
+
+def run(*words: Any) -> Result:
+    result = CliRunner().invoke(app, [str(word) for word in words], prog_name="tidegate")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture
+def meters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Decimals, a few refunds, a few missing values, two rows out of order; with semicolons."""
+    values = np.random.default_rng(3).gamma(2.0, 1.0, 6000).round(2)
+    values[::500] = -1
+    lines = [
+        f"2024-01-01T{at // 3600:02}:{at // 60 % 60:02};{value}" for at, value in enumerate(values)
+    ]
+    lines[7], lines[3000] = lines[3000], lines[7]
+    lines[9] = lines[9].partition(";")[0] + ";"
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "meters.csv"
+    path.write_text("time;watts\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_it_says_what_is_in_the_data_and_suggests_a_command_that_works(meters: Path) -> None:
+    how = ("--column", "watts", "--delimiter", ";")
+    result = run("check", meters.name, *how, "--time-column", "time", "--bound", "12.5")
+    assert result.exit_code == 0, result.output
+    first, *rest = result.stdout.splitlines()
+    assert "not private" in first
+    assert "Nothing is written" in first
+    text = "\n".join(rest)
+    for fact in (
+        "rows       6,000",
+        "decimals, 2 places",
+        "missing    1 (0.02%)",
+        "12 rows (0.20%)",
+        "rows are earlier than before",
+        "▁",
+    ):
+        assert fact in text
+    assert [path.name for path in meters.parent.iterdir()] == ["meters.csv"]
+    command = shlex.split(rest[-1])
+    assert command[:2] == ["tidegate", "release"]
+    released = run(*command[1:])
+    assert released.exit_code == 0, released.output
+    assert "warning" not in released.stderr
+
+
+def test_settings_that_were_thought_of_are_judged(meters: Path) -> None:
+    how = ("check", meters.name, "--column", "watts", "--delimiter", ";", "--epsilon", "0.5")
+    tight = run(*how, "--bound", "2", "--resolution", "1").stdout
+    assert "of the rows count as less than they are" in tight
+    assert "--resolution 1 " in tight
+    hopeless = run(*how[:-2], "--epsilon", "0.0001").stdout
+    assert "hopeless" in hopeless
+    assert "too few rows for this epsilon" in hopeless
+
+
+def test_a_key_that_is_nowhere_is_noticed(tmp_path: Path) -> None:
+    """A release takes it for missing values: it must not depend on them. Here it may be said."""
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"watts": 3}\n' * 50)
+    result = run("check", path, "--column", "wats")
+    assert result.exit_code == 4
+    assert "all 50 rows have no number in 'wats'" in result.stderr
+    (tmp_path / "empty.csv").write_text("")
+    assert run("check", tmp_path / "empty.csv").exit_code == 4
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 400])
+def test_a_profile_does_not_depend_on_how_it_is_fed(pieces: int) -> None:
+    values = np.random.default_rng(1).gamma(2.0, 10.0, 1000).round(3)
+    values[5] = np.nan
+    profile = Profile()
+    for part in np.array_split(values, pieces):
+        profile.push(part)
+    assert (profile.rows, profile.missing, profile.places) == (1000, 1, 3)
+    assert profile.sum == pytest.approx(np.nansum(values))
+    assert profile.quantiles(0.5) == [pytest.approx(np.nanquantile(values, 0.5))]
+    stretches = np.nan_to_num(values)[: 16 * 62].reshape(62, 16).mean(axis=1)
+    assert profile.means == pytest.approx(stretches.tolist())
+    share, lost = profile.above(20.0)
+    kept = values[np.isfinite(values)]
+    assert share == pytest.approx((kept > 20).mean())
+    assert lost == pytest.approx(np.maximum(kept - 20, 0).sum() / kept.sum())

@@ -1,0 +1,143 @@
+"""The first answer of a newcomer: never an empty file, never a confident wrong number."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from tidegate.cli.app import app
+from tidegate.io import read_metadata
+
+GOOD = ("--epsilon", "1", "--bound", "12.5", "--holdout", "500", "--horizon", "3500")
+
+
+def run(*words: Any) -> Result:
+    result = CliRunner().invoke(app, [str(word) for word in words], prog_name="tidegate")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    values = np.random.default_rng(3).gamma(2.0, 1.0, 4000)
+    path = tmp_path / "meters.csv"
+    path.write_text("value\n" + "".join(f"{value:.2f}\n" for value in values))
+    return path
+
+
+def test_obvious_settings_give_a_good_answer(source: Path, tmp_path: Path) -> None:
+    """A bound of 12.5 and decimals: 30 % too low, with the defaults of then."""
+    output = tmp_path / "private.csv"
+    result = run("release", source, "-o", output, *GOOD)
+    assert result.exit_code == 0, result.output
+    assert read_metadata(output)["settings"]["perturber"]["kind"] == "perturb.AdaptiveTrees"
+    answer = json.loads(run("query", output, 0, 3500, "--json").stdout)["answers"][0]
+    true = np.loadtxt(source, skiprows=1)[500:].sum()
+    assert answer["estimate"] == pytest.approx(true, rel=0.02)
+    # The summary is there though nobody looks at a terminal, and speaks of this release.
+    assert "released 3,500 of 4,000 rows" in result.stderr
+    assert "ε = 1 per event" in result.stderr
+    half = (answer["high"] - answer["low"]) / 2
+    assert f"± {half:.4g} (95 %)" in result.stderr
+    assert run("release", source, "-o", tmp_path / "b.csv", *GOOD, "--quiet").stderr == ""
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "csv.gz"])
+def test_an_output_is_never_replaced_by_nothing(source: Path, tmp_path: Path, kind: str) -> None:
+    output = tmp_path / f"private.{kind}"
+    assert run("release", source, "-o", output, *GOOD).exit_code == 0
+    kept = {path: path.read_bytes() for path in tmp_path.glob("private*")}
+    usual = ("--epsilon", "1", "--bound", "12.5", "--overwrite", "--quiet")
+    for words in (("-o", output, *usual), ("-o", tmp_path / f"new.{kind}", *usual)):
+        result = run("release", source, *words)
+        assert result.exit_code == 5
+        assert "nothing was released" in result.stderr  # --quiet or not
+        assert "61,536 more rows, or --holdout 250" in result.stderr
+    assert {path: path.read_bytes() for path in tmp_path.glob("private*")} == kept
+    assert not list(tmp_path.glob("new*"))
+
+
+def test_a_state_that_holds_out_says_how_to_go_on(source: Path, tmp_path: Path) -> None:
+    words = (
+        "-o",
+        tmp_path / "a.csv",
+        "--epsilon",
+        "1",
+        "--bound",
+        "12.5",
+        "--state",
+        tmp_path / "s",
+    )
+    result = run("release", source, *words)
+    assert result.exit_code == 5
+    assert "same command again when there are 61,536 more rows" in result.stderr
+    assert not (tmp_path / "a.csv").exists()
+
+
+def test_a_second_run_needs_to_be_told_to_overwrite(source: Path, tmp_path: Path) -> None:
+    output = tmp_path / "private.csv"
+    assert run("release", source, "-o", output, *GOOD).exit_code == 0
+    before = output.read_bytes()
+    refused = run("release", source, "-o", output, *GOOD)
+    assert refused.exit_code == 2
+    assert "spend epsilon" in refused.stderr
+    assert "--overwrite" in refused.stderr
+    assert output.read_bytes() == before
+    again = run("release", source, "-o", output, *GOOD, "--overwrite")
+    assert again.exit_code == 0
+    assert "epsilon was spent anew" in again.stderr
+    assert output.read_bytes() != before
+    state = ("--state", tmp_path / "s", "--overwrite")
+    assert run("release", source, "-o", tmp_path / "x.csv", *GOOD, *state).exit_code == 2
+    (tmp_path / "empty.csv").touch()  # such as mktemp makes
+    assert run("release", source, "-o", tmp_path / "empty.csv", *GOOD).exit_code == 0
+
+
+def test_a_threshold_by_chance_is_not_passed_over(source: Path, tmp_path: Path) -> None:
+    doubtful = ("--epsilon", "0.1", "--bound", "12.5", "--holdout", "100", "--horizon", "3900")
+    result = run("release", source, "-o", tmp_path / "a.csv", *doubtful)
+    assert result.exit_code == 0
+    assert "warning: The threshold is little better than chance" in result.stderr
+    assert "Use a hold-out of 500 values" in result.stderr
+
+
+def test_hopeless_settings_are_refused_before_anything_is_read(tmp_path: Path) -> None:
+    absent = tmp_path / "absent.csv"
+    unit = ("--epsilon", "0.1", "--bound", "10", "--unit", "window:1440")
+    result = run("release", absent, *unit)
+    assert result.exit_code == 2
+    assert "Use epsilon 1.1 or more, or a hold-out of 720,000 values" in result.stderr
+    planned = run("plan", *unit)
+    assert (planned.exit_code, "Use epsilon 1.1" in planned.stderr) == (2, True)
+    above = run("plan", "--epsilon", "1", "--bound", "10", "--threshold", "20")
+    assert above.exit_code == 2
+    assert "threshold: must not exceed the bound 10" in above.stderr
+
+
+def test_what_is_not_there_has_one_exit_code(tmp_path: Path) -> None:
+    absent, settings = tmp_path / "absent.csv", ("--epsilon", 1, "--bound", 9)
+    (tmp_path / "in.csv").write_text("1\n")
+    for words in (
+        ("release", absent, *settings),
+        ("release", tmp_path / "in.csv", "--config", tmp_path / "no.toml"),
+        (
+            "release",
+            tmp_path / "in.csv",
+            *settings,
+            "--state",
+            tmp_path / "s",
+            "--key-file",
+            absent,
+        ),
+        ("check", absent),
+        ("query", absent, 0, 5),
+        ("show", absent),
+        ("state", "show", tmp_path / "nowhere"),
+        ("ledger", tmp_path / "nowhere"),
+        ("local", "query", tmp_path / "no.db", 0, 5),
+        ("local", "simulate", absent, *settings),
+    ):
+        assert run(*words).exit_code == 4, words
