@@ -20,8 +20,6 @@ class MemoryRun:
     memory, and nothing of that leaves.
     """
 
-    durable = False
-
     def __init__(self, release: Release) -> None:
         if release.seen:
             raise SettingError(
