@@ -25,8 +25,8 @@ def again(blocks: list[Measured], model: int) -> list[Measured]:
 def test_models_share_the_past_as_they_are_trusted() -> None:
     """Mean and variance of a mixture: within its models, and between them."""
     blocks = blocks_of("1/2", 40)
-    opinion = packed([(0, 0.2), (4, 0.8)])
-    both = MixtureSmoother(blocks, HORIZON, opinion)
+    model_weights = packed([(0, 0.2), (4, 0.8)])
+    both = MixtureSmoother(blocks, HORIZON, model_weights)
     weighed = again(blocks, 4)
     calm, rough = (ModelSmoother(weighed, HORIZON, model) for model in (0, 4))
     np.testing.assert_allclose(both.sums, 0.2 * calm.sums + 0.8 * rough.sums, rtol=1e-12)
@@ -60,11 +60,11 @@ def test_blocks_with_a_large_draw_of_noise_count_less() -> None:
     # A model that lets the level jump does not take a jump for noise.
     assert {block.noise_factor for block in again(calm_blocks(loud), 7)} == {1.0}
     # The block's own sum, and all later running sums with it, are nearer to the truth.
-    blocks, opinion = calm_blocks(loud), packed([(0, 1.0)])
+    blocks, model_weights = calm_blocks(loud), packed([(0, 1.0)])
     truth = THETA * 128 * 0.1 / THETA
     plain, better = (
         ModelSmoother(blocks, HORIZON, 0),
-        MixtureSmoother(blocks, HORIZON, opinion),
+        MixtureSmoother(blocks, HORIZON, model_weights),
     )
     first, last = (int(np.searchsorted(plain.edges, at)) for at in (7 * 128, 8 * 128))
     errors = [abs(seen.sums[last] - seen.sums[first] - truth) for seen in (plain, better)]
@@ -99,5 +99,5 @@ def test_trust_is_kept_in_one_number() -> None:
     assert unpacked(packed([(1, 0.97), (2, 0.03)])) == [(1, 1.0)]
     assert unpacked(UNDECIDED) == [(0, 1.0)]
     for damaged in (0, -1, packed([(COUNT, 1.0)])):
-        with pytest.raises(ValueError, match="opinion"):
+        with pytest.raises(ValueError, match="weights"):
             unpacked(damaged)

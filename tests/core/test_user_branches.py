@@ -93,7 +93,7 @@ def test_a_branch_caps_as_its_parent_does(place: int, settings: dict[str, object
         parent.push(9, users[at])
         branch.push(9, users[at])
         assert branch.user_cap.counts == parent.user_cap.counts
-        assert branch.user_cap.window == parent.user_cap.window
+        assert branch.user_cap.period == parent.user_cap.period
         if at % 7 == 0:
             branch = specification.resume(branch.snapshot())
     assert branch.user_cap is not parent.user_cap

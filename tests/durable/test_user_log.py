@@ -41,7 +41,7 @@ def test_counts_survive_restarts_and_horizons(tmp_path, monkeypatch, key, most_r
     plain.push(values, users)
     with DurableRelease.open(tmp_path / "s", PIPELINE, key=key) as run:
         assert run._release.user_cap.counts == plain.user_cap.counts
-        assert run._release.user_cap.window == plain.user_cap.window
+        assert run._release.user_cap.period == plain.user_cap.period
 
 
 def test_a_commit_writes_only_who_was_counted(tmp_path):

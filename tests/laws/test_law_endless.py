@@ -50,7 +50,7 @@ def test_every_horizon_has_a_forest_of_its_own(name: str) -> None:
 def test_memory_does_not_grow_with_the_stream(name: str) -> None:
     """State after eighty horizons is no larger than after forty.
 
-    The record's history is seventeen; in twenty more, forecasts come to a settled opinion of the
+    The record's history is seventeen; in twenty more, the models come to settled weights of the
     stream, and the whole history holds it: more digits.
     """
     pipeline = SHORT_PIPELINES[name]

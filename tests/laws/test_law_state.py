@@ -130,7 +130,7 @@ def test_a_record_whose_parts_do_not_fit_is_refused(name: str, damage: dict[str,
     state = segment_state(segment)
     restored_segment(segment._method, state)
     if name == "estimate.Median()" and np.array_equal(damage.get("blocks", ()), [0, 64, 0, 0]):
-        return  # it has no opinion: this is no damage
+        return  # it has no models: this is no damage
     with pytest.raises((ValueError, KeyError, IndexError)):
         restored_segment(segment._method, {**state, **damage})
 

@@ -27,15 +27,15 @@ class UserLog:
         self._cap = cap
         self._digest_key = digest_key
         self._rows = self._names = 0
-        self._window = -2  # the window of the full table on disk; none yet
+        self._period = -2  # the period of the full table on disk; none yet
         self.head = head
 
     def fresh(self, key: bytes | None, *, whole: bool = False) -> UserRows:
         """The counts since the last call, sealed with `key`."""
         cap = self._cap
         names, cap.fresh = cap.fresh or [], []
-        if whole or cap.window != self._window or self._rows > _ROWS or self._names > _NAMES:
-            self._window, self._rows, self._names = cap.window, 0, 0
+        if whole or cap.period != self._period or self._rows > _ROWS or self._names > _NAMES:
+            self._period, self._rows, self._names = cap.period, 0, 0
             body = seal({"content": "users"}, {"whole": cap.state()}, key)
             self.head = link(START, body, self._digest_key)
             return UserRows([body], replace=True)
@@ -57,7 +57,7 @@ class UserLog:
                     self._take(content)
             except SnapshotError:
                 raise StateError(_TAMPERED) from None
-        self._window = self._cap.window
+        self._period = self._cap.period
         self._cap.fresh = []
 
     def _take(self, content: dict[str, Any]) -> None:

@@ -81,16 +81,16 @@ class Holding:
         """Those of the open block."""
         return recorded.leaves.closed - recorded.blocks[-1].first
 
-    def check_opinion(self, opinion: int) -> None:
+    def check_model_weights(self, model_weights: int) -> None:
         """It has none."""
-        if opinion:
+        if model_weights:
             raise ValueError("this estimator has no models to choose from")
 
 
 class HeldRun:
     """Publishes the level of the last measurement, in lattice units."""
 
-    opinion = 0
+    model_weights = 0
 
     def __init__(self, levels: LevelFilter, state: Mapping[str, Any] | None = None) -> None:
         self._filter = levels

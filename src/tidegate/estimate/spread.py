@@ -86,16 +86,16 @@ class Smoother:
         """The last leaves, whose prediction errors say how good predictions are."""
         return RESIDUALS
 
-    def check_opinion(self, opinion: int) -> None:
+    def check_model_weights(self, model_weights: int) -> None:
         """Refuse any weights: a smoother has no models."""
-        if opinion:
+        if model_weights:
             raise ValueError("a smoother has no models to choose from")
 
 
 class SmootherRun:
     """Spreads noisy leaf sums over the values of their leaves, in lattice units."""
 
-    opinion = 0
+    model_weights = 0
 
     def __init__(
         self, predictor: Predictor, block: int, state: Mapping[str, Any] | None = None

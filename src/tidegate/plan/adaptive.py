@@ -47,14 +47,14 @@ def played(stage: Perturber, threshold: int, ceiling: int, roughness: float) -> 
     record = Segment(method, threshold=threshold, origin=0, epoch="")
     # Where the level hardly moves, nobody can tell that values do not scatter widely around it.
     calm = model <= _CALM
-    opinion = packed([(model, 2 / 3), (COUNT - 1, 1 / 3)] if calm else [(model, 1.0)])
+    model_weights = packed([(model, 2 / 3), (COUNT - 1, 1 / 3)] if calm else [(model, 1.0)])
     age = 0
     for length in stage.lengths(0):
         options = stage.layouts(length, threshold, ceiling)
         choice = _preferred(stage, options, threshold, model, age=age)
         age += length
         tree = options[choice]
-        record.begin(tree, choice, opinion)
+        record.begin(tree, choice, model_weights)
         edges = np.array([tree.edge(leaf) for leaf in range(tree.leaves + 1)])
         # As expected: larger innovations would widen all intervals.
         sums: IntArray = np.rint(np.diff(edges) * LEVEL_MEAN * threshold).astype(np.int64)

@@ -1,7 +1,7 @@
 """A segment as plain data: the one encoding of snapshots, stored records and metadata.
 
 origin, threshold, epoch, end, prediction     facts
-blocks    start, length, choice, opinion of every block, one after another
+blocks    start, length, choice, model_weights of every block, one after another
 first     number of the first leaf of the first block
 closed    leaves completed since the origin
 before    the sum of all leaves before those that are kept
@@ -40,7 +40,9 @@ def segment_state(segment: Segment, brief: bool = False) -> dict[str, Any]:
         levels, edges, marks = predicted
         more = {"spans": np.diff(edges), "marks": marks[1:]}
         predicted = [levels, np.empty(0)]
-    rows = [(block.start, block.layout.length, block.choice, block.opinion) for block in blocks]
+    rows = [
+        (block.start, block.layout.length, block.choice, block.model_weights) for block in blocks
+    ]
     return {
         **facts,
         "prediction": None,
@@ -73,11 +75,11 @@ def restored_segment(method: Method, state: Mapping[str, Any]) -> Segment:
         edges = state["blocks"][0] + np.concatenate(
             ([0], np.cumsum(state["spans"], dtype=np.int64))
         )
-    for start, length, choice, opinion in state["blocks"].reshape(-1, 4).tolist():
+    for start, length, choice, model_weights in state["blocks"].reshape(-1, 4).tolist():
         if edges is not None:
             first = state["first"] + int(np.searchsorted(edges, start))
-        method.estimator.check_opinion(opinion)
-        block = Block(start, segment.layout(length, choice), choice, opinion, first)
+        method.estimator.check_model_weights(model_weights)
+        block = Block(start, segment.layout(length, choice), choice, model_weights, first)
         segment.keep(block)
         first += block.layout.leaves
     if not segment.blocks:

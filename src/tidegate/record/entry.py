@@ -16,7 +16,7 @@ class Trace:
 
     Attributes:
         sums: the noisy sums that were completed.
-        begun: start, length, choice and opinion of the blocks that began, one after another.
+        begun: start, length, choice and model_weights of the blocks that began, one after another.
         predictions, totals, widths: the cells that were completed (`tidegate.stages.Cells`).
         marks: what the perturber said about the sums, if it did.
     """

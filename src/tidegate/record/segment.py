@@ -163,14 +163,16 @@ class Segment:
 
     # -- adding ----------------------------------------------------------------------------------
 
-    def begin(self, layout: Layout, choice: int, opinion: int, start: int | None = None) -> None:
+    def begin(
+        self, layout: Layout, choice: int, model_weights: int, start: int | None = None
+    ) -> None:
         """Begin a block at `start`, by default at the present end."""
         start = self.end if start is None else start
         before = self.blocks[-1] if self.blocks else None
         first = self.leaves.oldest if before is None else before.first + before.layout.leaves
         if self._spans is not None:
             first = self._spans.leaf_at(start)
-        self.keep(Block(start, layout, choice, opinion, first))
+        self.keep(Block(start, layout, choice, model_weights, first))
         while len(self.blocks) > 1 and self.blocks[1].start <= start - self._method.history:
             self.forget_oldest()
 
@@ -192,12 +194,12 @@ class Segment:
         """Repeat what led up to `end`, the position after the last value."""
         rows = trace.begun.reshape(-1, 4).tolist()
         first = 0 if self.blocks else 1  # a record begins with a block
-        for start, length, choice, opinion in rows[:first]:
-            self.begin(self.layout(length, choice), choice, opinion, start)
+        for start, length, choice, model_weights in rows[:first]:
+            self.begin(self.layout(length, choice), choice, model_weights, start)
         noisy = Noisy(trace.sums, trace.widths, trace.marks)
         self.extend(noisy, trace.predictions, end - self.end)
-        for start, length, choice, opinion in rows[first:]:
-            self.begin(self.layout(length, choice), choice, opinion, start)
+        for start, length, choice, model_weights in rows[first:]:
+            self.begin(self.layout(length, choice), choice, model_weights, start)
 
     def extend(self, noisy: Noisy, predictions: FloatArray, count: int) -> None:
         """Add `count` released values, which completed these leaves."""

@@ -1,7 +1,7 @@
 """What runs after the hold-out: one stream per threshold, one after the other, for ever.
 
 phase 0            phase 1            phase 2
-├──────────┬─window┼──────────┬─window┼── …      each phase: its own θ, epoch, forest, segment
+├───────┬─selection┼───────┬─selection┼── …      each phase: its own θ, epoch, forest, segment
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tidegate.record.entry import JournalEntry, Trace
 from tidegate.record.segment import Segment
 from tidegate.run.non_negative import Remainder
 from tidegate.run.stream import Stream
+from tidegate.run.warm_up import HoldOut
 from tidegate.sealing import restore, state_of
 from tidegate.settings import digest
 from tidegate.stages import ENDLESS
@@ -37,7 +38,11 @@ class Phase:
 
 
 class Phases:
-    """Hands values to the stream of the present phase, and changes phase when it is time."""
+    """A state machine: the stream of the present phase, then a selection, then the next phase.
+
+    `_plain` counts the values until the next selection; while it is 0, a selection is open and
+    `_selection` collects its values. When these are complete, they choose θ, and a phase begins.
+    """
 
     def __init__(
         self,
@@ -54,13 +59,12 @@ class Phases:
         self._origin = origin
         self._reselect = pipeline.reselect
         self._remainder = Remainder() if pipeline.non_negative else None
-        self._window: IntArray = np.empty(0, dtype=np.int64)  # raw values of the open window
-        self._collected = 0
+        self._selection = HoldOut(0)  # raw values that will choose the next threshold
         self.number = 0
         self.phases: list[Phase] = []
         self.log: list[JournalEntry] | None = None  # a journal wants to know what is released
         self.segments: list[Segment] = []
-        self._plain = 0  # values until a window opens
+        self._plain = 0  # values until the next selection begins
         if state is not None:
             self.stream = self._resumed(state)
         elif threshold is not None:
@@ -78,16 +82,16 @@ class Phases:
         """How many of the next `most` values belong together."""
         if self._plain:
             return min(most, self._plain)
-        return min(most, self._window.size - self._collected)
+        return min(most, self._selection.missing)
 
     def push(self, units: IntArray, out: FloatArray) -> None:
         """Release one piece, no longer than `reach` allows."""
         if self._plain:
             self._push_stream(units, out)
             self._plain -= units.size
-            self._open_window_if_due()
+            self._begin_selection_if_due()
         else:
-            self._push_window(units, out)
+            self._push_selection(units, out)
         if self._remainder is not None:
             self._remainder.settle(out)
 
@@ -110,18 +114,18 @@ class Phases:
             end, phase = self.position, self.phases[-1].start
             self.log.append(JournalEntry(end - count, end, phase, first, measured, trace))
 
-    # -- windows and switches --------------------------------------------------------------------
+    # -- selections ------------------------------------------------------------------------------
 
     def _look_ahead(self) -> None:
-        """How far it is to the next window; it may open at once."""
+        """Count the values until the next selection; it may begin at once."""
         self._plain = ENDLESS
         if self._reselect is not None:
             opening = self._reselect.opening(self.number, self._pipeline.perturber.block)
             if opening is not None:
                 self._plain = opening - (self.position - self._origin)
-        self._open_window_if_due()
+        self._begin_selection_if_due()
 
-    def _open_window_if_due(self) -> None:
+    def _begin_selection_if_due(self) -> None:
         if self._plain:
             return
         if self._reselect is None:  # after 2^62 values
@@ -129,7 +133,7 @@ class Phases:
         block = self._pipeline.perturber.block
         switch = self._reselect.switch(self.number, block)
         length = (switch or 0) - (self.position - self._origin)
-        self._window, self._collected = np.zeros(length, dtype=np.int64), 0
+        self._selection = HoldOut(length)
         stream = self.stream
         if self._reselect.blocking:
             self.segments.append(
@@ -142,8 +146,8 @@ class Phases:
                 )
             )
 
-    def _push_window(self, units: IntArray, out: FloatArray) -> None:
-        """Values that will choose the next threshold; also released, unless they are blocked."""
+    def _push_selection(self, units: IntArray, out: FloatArray) -> None:
+        """Collect values for the next threshold. They are released too, unless they are blocked."""
         gap = self.segments[-1]
         if gap.prediction is not None:
             out[:] = gap.prediction * self._pipeline.lattice.step
@@ -151,9 +155,8 @@ class Phases:
             self._note(units.size, gap.prediction, False, Trace())
         else:
             self._push_stream(units, out)
-        self._window[self._collected : self._collected + units.size] = units
-        self._collected += units.size
-        if self._collected == self._window.size:
+        self._selection.add(units)
+        if not self._selection.missing:
             self._switch()
 
     def _switch(self) -> None:
@@ -161,10 +164,10 @@ class Phases:
         self.number += 1
         identity = digest({**self._pipeline.resolved(), "phase": self.number})
         keystream = self._epoch.child(self.number).keystream("threshold", identity)
-        # A blocked window may be longer, up to whole blocks: the last values count.
-        chosen = stage.choose(self._window[-stage.holdout :], self._pipeline.lattice, keystream)
-        self._window.fill(0)  # raw values are not kept longer than needed
-        self._window, self._collected = np.empty(0, dtype=np.int64), 0
+        # A blocked selection may be longer, up to whole blocks: the last values count.
+        held = self._selection.units[-stage.holdout :]
+        chosen = stage.choose(held, self._pipeline.lattice, keystream)
+        self._selection.wipe()  # raw values are not kept longer than needed
         self.stream = self._begin(chosen, self.position)
         self._look_ahead()
         self._forget()
@@ -203,8 +206,8 @@ class Phases:
         return {
             "number": self.number,
             "phases": [[phase.start, phase.threshold, phase.epoch] for phase in self.phases],
-            "window": self._window,
-            "collected": self._collected,
+            "selection": self._selection.units,
+            "missing": self._selection.missing,
             "plain": self._plain,
             "remainder": self._remainder and state_of(self._remainder),
             "stream": self.stream.state(),
@@ -214,7 +217,9 @@ class Phases:
     def _resumed(self, state: dict[str, Any]) -> Stream:
         self.number = state["number"]
         self.phases = [Phase(*phase) for phase in state["phases"]]
-        self._window, self._collected = state["window"], state["collected"]
+        held = state["selection"]
+        self._selection = HoldOut(held.size + state["missing"])
+        self._selection.add(held)
         self._plain = state["plain"]
         if self._remainder is not None:
             restore(self._remainder, state["remainder"])

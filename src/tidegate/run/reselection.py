@@ -21,8 +21,8 @@ class Reselection(Spec):
     """A new threshold at set positions of the stream, from the values just before.
 
     Guarantee. Positions alone decide when a threshold is chosen and which values it looks at: the
-    `threshold.holdout` values before the switch, its *window*. Windows are disjoint, so a value
-    enters at most one selection. The values of a window are
+    `threshold.holdout` values before the switch. Selections are disjoint, so a value enters at
+    most one. The values of a selection are
 
     - shared (`blocking=False`): released like any other *and* used for the choice, so that the two
       costs add up: sequential composition; or
@@ -32,10 +32,10 @@ class Reselection(Spec):
     Every new threshold begins a new epoch: new noise, a new forest.
 
     Args:
-        threshold: how to choose; its hold-out is the window, its budget the cost.
+        threshold: how to choose; its hold-out is a selection, its budget the cost.
         first: the released position of the first switch; None: `every`.
         every: released values between switches; None: there is only the first.
-        blocking: withhold the values of the window from the stream.
+        blocking: withhold the values of the selection from the stream.
     """
 
     KIND: ClassVar[str] = "reselection.Reselection"
@@ -52,8 +52,8 @@ class Reselection(Spec):
             raise SettingError("every", "or `first` must say when to choose the threshold again")
         for name, distance in (("first", self.first), ("every", self.every)):
             if distance is not None and distance < self.threshold.holdout:
-                window = self.threshold.holdout
-                raise SettingError(name, f"must be at least the window of {window}, not {distance}")
+                least = self.threshold.holdout
+                raise SettingError(name, f"must be at least the hold-out {least}, not {distance}")
 
     def widen(self, stream: Guarantee) -> Guarantee:
         """The stream's guarantee with the cost of choosing again."""
@@ -68,12 +68,12 @@ class Reselection(Spec):
         return None if self.every is None else first + number * _whole_blocks(self.every, block)
 
     def opening(self, number: int, block: int) -> int | None:
-        """Where the window of switch `number` begins; blocked windows are whole blocks."""
+        """Where the selection of switch `number` begins; blocked ones are whole blocks."""
         switch = self.switch(number, block)
         if switch is None:
             return None
-        window = self.threshold.holdout
-        return switch - (_whole_blocks(window, block) if self.blocking else window)
+        length = self.threshold.holdout
+        return switch - (_whole_blocks(length, block) if self.blocking else length)
 
 
 def _whole_blocks(values: int, block: int) -> int:

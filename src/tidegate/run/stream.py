@@ -76,7 +76,7 @@ class Stream:
         options = perturber.options
         choice = estimator.choose(options, first=perturber.number == 0)
         perturber.begin(choice)
-        self.segment.begin(options[choice], choice, estimator.opinion)
+        self.segment.begin(options[choice], choice, estimator.model_weights)
         self._due = self.segment.end + estimator.begin(options[choice])  # for the next choice
 
     def push(self, units: IntArray, out: FloatArray) -> Trace:
@@ -122,4 +122,4 @@ class Stream:
 
     def _latest(self) -> tuple[int, int, int, int]:
         block = self.segment.blocks[-1]
-        return block.start, block.layout.length, block.choice, block.opinion
+        return block.start, block.layout.length, block.choice, block.model_weights

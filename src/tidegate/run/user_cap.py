@@ -29,14 +29,14 @@ class UserCap:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.window = -1
+        self.period = -1
         self.counts: dict[str, int] = {}
         self.fresh: list[str] | None = None  # counted since this was emptied; None: not kept
 
     def branch(self) -> UserCap:
         """A second counter that continues from the same counts."""
         branch = UserCap(self._most)
-        branch.window, branch.counts = self.window, dict(self.counts)
+        branch.period, branch.counts = self.period, dict(self.counts)
         return branch
 
     def state(self) -> dict[str, Any]:
@@ -45,20 +45,20 @@ class UserCap:
         Names of users are in it: it is as secret as the state that holds it.
         """
         numbers = np.fromiter(self.counts.values(), dtype=np.int64, count=len(self.counts))
-        return {"window": self.window, "names": list(self.counts), "numbers": numbers}
+        return {"period": self.period, "names": list(self.counts), "numbers": numbers}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        self.window = state["window"]
+        self.period = state["period"]
         self.counts = dict(zip(state["names"], state["numbers"].tolist(), strict=True))
 
-    def apply(self, units: IntArray, users: Sequence[str | None], window: int) -> IntArray:
-        """`units` with the values beyond the limit set to 0; all lie in the same window.
+    def apply(self, units: IntArray, users: Sequence[str | None], period: int) -> IntArray:
+        """`units` with the values beyond the limit set to 0; all lie in the same period.
 
         `users` are canonical (`tidegate.user_ids`).
         """
-        if window != self.window:
-            self.window, self.counts = window, {}
+        if period != self.period:
+            self.period, self.counts = period, {}
             if self.fresh is not None:
                 self.fresh = []
         allowed = np.ones(units.size, dtype=bool)

@@ -1,4 +1,4 @@
-"""The hold-out: the first values, which choose the threshold and are not released."""
+"""Raw values that choose a threshold: the hold-out, and later selections."""
 
 from __future__ import annotations
 

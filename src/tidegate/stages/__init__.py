@@ -1,15 +1,13 @@
 """What the three stages promise each other: `contracts`, and the public data that they exchange.
 
-`layout` says how a block is measured, `recorded` what was released and what is known of it.
+`noisy` is the privacy barrier, `layout` says how a block is measured, `recorded` what was released
+and what is known of it.
 """
 
 from tidegate.stages.contracts import (
     ENDLESS,
-    NO_SUMS,
     Estimator,
     EstimatorRun,
-    NoiseLaw,
-    Noisy,
     Perturber,
     PerturberRun,
     Threshold,
@@ -17,6 +15,7 @@ from tidegate.stages.contracts import (
     fulfils,
 )
 from tidegate.stages.layout import Layout
+from tidegate.stages.noisy import NO_SUMS, NoiseLaw, Noisy
 from tidegate.stages.recorded import (
     NO_NUMBERS,
     Block,

@@ -1,4 +1,4 @@
-"""The contracts of the three stages, and `Noisy`, the privacy barrier between them.
+"""The contracts of the three stages.
 
     raw units → Threshold.choose (hold-out only) ┐
     raw units → PerturberRun.push ────────────── Noisy ║ EstimatorRun.push → output
@@ -19,57 +19,18 @@ is a plain mapping (numbers, lists, arrays) that `start` takes back whole.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
-
-import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.randomness import Keystream
 from tidegate.stages.layout import Layout
+from tidegate.stages.noisy import NoiseLaw, Noisy
 from tidegate.stages.recorded import Cells, Posterior, Recorded
 
 ENDLESS = 1 << 62  # more values than any stream has
-
-
-@dataclass(frozen=True)
-class Noisy:
-    """Leaf sums with their noise, in lattice units. Only perturbers make these.
-
-    Everything derived from a `Noisy` is post-processing and costs no privacy.
-
-    Attributes:
-        sums: one number a leaf.
-        spans: how many values each leaf has, where the method decides it (`Perturber.irregular`);
-            None: the layout says it.
-        marks: one public integer a leaf, if the method has something to say about it: the scale of
-            its noise, 0 for a span that was not measured, a group; None: nothing.
-    """
-
-    sums: IntArray
-    spans: IntArray | None = None
-    marks: IntArray | None = None
-
-
-class NoiseLaw(Protocol):
-    """What is publicly known about a perturber's noise: its identity and its second moments."""
-
-    @property
-    def identity(self) -> str:
-        """All that decides about the noise, in a text that no renaming changes."""
-        ...
-
-    @property
-    def largest_variance(self) -> float:
-        """Variance of the noisiest single draw, in units²."""
-        ...
-
-    def range_variance(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """Exact variance of the noise in the sum of leaves [start, end), in units²."""
-        ...
 
 
 class Threshold(Protocol):
@@ -222,7 +183,7 @@ class EstimatorRun(Protocol):
     prediction: float  # of one value of the open cell, in lattice units
 
     @property
-    def opinion(self) -> int:
+    def model_weights(self) -> int:
         """What it thinks of its models: a function of released data, kept with the record."""
         ...
 
@@ -290,8 +251,8 @@ class Estimator(Protocol):
         """How many of the last leaves must be kept to go on."""
         ...
 
-    def check_opinion(self, opinion: int) -> None:
-        """Refuse, with a `ValueError`, an opinion that no run can have: a damaged record."""
+    def check_model_weights(self, model_weights: int) -> None:
+        """Refuse, with a `ValueError`, weights that no run can have: a damaged record."""
         ...
 
     def settings(self) -> dict[str, Any]:
@@ -310,6 +271,3 @@ def fulfils(stage: object, contract: type) -> bool:
     return all(hasattr(stage, name) for name in names) and not any(
         hasattr(stage, mark) for mark in _MARKS - names
     )
-
-
-NO_SUMS: IntArray = np.empty(0, dtype=np.int64)  # no leaf was completed

@@ -38,7 +38,7 @@ class Block(NamedTuple):
     start: int  # position of its first value
     layout: Layout
     choice: int  # which option that was
-    opinion: int  # what the estimator thought when it began
+    model_weights: int  # packed, of the estimator's models when it began
     first: int  # number of its first leaf
 
 

@@ -62,7 +62,7 @@ class MixturePosterior:
                     min(block.start + block.layout.length, until),
                 )
             )
-        self._known = MixtureSmoother(measured, recorded.perturber.horizon, latest.opinion)
+        self._known = MixtureSmoother(measured, recorded.perturber.horizon, latest.model_weights)
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
@@ -119,11 +119,11 @@ class MixtureSmoother:
     """The posterior mean and variance of sums under a mixture of models, in units of θ.
 
     `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
-    expected level there. `opinion` holds the weights of the models.
+    expected level there. `model_weights` holds the weights of the models.
     """
 
-    def __init__(self, blocks: Sequence[Measured], horizon: int, opinion: int) -> None:
-        weights = unpacked(opinion)
+    def __init__(self, blocks: Sequence[Measured], horizon: int, model_weights: int) -> None:
+        weights = unpacked(model_weights)
         likeliest, _ = max(weights, key=itemgetter(1))
         weighed = reweighted(blocks, ModelSmoother(blocks, horizon, likeliest))
         self._views = [

@@ -105,7 +105,7 @@ class MixtureRun:
         return here[expected.index(min(expected))]
 
     @property
-    def opinion(self) -> int:
+    def model_weights(self) -> int:
         """The models' weights, in one number."""
         return packed(self._weights)
 

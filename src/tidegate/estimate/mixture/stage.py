@@ -94,6 +94,6 @@ class Mixture(Spec):
         """Those of the open block."""
         return recorded.leaves.closed - recorded.blocks[-1].first
 
-    def check_opinion(self, opinion: int) -> None:
+    def check_model_weights(self, model_weights: int) -> None:
         """It must trust models that there are."""
-        unpacked(opinion)
+        unpacked(model_weights)

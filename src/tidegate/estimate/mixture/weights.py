@@ -3,8 +3,8 @@
 Records keep it for every block, so that the past can be answered with the weights of that time. A
 fifteenth is fine enough: what matters is which two or three models have most of the weight.
 
->>> opinion = packed([(0, 0.7), (2, 0.28), (3, 0.02)])
->>> hex(opinion), unpacked(opinion)
+>>> model_weights = packed([(0, 0.7), (2, 0.28), (3, 0.02)])
+>>> hex(model_weights), unpacked(model_weights)
 ('0x40b', [(0, 0.7333333333333333), (2, 0.26666666666666666)])
 """
 
@@ -24,14 +24,14 @@ def packed(weights: Weights) -> int:
     return sum(int(weight * _MOST + 0.5) << _BITS * model for model, weight in weights)
 
 
-def unpacked(opinion: int) -> Weights:
+def unpacked(model_weights: int) -> Weights:
     """Back to weights that sum to 1.
 
     Raises:
         ValueError: all weights are 0, or one is of an unknown model: a damaged record.
     """
-    parts = [(model, opinion >> _BITS * model & _MOST) for model in range(COUNT)]
+    parts = [(model, model_weights >> _BITS * model & _MOST) for model in range(COUNT)]
     total = sum(part for _, part in parts)
-    if not total or opinion >> _BITS * COUNT:
-        raise ValueError("an opinion is about the models that there are")
+    if not total or model_weights >> _BITS * COUNT:
+        raise ValueError("the packed weights are of unknown models, or all 0")
     return [(model, part / total) for model, part in parts if part]

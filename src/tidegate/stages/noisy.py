@@ -1,0 +1,49 @@
+"""`Noisy`, the privacy barrier between the stages, and what is public about the noise in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tidegate.lattice import FloatArray, IntArray
+
+NO_SUMS: IntArray = np.empty(0, dtype=np.int64)  # no leaf was completed
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """Leaf sums with their noise, in lattice units. Only perturbers make these.
+
+    Everything derived from a `Noisy` is post-processing and costs no privacy.
+
+    Attributes:
+        sums: one number a leaf.
+        spans: how many values each leaf has, where the method decides it (`Perturber.irregular`);
+            None: the layout says it.
+        marks: one public integer a leaf, if the method has something to say about it: the scale of
+            its noise, 0 for a span that was not measured, a group; None: nothing.
+    """
+
+    sums: IntArray
+    spans: IntArray | None = None
+    marks: IntArray | None = None
+
+
+class NoiseLaw(Protocol):
+    """What is publicly known about a perturber's noise: its identity and its second moments."""
+
+    @property
+    def identity(self) -> str:
+        """All that decides about the noise, in a text that no renaming changes."""
+        ...
+
+    @property
+    def largest_variance(self) -> float:
+        """Variance of the noisiest single draw, in units²."""
+        ...
+
+    def range_variance(self, starts: IntArray, ends: IntArray) -> FloatArray:
+        """Exact variance of the noise in the sum of leaves [start, end), in units²."""
+        ...
