@@ -27,7 +27,6 @@ import zstandard  # noqa: F401  # the same
 import tidegate.io
 from tidegate import _files
 from tidegate.cli import release as command
-from tidegate.cli import running
 from tidegate.cli.pipelines import build
 from tidegate.durable import DurableRelease
 from tidegate.durable.store import Store
@@ -172,7 +171,7 @@ FAULTS = {
     "after mending": lambda n: countdown(recovery, "_mend", 1 + n % 2, after=dies),
     "before rename": lambda n: countdown(_files, "rename", 1 + n % 3, before=dies),
     "after rename": lambda n: countdown(_files, "rename", 1 + n % 3, after=dies),
-    "recognising": lambda n: countdown(running.Batch, "__init__", 4 * n, before=dies),
+    "recognising": lambda n: countdown(Batch, "__init__", 4 * n, before=dies),
 }
 
 
