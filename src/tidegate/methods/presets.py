@@ -3,7 +3,7 @@
 | function | threshold | perturber | estimator | guarantee |
 |---|---|---|---|---|
 | `tops` | NM-E | Ĥ16c (levels skipped) | Recent | ε |
-| `adaptive` | scale-free | trees chosen block by block | mixture of forecasters | ε |
+| `adaptive` | tail quantile, refined; with `holdout=` scale-free | trees chosen block by block | mixture of forecasters | ε |
 | `pak` | S-PAK | H2 | – | (ε, δ), float arithmetic |
 | `pak_with_tops_threshold` | NM-E | H2 | – | ε |
 | `pak_with_tops_stream` | S-PAK | Ĥ16c | Recent | (ε, δ), float arithmetic |
@@ -21,6 +21,7 @@ from tidegate import estimate, perturb, threshold, units
 from tidegate.errors import SettingError
 from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number, positive
+from tidegate.methods.refined import refined
 from tidegate.methods.baselines import pak, pak_with_tops_stream, pak_with_tops_threshold
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import chosen_again, share_of
@@ -45,7 +46,7 @@ def adaptive(
     bound: Number,
     *,
     horizon: int = 2**20,
-    holdout: int = 65_536,
+    holdout: int | None = None,
     resolution: Number = 1,
     nodes: tuple[int, ...] | None = None,
     non_negative: bool = False,
@@ -62,11 +63,15 @@ def adaptive(
     mixture of forecasters, whose answers about the past get better as more is released.
 
     Args:
-        epsilon: the budget of every value: of the held-out ones for the threshold, of the others
-            for the stream.
+        epsilon: the budget of every value.
         bound: public upper bound of a value; larger values count as this.
-        horizon: the longest range that should be answered well.
-        holdout: how many values are spent on the threshold and not released.
+        horizon: the longest range that should be answered well, or how many values will come if
+            there are fewer: the length of the warm-up and of blocks follow from it.
+        holdout: the paper's form: so many of the first values are spent on the threshold and not
+            released. None: nothing is withheld; one row comes out for each row in, the first ones
+            as a forecast that is set right at the end of a short warm-up, and the threshold is
+            refined as values come (`tidegate.run.refinement.Refinement`). `start_early` and
+            `rethreshold_every` go with a hold-out, of 65,536 values if none is given.
         resolution: values are rounded to multiples of this. The threshold is at least one step.
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
         non_negative: publish no negative values.
@@ -78,14 +83,29 @@ def adaptive(
         rethreshold_share: as in `tops`. A threshold that is chosen with a small share is lower: it
             leaves about 7/(its budget) values of the window above it.
 
-    >>> print(adaptive(epsilon=0.1, bound=1657).guarantee)
+    >>> pipeline = adaptive(epsilon=0.1, bound=1657)
+    >>> print(pipeline.guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
+    >>> pipeline.holdout, pipeline.warm_up
+    (0, 23579)
     >>> print(adaptive(epsilon=0.1, bound=1657, rethreshold_every=2**22).guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
     """
     unit, per_event, share = _budget(
         epsilon, unit, rethreshold_share, start_early, rethreshold_every
     )
+    if holdout is None and start_early is None and rethreshold_every is None:
+        return refined(
+            per_event,
+            bound,
+            horizon,
+            nodes,
+            resolution=resolution,
+            non_negative=non_negative,
+            history=history,
+            unit=unit,
+        )
+    holdout = 65_536 if holdout is None else holdout
 
     def selector(budget: Fraction, values: int) -> threshold.ScaleFree:
         return threshold.ScaleFree(epsilon=budget, bound=bound, holdout=values)

@@ -14,6 +14,7 @@ from tidegate.stages import Block, Estimator, Layout, Parts, Perturber, Posterio
 
 _MOST_PENDING = 1024  # leaves that wait for someone to ask
 _LEAST_CELLS = 16  # an estimator looks at a block in at least so many parts
+WARMING = " warming"  # ends the epoch of values whose warm-up is still open
 _NOT_ONE = "these are not two records of one release, without a gap between them"
 
 
@@ -31,13 +32,14 @@ class Method:
 class _Unmeasured:
     """Values that chose a threshold instead of being measured: a prediction was published."""
 
-    def __init__(self, prediction: float, threshold: int, step: float) -> None:
+    def __init__(self, prediction: float, threshold: int, step: float, doubt: float) -> None:
         self._prediction, self._threshold, self._step = prediction, threshold, step
+        self._doubt = doubt
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
-        """Nothing was measured here: the error may be a quarter of the threshold for each value."""
+        """Nothing was measured here: the error may be this share of the threshold for each value."""
         lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
-        error = np.square(lengths * self._threshold / 4.0)
+        error = np.square(lengths * self._threshold * self._doubt)
         return Parts(lengths * self._prediction, np.zeros(starts.size), error, largest_variance=0.0)
 
 
@@ -148,7 +150,9 @@ class Segment:
 
     def layout(self, length: int, choice: int) -> Layout:
         """The layout of a block, by its length and which option was chosen."""
-        options = self.perturber.layouts(length, self.threshold, self._method.ceiling)
+        # Where budgets change from block to block, a record names the options of all of them.
+        layouts = getattr(self.perturber, "every_layout", self.perturber.layouts)
+        options = layouts(length, self.threshold, self._method.ceiling)
         if not 0 <= choice < len(options):
             raise ValueError("a block is measured by one of the options that there are")
         return options[choice]
@@ -243,7 +247,9 @@ class Segment:
 
     def _posterior(self, until: int) -> Posterior:
         if self.prediction is not None:
-            return _Unmeasured(self.prediction, self.threshold, self.step)
+            # A warm-up is begun again because values have outgrown the threshold.
+            doubt = 1.0 if self.epoch.endswith(WARMING) else 0.25
+            return _Unmeasured(self.prediction, self.threshold, self.step, doubt)
         return self.estimator.posterior(self, until)
 
 

@@ -167,7 +167,7 @@ class Phases:
         self._window, self._collected = np.empty(0, dtype=np.int64), 0
         self.stream = self._begin(chosen, self.position)
         self._look_ahead()
-        self._forget()
+        forget(self.segments, self.phases, self.log, self._pipeline.kept_history)
 
     def _begin(self, threshold: int, origin: int) -> Stream:
         epoch = self._stream_epoch()
@@ -180,20 +180,6 @@ class Phases:
 
     def _stream_epoch(self) -> Epoch:
         return self._epoch if self.number == 0 else self._epoch.child(self.number)
-
-    def _forget(self) -> None:
-        """Drop segments and phases that are older than the history.
-
-        A phase that pieces of the log belong to is kept: one push can be longer than the history,
-        and who keeps the journal asks for its phases only afterwards.
-        """
-        oldest = self.position - self._pipeline.kept_history
-        while len(self.segments) > 1 and self.segments[0].end <= oldest:
-            del self.segments[0]
-        if self.log:
-            oldest = min(oldest, self.log[0].phase_start)
-        while len(self.phases) > 1 and self.phases[1].start <= oldest:
-            del self.phases[0]
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -225,3 +211,20 @@ class Phases:
         if present.epoch != epoch.id.hex():
             raise SnapshotError("its parts do not belong together")
         return Stream(self._pipeline, epoch, present, state["stream"])
+
+
+def forget(
+    segments: list[Segment], phases: list[Phase], log: list[Piece] | None, history: int
+) -> None:
+    """Drop segments and phases that are older than the history.
+
+    A phase that pieces of the log belong to is kept: one push can be longer than the history,
+    and who keeps the journal asks for its phases only afterwards.
+    """
+    oldest = segments[-1].end - history
+    while len(segments) > 1 and segments[0].end <= oldest:
+        del segments[0]
+    if log:
+        oldest = min(oldest, log[0].phase_start)
+    while len(phases) > 1 and phases[1].start <= oldest:
+        del phases[0]

@@ -17,7 +17,8 @@ from tidegate.randomness import Randomness, secure
 from tidegate.record.codec import restored_segment
 from tidegate.record.record import Record
 from tidegate.record.segment import Method
-from tidegate.run import reselection
+from tidegate.run import refinement, reselection
+from tidegate.run.refinement import Refinement
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
 from tidegate.sealing import understood, unseal
@@ -28,7 +29,7 @@ from tidegate.units import Unit
 # What stored settings can name: never code from elsewhere, whatever a file says.
 _STAGES: dict[str, type[Spec]] = {
     stage.KIND: stage
-    for family in (threshold, perturb, estimate, units, reselection)
+    for family in (threshold, perturb, estimate, units, reselection, refinement)
     for stage in (getattr(family, name) for name in family.__all__)
 }
 _HORIZONS_KEPT = 16
@@ -49,7 +50,8 @@ class Pipeline(Spec):
         resolution: values are rounded to multiples of this. Public, never read off the data.
         non_negative: publish no negative values (see `tidegate.run.non_negative.Remainder`).
         unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
-        reselect: when to choose the threshold again (`Reselection`); None: never.
+        reselect: when to choose the threshold again (`Reselection`), or how to release the values
+            that choose, too (`Refinement`); None: never.
         history: how many released values `query` can look back on; None: 16 horizons.
 
     >>> from tidegate import estimate, perturb, threshold
@@ -70,7 +72,7 @@ class Pipeline(Spec):
     resolution: Exact = Exact(default=1)
     non_negative: Flag = Flag(default=False)
     unit: Unit = units.Event()
-    reselect: Reselection | None = None
+    reselect: Reselection | Refinement | None = None
     history: OptionalWhole = OptionalWhole(minimum=1)
 
     def __post_init__(self) -> None:
@@ -85,26 +87,46 @@ class Pipeline(Spec):
                 raise SettingError(name, f"must be a stage such as tidegate.{example}")
         if not isinstance(self.unit, Unit):
             raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
-        if not isinstance(self.reselect, Reselection | None):
+        again = self.reselect
+        if not isinstance(again, Reselection | Refinement | None):
             raise SettingError("reselect", "must be a tidegate.Reselection, or None")
-        if self.reselect is not None and self.reselect.threshold.bound != self.threshold.bound:
+        if isinstance(again, Reselection) and again.threshold.bound != self.threshold.bound:
             raise SettingError("reselect", "must have the same bound as the threshold")
-        self.perturber.check(self.ceiling)
+        if isinstance(again, Refinement):
+            again.check(self.threshold, self.perturber, self.estimator)
+        self.measurer.check(self.ceiling)
         self.estimator.check(self.perturber)
 
     @cached_property
     def ceiling(self) -> int:
         """The largest θ that can come out, and the largest cap, in lattice units: public."""
         ceiling = self.threshold.ceiling(self.lattice)
-        if self.reselect is not None:
+        if isinstance(self.reselect, Reselection):
             ceiling = max(ceiling, self.reselect.threshold.ceiling(self.lattice))
         return ceiling
+
+    @cached_property
+    def measurer(self) -> Perturber:
+        """The perturber; of a refined release, for every budget that a block can have."""
+        if isinstance(self.reselect, Refinement):
+            return self.reselect.trees(self.threshold, self.perturber)
+        return self.perturber
+
+    @property
+    def holdout(self) -> int:
+        """How many values choose the threshold without being released."""
+        return 0 if isinstance(self.reselect, Refinement) else self.threshold.holdout
+
+    @property
+    def warm_up(self) -> int:
+        """How many of the first values are released before they are measured, and choose θ."""
+        return self.threshold.holdout if isinstance(self.reselect, Refinement) else 0
 
     @cached_property
     def method(self) -> Method:
         """How values are measured and estimated: what records must know."""
         step, history = self.lattice.step, self.kept_history
-        return Method(self.perturber, self.estimator, self.ceiling, step, history)
+        return Method(self.measurer, self.estimator, self.ceiling, step, history)
 
     @cached_property
     def lattice(self) -> Lattice:
@@ -114,6 +136,8 @@ class Pipeline(Spec):
     @property
     def guarantee(self) -> Guarantee:
         """Derived: hold-out and stream are disjoint, so the larger of their costs, for the unit."""
+        if isinstance(self.reselect, Refinement):  # the warm-up is part of the stream
+            return self.stream_guarantee
         return self.unit.widen(parallel(self.threshold.guarantee, self._stream_events))
 
     @property
@@ -124,6 +148,8 @@ class Pipeline(Spec):
     @property
     def _stream_events(self) -> Guarantee:
         stream = self.perturber.guarantee
+        if isinstance(self.reselect, Refinement):
+            return self.reselect.guarantee(self.threshold, self.perturber)
         return stream if self.reselect is None else self.reselect.widen(stream)
 
     @property
@@ -144,7 +170,7 @@ class Pipeline(Spec):
         if threshold not in self._identities:
             if len(self._identities) >= _IDENTITIES_KEPT:
                 self._identities.clear()
-            law = self.perturber.noise_identity(threshold, self.ceiling)
+            law = self.measurer.noise_identity(threshold, self.ceiling)
             facts = {**self.resolved(), "threshold in units": threshold, "law": law}
             self._identities[threshold] = digest(facts)
         return self._identities[threshold]

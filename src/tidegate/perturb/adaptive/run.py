@@ -147,10 +147,13 @@ class AdaptiveRun:
         if self._leaf == tree.leaves:
             self._open = self._choice = self._noise = None
             self._leaf = 0
-            self.number += 1
-            if self.number == len(self._stage.lengths(self.chunk)):
-                self.chunk += 1
-                self.number = 0
+            self._end_block(tree)
+
+    def _end_block(self, tree: Layout) -> None:
+        self.number += 1
+        if self.number == len(self._stage.lengths(self.chunk)):
+            self.chunk += 1
+            self.number = 0
 
     def _leaf_noise(self, tree: Layout) -> IntArray:
         """The consistent noise of the present block's leaves, made when first needed."""
