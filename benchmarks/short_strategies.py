@@ -86,7 +86,10 @@ STRATEGIES = {
     "centred": strategy(replace(BASE, centred=True)),
     "no restart": strategy(replace(BASE, restart=False)),
     "no windows": strategy(replace(BASE, until=0.0)),
-    "no windows, no restart": strategy(replace(BASE, until=0.0, lasting_share=Fraction(0), restart=False)),
+    "no windows, no restart": strategy(
+        replace(BASE, until=0.0, lasting_share=Fraction(0), restart=False)
+    ),
+    "exact, no lasting windows": strategy(replace(BASE, lasting_share=Fraction(0)), Exact),
     "no lasting windows": strategy(replace(BASE, lasting_share=Fraction(0))),
     "rare lasting windows": strategy(replace(BASE, lasting=800.0, lasting_step=1.5)),
     "no watch": strategy(replace(BASE, watch=0.0)),

@@ -173,9 +173,8 @@ def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
         )
         for answer in map(answers.__getitem__, range(len(answers)))
     ]
-    levels = file.truncation
-    level = f"{levels[0]:g}"
-    if len(levels) > 1:
-        level = f"the threshold of their time, {levels[0]:g} to {levels[-1]:g}"
+    level = f"{answers.threshold:g}"
+    if answers.highest != answers.threshold:
+        level = f"the threshold of their time, {answers.threshold:g} to {answers.highest:g}"
     lines = [table(head, rows), "", f"Sums of values truncated at {level}. {file.guarantee}."]
     return "\n".join([*lines, note] if note else lines)

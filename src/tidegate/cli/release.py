@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.choices import EMITTED, PIPES, offering
-from tidegate.cli.exits import complain, plain_errors
+from tidegate.cli.exits import UNMEASURED, complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.pipelines import PRESETS, SMOOTHERS, build, with_config
 from tidegate.cli.signals import stopping
@@ -176,8 +176,8 @@ def _run(source: str, options: dict[str, Any]) -> None:
                 result = _durable(pipeline, opened, output, options, progress, source)
             else:
                 result = release_once(pipeline, opened, output, progress.advance)
-    if not quiet:
-        _close(result)
+    if not quiet or result.unmeasured:
+        _close(result, goes_on="state" in options)
 
 
 def _durable(
@@ -235,14 +235,28 @@ def _check(source: str, options: dict[str, Any]) -> None:
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
 
 
-def _close(result: Outcome) -> None:
+def _close(result: Outcome, *, goes_on: bool) -> None:
+    if result.unmeasured:
+        complain(_unmeasured(result, goes_on=goes_on))
+        raise typer.Exit(UNMEASURED)
     if result.held:
         complain(
             f"nothing was released: the hold-out needs {result.held} more values "
-            f"(--holdout {result.pipeline.threshold.holdout})"
+            f"(--holdout {result.pipeline.holdout})"
         )
     elif sys.stderr.isatty() or os.environ.get("TIDEGATE_SUMMARY"):
         complain(
             f"released {result.released:,} values, truncated at {result.threshold:g}; "
             f"{result.pipeline.guarantee}"
         )
+
+
+def _unmeasured(result: Outcome, *, goes_on: bool) -> str:
+    """What the input that ended inside its warm-up has left."""
+    rows = f"the warm-up needs {result.unmeasured:,} more values. The {result.released:,} rows are "
+    if result.threshold is None:
+        rows += "placeholders: nothing is measured yet."
+    else:
+        rows += "placeholders; their sum is in the file's record: ask `tidegate query`."
+    more = "Continue with the same --state. " if goes_on else ""
+    return f"{rows} {more}For a stream this short, give --horizon, the number of values to come."

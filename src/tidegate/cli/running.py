@@ -24,6 +24,7 @@ class Outcome:
     released: int
     held: int  # values that the hold-out still needs
     threshold: float | None
+    unmeasured: int = 0  # values that an open warm-up would still have needed
 
 
 def release_once(
@@ -49,19 +50,27 @@ def release_once(
     journalled = recorded or pipeline.reselect is not None
     if journalled:
         release.journalled()
+
+    def take() -> None:
+        phases.update({phase.start: phase for phase in release.phases})
+        pieces = release.journalled() if journalled else []
+        if recorded:
+            known = {at: (phase.threshold, phase.epoch) for at, phase in phases.items()}
+            for piece in pieces:
+                recorder.push(piece, known)
+
     with Writer(output, facts, lambda: len(phases)) as writer:
         for batch in source.batches():
             values = release.push(batch.values, batch.users)
-            phases.update({phase.start: phase for phase in release.phases})
-            pieces = release.journalled() if journalled else []
-            if recorded:
-                known = {at: (phase.threshold, phase.epoch) for at, phase in phases.items()}
-                for piece in pieces:
-                    recorder.push(piece, known)
+            take()
             first, released = released, release.position
             writer.write(first, values)
             progress(len(batch))
-    return Outcome(pipeline, release.position, release.holding, release.threshold)
+        unmeasured = release.warming
+        if unmeasured:  # the end of the input is public
+            release.finish()
+            take()
+    return Outcome(pipeline, release.position, release.holding, release.threshold, unmeasured)
 
 
 def release_durably(
@@ -104,8 +113,9 @@ def release_durably(
                 at += run.seen - taken
             progress(len(batch))
     phases = run.phases
-    held = 0 if phases else run.pipeline.threshold.holdout - run.seen
-    return Outcome(run.pipeline, run.position, held, phases[-1].threshold if phases else None)
+    held = 0 if phases else run.holding
+    last = phases[-1].threshold if phases else None
+    return Outcome(run.pipeline, run.position, held, last, run.warming)
 
 
 def _unread(

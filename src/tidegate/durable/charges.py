@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tidegate.guarantee import Guarantee
 from tidegate.run.pipeline import Pipeline
+from tidegate.run.refinement import Refinement
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,10 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
     (blocked).
     """
     widen = pipeline.unit.widen
-    holdout = pipeline.threshold.holdout
+    if isinstance(pipeline.reselect, Refinement):  # every value may pay for a choice and for sums
+        yield Cost("stream", 0, None, pipeline.guarantee)
+        return
+    holdout = pipeline.holdout
     if holdout:
         yield Cost("threshold", 0, holdout, widen(pipeline.threshold.guarantee))
     stream = widen(pipeline.perturber.guarantee)

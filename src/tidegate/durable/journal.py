@@ -67,7 +67,9 @@ def merged(released: list[Piece]) -> list[Piece]:
     result: list[Piece] = []
     for piece in released:
         last = result[-1] if result else None
-        if last and (last.phase_start, last.measured) == (piece.phase_start, piece.measured):
+        # A piece without values ends a warm-up whose rows were out: it stays what it is.
+        same = last and (last.phase_start, last.measured) == (piece.phase_start, piece.measured)
+        if last and same and last.end > last.start and piece.end > piece.start:
             last.end, last.trace = piece.end, last.trace.joined(piece.trace)
         else:
             result.append(piece)
@@ -85,7 +87,9 @@ def published(pipeline: Pipeline, journal: Iterable[Piece]) -> Iterator[tuple[in
             phase, prediction, filled = row.phase_start, row.first, 0
         out = np.zeros(row.end - row.start)
         cells = row.trace
-        if not row.measured:
+        if not out.size:
+            prediction, filled = cells.predictions.item(-1), 0
+        elif not row.measured:
             out[:] = row.first
         elif cells.widths.size:
             prediction, filled = spread_widths(

@@ -146,7 +146,7 @@ class DurableRelease(Reading, Closed):
         try:
             name = source_of(ledger, source, old.source, store)
             run = cls(store, ledger, pipeline.start(), key, name)
-            run._payments.check(pipeline.threshold.holdout + 1)
+            run._payments.check(pipeline.holdout + 1)
             if ledger.charges() and not known:
                 ledger.remark(_UNCHECKED)
             if old.readable:
@@ -234,6 +234,19 @@ class DurableRelease(Reading, Closed):
             self._saving.commit(released)
         self._seen = self._release.seen
         return first, out
+
+    def finish(self) -> None:
+        """End an open warm-up now: for a stream that is over (`tidegate.Release.finish`)."""
+        with self._custody.lock:
+            self._check()
+            self._custody.begin()
+            try:
+                self._release.finish()
+                self._saving.commit(self._release.journalled())
+            except BaseException:
+                self._custody.refuse()
+                raise
+            self._custody.done()
 
     # -- keeping house ---------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 | function | threshold | perturber | estimator | guarantee |
 |---|---|---|---|---|
 | `tops` | NM-E | Ĥ16c (levels skipped) | Recent | ε |
-| `adaptive` | tail quantile, refined; with `holdout=` scale-free | trees chosen block by block | mixture of forecasters | ε |
+| `adaptive` | tail quantile, refined | trees chosen block by block | mixture of forecasters | ε |
 | `pak` | S-PAK | H2 | – | (ε, δ), float arithmetic |
 | `pak_with_tops_threshold` | NM-E | H2 | – | ε |
 | `pak_with_tops_stream` | S-PAK | Ĥ16c | Recent | (ε, δ), float arithmetic |
@@ -21,8 +21,8 @@ from tidegate import estimate, perturb, threshold, units
 from tidegate.errors import SettingError
 from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number, positive
-from tidegate.methods.refined import refined
 from tidegate.methods.baselines import pak, pak_with_tops_stream, pak_with_tops_threshold
+from tidegate.methods.refined import refined
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import chosen_again, share_of
 from tidegate.stages import Estimator

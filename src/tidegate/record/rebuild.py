@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.record.entry import Piece
 from tidegate.record.record import Record
-from tidegate.record.segment import Segment
+from tidegate.record.segment import WARMING, Segment
 from tidegate.stages import ENDLESS
 
 if TYPE_CHECKING:
@@ -31,9 +31,14 @@ class Recorder:
 
     def push(self, piece: Piece, thresholds: Mapping[int, tuple[float, str]]) -> None:
         """One more piece; `thresholds`: threshold and epoch of the phase that begins somewhere."""
+        if piece.phase_start not in thresholds:
+            self._await(piece)
+            return
         value, epoch = thresholds[piece.phase_start]
         threshold, trace = round(value / self._method.step), piece.trace
         origin, prediction = piece.phase_start, None
+        if self._segments and self._segments[-1].epoch == WARMING:
+            self._segments.pop()  # what stood for the values of a warm-up, which are known now
         if not piece.measured:
             epoch, origin, prediction = f"{epoch} blocked", piece.start, piece.first
         if not self._segments or self._segments[-1].epoch != epoch:
@@ -49,6 +54,22 @@ class Recorder:
         self._segments[-1].follow(trace.begun, trace.sums, trace.predictions, piece.end)
         if trace.begun.size:
             self._shorten()
+
+    def _await(self, piece: Piece) -> None:
+        """Values of a warm-up whose threshold is not chosen yet; of the first nothing is known."""
+        if not self._segments:
+            return
+        latest = self._segments[-1]
+        if latest.origin != piece.phase_start:
+            latest = Segment(
+                self._method,
+                threshold=latest.blocks[-1].layout.cap,
+                origin=piece.phase_start,
+                epoch=WARMING,
+                prediction=piece.first,
+            )
+            self._segments.append(latest)
+        latest.end = piece.end
 
     def _shorten(self) -> None:
         """Forget the oldest blocks, if there are too many cells."""

@@ -14,7 +14,7 @@ from tidegate.stages import Block, Estimator, Layout, Parts, Perturber, Posterio
 
 _MOST_PENDING = 1024  # leaves that wait for someone to ask
 _LEAST_CELLS = 16  # an estimator looks at a block in at least so many parts
-WARMING = " warming"  # ends the epoch of values whose warm-up is still open
+WARMING = "warming"  # in place of the epoch, for values whose warm-up is still open
 _NOT_ONE = "these are not two records of one release, without a gap between them"
 
 
@@ -37,7 +37,7 @@ class _Unmeasured:
         self._doubt = doubt
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
-        """Nothing was measured here: the error may be this share of the threshold for each value."""
+        """Nothing was measured here: the error may be a share of the threshold for each value."""
         lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
         error = np.square(lengths * self._threshold * self._doubt)
         return Parts(lengths * self._prediction, np.zeros(starts.size), error, largest_variance=0.0)
@@ -148,6 +148,21 @@ class Segment:
         """The lowest cap of the blocks that are kept, in the unit of the data."""
         return self.caps[0]
 
+    def cap_range(self, starts: IntArray, ends: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The lowest and the highest level at which values of [start, end) were truncated."""
+        if not self.blocks:
+            level = np.full(starts.size, self.threshold * self.step)
+            return level, level
+        begun = np.array([block.start for block in self.blocks])
+        caps = np.array([block.layout.cap * self.step for block in self.blocks])
+        first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)
+        after = np.maximum(np.searchsorted(begun, ends, side="left"), first + 1)
+        # One more at the end, so that every range has a place after its last block.
+        edges = np.stack((first, after), axis=1).reshape(-1)
+        padded = np.append(caps, caps[-1])
+        lowest = np.minimum.reduceat(padded, edges)[::2]
+        return lowest, np.maximum.reduceat(padded, edges)[::2]
+
     def layout(self, length: int, choice: int) -> Layout:
         """The layout of a block, by its length and which option was chosen."""
         # Where budgets change from block to block, a record names the options of all of them.
@@ -248,7 +263,7 @@ class Segment:
     def _posterior(self, until: int) -> Posterior:
         if self.prediction is not None:
             # A warm-up is begun again because values have outgrown the threshold.
-            doubt = 1.0 if self.epoch.endswith(WARMING) else 0.25
+            doubt = 1.0 if self.epoch == WARMING else 0.25
             return _Unmeasured(self.prediction, self.threshold, self.step, doubt)
         return self.estimator.posterior(self, until)
 

@@ -18,6 +18,7 @@ from tidegate.record.codec import restored_segment, segment_state
 from tidegate.record.entry import Piece, Trace
 from tidegate.record.segment import Segment
 from tidegate.run.non_negative import Remainder
+from tidegate.run.reselection import Reselection
 from tidegate.run.stream import Stream
 from tidegate.sealing import restore, state_of
 from tidegate.settings import digest
@@ -52,7 +53,8 @@ class Phases:
         self._pipeline = pipeline
         self._epoch = epoch
         self._origin = origin
-        self._reselect = pipeline.reselect
+        again = pipeline.reselect
+        self._reselect = again if isinstance(again, Reselection) else None
         self._remainder = Remainder() if pipeline.non_negative else None
         self._window: IntArray = np.empty(0, dtype=np.int64)  # raw values of the open window
         self._collected = 0
@@ -157,7 +159,7 @@ class Phases:
             self._switch()
 
     def _switch(self) -> None:
-        stage = self._pipeline.reselect.threshold  # type: ignore[union-attr]  # a window was open
+        stage = self._reselect.threshold  # type: ignore[union-attr]  # a window was open
         self.number += 1
         identity = digest({**self._pipeline.resolved(), "phase": self.number})
         keystream = self._epoch.child(self.number).keystream("threshold", identity)

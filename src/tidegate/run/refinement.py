@@ -17,7 +17,7 @@ from tidegate.errors import SettingError
 from tidegate.estimate import Mixture
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.perturb import AdaptiveTrees
-from tidegate.perturb.adaptive.staged import StagedTrees
+from tidegate.perturb.adaptive.staged import StagedTrees, block_length
 from tidegate.settings import Flag, Spec
 from tidegate.stages import Estimator, Perturber, Threshold
 from tidegate.threshold import TailQuantile
@@ -45,7 +45,7 @@ def warm_up_length(epsilon: Fraction, horizon: int) -> int:
     (234, 202)
     """
     cube = _LENGTH**3 * horizon / epsilon**2
-    found = max(1, round(float(cube) ** (1 / 3)))
+    found: int = max(1, round(float(cube) ** (1 / 3)))
     while found**3 < cube:  # the float proposes, integers decide
         found += 1
     while (found - 1) ** 3 >= cube:
@@ -91,28 +91,24 @@ class Refinement(Spec):
         if not isinstance(threshold, TailQuantile):
             raise SettingError("threshold", "must be a threshold.TailQuantile to be refined")
         if not isinstance(perturber, AdaptiveTrees) or not isinstance(estimator, Mixture):
-            raise SettingError("reselect", "refines perturb.AdaptiveTrees and estimate.Mixture only")
+            stages = "perturb.AdaptiveTrees and estimate.Mixture"
+            raise SettingError("reselect", f"refines {stages} only")
         if threshold.epsilon >= perturber.epsilon:
             raise SettingError("threshold", "must leave some of epsilon for the warm-up's sum")
 
-    def first_share(self, threshold: Threshold, perturber: Perturber) -> Fraction:
-        """The part of ε that the first choice gets."""
-        return Fraction(threshold.guarantee.epsilon) / perturber.epsilon
+    def warm_up_share(self, threshold: Threshold, perturber: Perturber, *, first: bool) -> Fraction:
+        """The part of ε that the choice of a warm-up gets."""
+        return Fraction(threshold.guarantee.epsilon) / perturber.epsilon if first else AGAIN_SHARE
 
     def trees(self, threshold: Threshold, perturber: Perturber) -> StagedTrees:
         """The perturber for every budget that a piece can have."""
         if not isinstance(perturber, AdaptiveTrees):
             raise AssertionError("the stages were checked")
         shares = (EARLY_SHARE, LATE_SHARE) if self.windows else ()
-        first = 1 - self.first_share(threshold, perturber)
+        first = 1 - self.warm_up_share(threshold, perturber, first=True)
         again = (1 - AGAIN_SHARE,) if self.restarts and first != 1 - AGAIN_SHARE else ()
-        return StagedTrees(
-            epsilon=perturber.epsilon,
-            horizon=perturber.horizon,
-            nodes=perturber.nodes,
-            blocks=(Fraction(1), *(1 - share for share in shares)),
-            warm_ups=(first, *again),
-        )
+        blocks = (Fraction(1), *(1 - share for share in shares))
+        return StagedTrees(perturber, blocks, (first, *again))
 
     def choice(
         self, threshold: Threshold, perturber: Perturber, values: int, share: Fraction
@@ -122,9 +118,29 @@ class Refinement(Spec):
             raise AssertionError("the stages were checked")
         return replace(threshold, epsilon=share * perturber.epsilon, holdout=values)
 
+    def window(
+        self, horizon: int, *, at: int, born: int, known: int
+    ) -> tuple[int, Fraction] | None:
+        """Values that pay for another choice of θ, and with which share of ε; None: none do.
+
+        Positions count from the beginning of the release: `at` the present one, `born` that of the
+        warm-up that θ comes from. `known` is share × values of the last choice, in sixteenths. The
+        next one must know twice as much, by the end of the first third of the horizon, or it is not
+        begun: chance would replace a good θ. It ends with a block.
+        """
+        share = EARLY_SHARE if at < horizon * EARLY else LATE_SHARE
+        needed = at - (-GROWTH * known // int(16 * share))
+        last = min(Fraction((at // horizon + 1) * horizon), born + horizon * UNTIL)
+        if not self.windows or needed > last:
+            return None
+        end = at
+        while end < needed:
+            end += block_length(horizon, end - born, end)
+        return (end - at, share) if end > at else None
+
     def guarantee(self, threshold: Threshold, perturber: Perturber) -> Guarantee:
         """Derived: in every piece a choice and sums in sequence, pieces in parallel."""
-        shares = [self.first_share(threshold, perturber)]
+        shares = [self.warm_up_share(threshold, perturber, first=True)]
         if self.restarts:
             shares.append(AGAIN_SHARE)
         if self.windows:

@@ -139,11 +139,8 @@ class Release:
         """The released block sums that queries are answered from."""
         with self._custody.lock:
             self._custody.check()  # what a cut-short push measured was never handed out
-            if self._run is None:
-                missing = self.holding
-                raise TidegateError(f"nothing is released yet: the hold-out needs {missing} more")
-            if not self._run.segments:
-                raise TidegateError(_warm_up_open(self.warming))
+            if self._run is None or not self._run.segments:
+                raise TidegateError(nothing_yet(self.holding, self.warming))
             return Record(self._run.segments, str(self.guarantee))
 
     def __repr__(self) -> str:
@@ -358,7 +355,9 @@ class Release:
             epoch = (randomness or secure()).new_epoch()
             run = self._run
             spent = self.pipeline.stream_guarantee if run else self.pipeline.guarantee
-            threshold = run.threshold if isinstance(run, Refined) else run and run.stream.threshold
+            threshold = None
+            if run is not None:
+                threshold = run.threshold if isinstance(run, Refined) else run.stream.threshold
             self._charges.append(cost(spent, simulation=epoch.simulation))
             branch = Release(
                 self.pipeline,
@@ -404,8 +403,11 @@ class Release:
         )
 
 
-def _warm_up_open(missing: int) -> str:
-    return (
-        f"nothing is measured yet: the warm-up needs {missing} more values. The rows so far are "
-        "placeholders; call finish() if the stream is over"
-    )
+def nothing_yet(holding: int, warming: int) -> str:
+    """Why nothing can be asked yet."""
+    if warming:
+        return (
+            f"nothing is measured yet: the warm-up needs {warming} more values. The rows so far "
+            "are placeholders; call finish() if the stream is over"
+        )
+    return f"nothing is released yet: the hold-out needs {holding} more"

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tidegate.lattice import IntArray, Lattice
-from tidegate.run.refinement import EARLY_SHARE
+from tidegate.randomness import Keystream
+from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE
 from tidegate.threshold import TailQuantile
 
 _MOST = 1 << 12  # values that wait to be counted
@@ -26,6 +27,7 @@ class WindowCounts:
         self._lattice = lattice
         self._counts: IntArray = np.zeros(stage.candidates(lattice).size, dtype=np.int64)
         self._waiting: list[int] = []
+        self._taken = 0
 
     @property
     def values(self) -> int:
@@ -33,16 +35,13 @@ class WindowCounts:
         return self.stage.holdout
 
     @property
-    def counts(self) -> IntArray:
-        """The counts so far."""
-        if self._waiting:
-            units = np.array(self._waiting, dtype=np.int64)
-            self._waiting.clear()
-            self._counts += self.stage.above(units, self._lattice)
-        return self._counts
+    def full(self) -> bool:
+        """Whether all of them have come."""
+        return self._taken == self.values
 
     def add(self, units: IntArray) -> None:
         """Count these, too."""
+        self._taken += units.size
         if units.size + len(self._waiting) < _MOST:
             self._waiting += units.tolist()
         else:
@@ -50,9 +49,21 @@ class WindowCounts:
 
     def add_one(self, unit: int) -> None:
         """The same for one value."""
+        self._taken += 1
         self._waiting.append(unit)
         if len(self._waiting) >= _MOST:
-            _ = self.counts
+            self._count()
+
+    def chosen(self, keystream: Keystream, *, at_least: int) -> int:
+        """θ in lattice units, from the counts of the whole window."""
+        self._count()
+        return self.stage.choose_from(self._counts, self._lattice, keystream, at_least=at_least)
+
+    def _count(self) -> None:
+        if self._waiting:
+            units = np.array(self._waiting, dtype=np.int64)
+            self._waiting.clear()
+            self._counts += self.stage.above(units, self._lattice)
 
     def wipe(self) -> None:
         """Forget the counts: they are not kept longer than needed."""
@@ -61,9 +72,17 @@ class WindowCounts:
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on."""
+        self._count()
         early = self.share == EARLY_SHARE
-        return {"early": early, "values": self.values, "counts": self.counts.copy()}
+        facts = {"early": early, "values": self.values, "taken": self._taken}
+        return {**facts, "counts": self._counts.copy()}
+
+    @staticmethod
+    def share_of(state: Mapping[str, Any]) -> Fraction:
+        """The share of ε that a saved window has."""
+        return EARLY_SHARE if state["early"] else LATE_SHARE
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state."""
+        self._taken = state["taken"]
         self._counts[:] = state["counts"]

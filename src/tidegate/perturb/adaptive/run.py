@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class AdaptiveRun:
 
     # Room in the address of noise, for the levels of a tree and the blocks of a horizon.
     _MOST_LEVELS, _MOST_BLOCKS = 8, 64
-    _COUNTS = ("chunk", "number", "leaf", "total", "filled")
+    _COUNTS: ClassVar[tuple[str, ...]] = ("chunk", "number", "leaf", "total", "filled")
 
     def __init__(
         self,

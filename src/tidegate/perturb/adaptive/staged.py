@@ -12,10 +12,14 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar
 
+import numpy as np
+
+from tidegate.guarantee import Guarantee
+from tidegate.lattice import IntArray
+from tidegate.noise import discrete_laplace
 from tidegate.perturb.adaptive.run import AdaptiveRun
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import BLIND, all_trees
-from tidegate.perturb.budget import check_headroom
 from tidegate.randomness import Keystream
 from tidegate.stages import Layout
 
@@ -41,28 +45,61 @@ def block_length(horizon: int, age: int, position: int) -> int:
     return room if room - length < shortest else length
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class StagedTrees(AdaptiveTrees):
+@dataclass(frozen=True)
+class StagedTrees:
     """The trees of `AdaptiveTrees` for every budget that a block of a refined release can have.
 
     Made from the pipeline's perturber, never stored: records name an option by its number in
     `every_layout`.
 
     Attributes:
+        base: the pipeline's perturber.
         blocks: the parts of ε that blocks can be measured with, the whole first.
         warm_ups: the parts of ε that the sum of a warm-up can be measured with.
     """
 
-    KIND: ClassVar[str] = "perturb.StagedTrees"
+    base: AdaptiveTrees
+    blocks: tuple[Fraction, ...]
+    warm_ups: tuple[Fraction, ...]
 
-    blocks: tuple[Fraction, ...] = (Fraction(1),)
-    warm_ups: tuple[Fraction, ...] = ()
+    @property
+    def epsilon(self) -> Fraction:
+        """The budget of every value."""
+        return self.base.epsilon
+
+    @property
+    def horizon(self) -> int:
+        """The longest range that should be answered well."""
+        return self.base.horizon
+
+    @property
+    def block(self) -> int:
+        """1: a stream may be cut after any value."""
+        return self.base.block
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """That of blocks with the whole of ε."""
+        return self.base.guarantee
+
+    def settings(self) -> dict[str, Any]:
+        """Those of the pipeline's perturber."""
+        return self.base.settings()
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
         """Lengths for the table of costs: a block uses that of the nearest."""
         longest = max(_SHORTEST, self.horizon // _LONGEST)
         found = {max(_SHORTEST, longest >> halvings) for halvings in range(_DOUBLINGS)}
         return tuple(sorted(found))
+
+    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
+        """The options of a block that is measured with the whole of ε."""
+        return self.base.layouts(length, threshold, ceiling)
+
+    def every_layout(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
+        """All options for all budgets; a record names one by its number."""
+        groups = _groups(self, length, threshold, ceiling)
+        return tuple(layout for group in groups for layout in group)
 
     def group(
         self, part: Fraction, length: int, threshold: int, ceiling: int
@@ -83,10 +120,9 @@ class StagedTrees(AdaptiveTrees):
         first, (layout,) = self.group(-part, length, threshold, ceiling)
         return first, layout
 
-    def every_layout(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """All options for all budgets; a record names one by its number."""
-        groups = _groups(self, length, threshold, ceiling)
-        return tuple(layout for group in groups for layout in group)
+    def noise_law(self, threshold: int) -> None:
+        """None: the noise depends on the trees that are chosen."""
+        return
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All caps and scales that any choice can lead to; they are the same for every length."""
@@ -95,10 +131,19 @@ class StagedTrees(AdaptiveTrees):
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers with the least of the budgets."""
-        for part in (*self.blocks, *self.warm_ups):
-            least = self.epsilon * part
-            AdaptiveTrees(epsilon=least, horizon=self.horizon, nodes=self.nodes).check(ceiling)
-            check_headroom(ceiling, least, (Fraction(1),), draws=2, values=2 * self.horizon)
+        least = self.epsilon * min(*self.blocks, *self.warm_ups)
+        AdaptiveTrees(epsilon=least, horizon=self.horizon).check(ceiling)
+
+    def start(
+        self,
+        threshold: int,
+        ceiling: int,
+        keystream: Keystream,
+        state: Mapping[str, Any] | None = None,
+    ) -> StagedRun:
+        """Begin with the whole of ε for sums, or continue from `state`."""
+        whole = self.blocks[0]
+        return StagedRun(self, threshold, ceiling, keystream, state, part=whole, born=0, position=0)
 
 
 @lru_cache(maxsize=64)
@@ -117,6 +162,17 @@ def _groups(
     return (*blocks, *single)
 
 
+def noisy_sum(values: IntArray, layout: Layout, keystream: Keystream) -> int:
+    """The sum of a warm-up's values, measured by one node.
+
+    Privacy: values are capped here, next to the noise, so replacing one moves the sum by at most
+    `cap`; exact discrete Laplace noise of the layout's scale costs cap/scale ≤ part·ε.
+    """
+    (scale,) = layout.scales
+    noise: int = discrete_laplace(keystream.at(), 1, scale).item()
+    return int(np.minimum(values, layout.cap).sum()) + noise
+
+
 class StagedRun(AdaptiveRun):
     """The blocks between two choices of θ, each measured with the same part of ε.
 
@@ -125,7 +181,7 @@ class StagedRun(AdaptiveRun):
     publishing its leaves up to one that they decide themselves is post-processing.
     """
 
-    _COUNTS = (*AdaptiveRun._COUNTS, "position")
+    _COUNTS: ClassVar[tuple[str, ...]] = (*AdaptiveRun._COUNTS, "position")
 
     def __init__(
         self,
@@ -146,7 +202,7 @@ class StagedRun(AdaptiveRun):
         known = state or {"position": position, "number": int(position % stage.horizon > 0)}
         counts = {**dict.fromkeys(self._COUNTS, 0), "choice": None, **known}
         self.position: int = counts["position"]  # where the open block begins
-        super().__init__(stage, threshold, ceiling, keystream, counts)
+        super().__init__(stage.base, threshold, ceiling, keystream, counts)
 
     def state(self) -> dict[str, Any]:
         """All that is needed to continue."""
