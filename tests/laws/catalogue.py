@@ -158,6 +158,11 @@ def pipelines() -> dict[str, tg.Pipeline]:
     found["adaptive,non_negative,resolution=1/10"] = tg.adaptive(
         **{**small, "horizon": 500}, non_negative=True, resolution="1/10"
     )
+    several = {"epsilon": "8", "bound": 40, "horizon": 500}
+    found["adaptive,refined"] = tg.adaptive(**several)
+    found["adaptive,refined,non_negative,resolution=1/10"] = tg.adaptive(
+        **several, non_negative=True, resolution="1/10"
+    )
     found["pak"] = tg.pak(**small)
     found["pak_with_tops_threshold"] = tg.pak_with_tops_threshold(**small)
     found["pak_with_tops_stream"] = tg.pak_with_tops_stream(**small, fanout=4)

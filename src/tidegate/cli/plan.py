@@ -60,7 +60,10 @@ def plan(
         typer.Option(help="A guess at the mean value: adds errors relative to the sum."),
     ] = None,
     horizon: Annotated[int, typer.Option(help="Longest range to answer well.")] = 2**20,
-    holdout: Annotated[int, typer.Option(help="Values spent on choosing the threshold.")] = 2**16,
+    holdout: Annotated[
+        int | None,
+        typer.Option(help="Values that choose the threshold and are not released."),
+    ] = None,
     resolution: Annotated[str, typer.Option(help="Values are rounded to multiples of this.")] = "1",
     unit: Annotated[
         str, typer.Option(help="What epsilon protects: event, window:W or user-horizon:K.")
@@ -92,7 +95,7 @@ def plan(
             raise SettingError("preset", f"must be tops or adaptive, not {preset!r}")
         shared: dict[str, Any] = {
             "horizon": horizon,
-            "holdout": holdout,
+            **({} if holdout is None else {"holdout": holdout}),
             "resolution": resolution,
             "unit": parsed_unit(unit),
         }

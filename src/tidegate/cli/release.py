@@ -50,7 +50,11 @@ def release(
         str | None, typer.Option(help="Values are rounded to multiples of this (default 1).")
     ] = None,
     holdout: Annotated[
-        int | None, typer.Option(help="Values spent on choosing the threshold (default 65536).")
+        int | None,
+        typer.Option(
+            help="Values that choose the threshold and are not released (default 65536; with "
+            "--preset adaptive none)."
+        ),
     ] = None,
     horizon: Annotated[
         int | None, typer.Option(help="Longest range to answer well (default 1048576).")
