@@ -47,6 +47,10 @@ PIPELINES = {
     "adaptive, non-negative": tg.adaptive(
         epsilon="1/10", bound=100, holdout=20, horizon=64, non_negative=True, resolution="1/10"
     ),
+    "adaptive, refined": tg.adaptive(epsilon=8, bound=100, horizon=150),
+    "adaptive, refined, non-negative": tg.adaptive(
+        epsilon=8, bound=100, horizon=90, non_negative=True, resolution="1/10"
+    ),
     "adaptive, shared": _again(share="1/4", blocking=False),
     "adaptive, blocked": _again(share=1, blocking=True),
 }  # fmt: skip

@@ -227,7 +227,7 @@ def courses(release: tg.Release) -> list[Segment]:
 def length(pipeline: tg.Pipeline) -> int:
     """Enough values for the hold-out and two and a half horizons (of long ones, one and a bit)."""
     horizon = pipeline.perturber.horizon
-    return pipeline.threshold.holdout + (5 * horizon // 2 + 40 if horizon < 1000 else horizon + 300)
+    return pipeline.holdout + (5 * horizon // 2 + 40 if horizon < 1000 else horizon + 300)
 
 
 def stream(count: int, seed: int = 0, top: int = 60) -> np.ndarray:

@@ -87,7 +87,7 @@ def adaptive(
     >>> print(pipeline.guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
     >>> pipeline.holdout, pipeline.warm_up
-    (0, 23579)
+    (0, 2358)
     >>> print(adaptive(epsilon=0.1, bound=1657, rethreshold_every=2**22).guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
     """
