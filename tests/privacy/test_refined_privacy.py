@@ -1,4 +1,4 @@
-"""The refined release spends at most ε on every value: exactly, piece by piece, and in its noise."""
+"""The refined release spends at most ε on every value: exactly, piece by piece."""
 
 from __future__ import annotations
 
