@@ -47,8 +47,7 @@ PIPELINES = {
     "adaptive, non-negative": tg.adaptive(
         epsilon="1/10", bound=100, holdout=20, horizon=64, non_negative=True, resolution="1/10"
     ),
-    "adaptive, refined": tg.adaptive(epsilon=8, bound=100, horizon=150),
-    "adaptive, refined, non-negative": tg.adaptive(
+    "adaptive, refined": tg.adaptive(
         epsilon=8, bound=100, horizon=90, non_negative=True, resolution="1/10"
     ),
     "adaptive, shared": _again(share="1/4", blocking=False),
