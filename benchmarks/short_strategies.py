@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
+from tidegate.methods.refined import refined
+
 from benchmarks.short_prototype import Staged
 from benchmarks.short_rules import Floats, Rules, Values
 from tidegate.lattice import Lattice
@@ -61,13 +63,34 @@ def strategy(
     return release
 
 
+def product(
+    *, windows: bool = True, restarts: bool = True
+) -> Callable[[Values, int, float, int], Floats]:
+    """The release itself, told ε, the bound and how many values come; whole or in parts."""
+
+    def release(values: Values, bound: int, epsilon: float, seed: int) -> Floats:
+        exact = Fraction(str(epsilon))
+        pipeline = refined(exact, bound, values.size, windows=windows, restarts=restarts)
+        return pipeline.start(seeded(seed)).push(values)
+
+    return release
+
+
 BASE = Rules()
 STRATEGIES = {
+    "product": product(),
+    "product, no windows": product(windows=False),
+    "product, no restarts": product(restarts=False),
+    "product, warm-up only": product(windows=False, restarts=False),
     "staged": strategy(BASE),
     "exact": strategy(BASE, Exact),
     "centred": strategy(replace(BASE, centred=True)),
     "no restart": strategy(replace(BASE, restart=False)),
     "no windows": strategy(replace(BASE, until=0.0)),
+    "no windows, no restart": strategy(
+        replace(BASE, until=0.0, lasting_share=Fraction(0), restart=False)
+    ),
+    "exact, no lasting windows": strategy(replace(BASE, lasting_share=Fraction(0)), Exact),
     "no lasting windows": strategy(replace(BASE, lasting_share=Fraction(0))),
     "rare lasting windows": strategy(replace(BASE, lasting=800.0, lasting_step=1.5)),
     "no watch": strategy(replace(BASE, watch=0.0)),

@@ -1,15 +1,15 @@
 """Tidegate: release a stream of sensitive numbers under differential privacy, continuously.
 
-    source → Release.push → hold-out: threshold → truncate → perturb ║ smooth → record, queries
-             raw integers, in memory or sealed                       ║ released data only
-                                                        the privacy barrier: `Noisy`
+    source → Release.push → first values: threshold → truncate → perturb ║ smooth → record, queries
+             raw integers, in memory or sealed                           ║ released data only
+                                                            the privacy barrier: `Noisy`
 
 >>> import tidegate as tg
->>> pipeline = tg.adaptive(epsilon=0.5, bound=500, horizon=2**16, holdout=4096)
+>>> pipeline = tg.adaptive(epsilon=0.5, bound=500, horizon=2**16)
 >>> release = pipeline.start()  # or start(tg.seeded(7)) to simulate
 >>> released = release.push(tg.synthetic.baskets(40_000))
->>> len(released)  # the first 4,096 chose the threshold
-35904
+>>> len(released)  # one row for each value
+40000
 >>> answer = release.query(1_000, 30_000)
 >>> answer.low < answer.estimate < answer.high
 True

@@ -43,6 +43,7 @@ def pipelines() -> tuple[tg.Pipeline, ...]:
         tg.tops(**_BASE, skipped=1, fanout=4, non_negative=True, rethreshold_every=64),
         tg.tops(**_BASE, unit=UserHorizon(most=3), skipped=0),
         tg.adaptive(**_BASE, unit=Window(length=2)),
+        tg.adaptive(epsilon=8, bound=100, horizon=64),
         tg.pak(**_BASE, delta="1e-9"),
         tg.square_root(**_BASE, delta="1e-9"),
         tg.budget_distribution(**_BASE, unit=Window(length=5)),

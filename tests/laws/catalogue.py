@@ -172,6 +172,11 @@ def pipelines() -> dict[str, tg.Pipeline]:
     found["adaptive,non_negative,resolution=1/10"] = tg.adaptive(
         **small, horizon=500, non_negative=True, resolution="1/10"
     )
+    several = {"epsilon": "8", "bound": 40, "horizon": 500}
+    found["adaptive,refined"] = tg.adaptive(**several)
+    found["adaptive,refined,non_negative,resolution=1/10"] = tg.adaptive(
+        **several, non_negative=True, resolution="1/10"
+    )
     found["unit=Window"] = tg.Pipeline(
         threshold=fixed, perturber=tree, unit=tg.units.Window(length=3)
     )
@@ -233,7 +238,7 @@ def courses(release: tg.Release) -> list[Segment]:
 def length(pipeline: tg.Pipeline) -> int:
     """Enough values for the hold-out and two and a half horizons (of long ones, one and a bit)."""
     horizon = pipeline.perturber.horizon
-    return pipeline.threshold.holdout + (5 * horizon // 2 + 40 if horizon < 1000 else horizon + 300)
+    return pipeline.holdout + (5 * horizon // 2 + 40 if horizon < 1000 else horizon + 300)
 
 
 def stream(count: int, seed: int = 0, top: int = 60) -> np.ndarray:

@@ -59,7 +59,7 @@ def test_any_split_gives_the_same_bits(name: str) -> None:
     whole = pipeline.start(tg.seeded(3))
     expected = whole.push(values)
     assert expected.dtype == np.float64
-    assert expected.size == values.size - pipeline.threshold.holdout
+    assert expected.size == values.size - pipeline.holdout
     assert np.isfinite(expected).all()
     wanted = known(whole)
 
@@ -80,7 +80,7 @@ def test_one_value_at_a_time_is_the_whole_stream_at_once(name: str) -> None:
     whole, single = pipeline.start(tg.seeded(4)), pipeline.start(tg.seeded(4))
     expected = whole.push(values)
     out = [single.push(value) for value in values.tolist()]
-    holdout = pipeline.threshold.holdout
+    holdout = pipeline.holdout
     assert out[:holdout] == [None] * holdout
     assert all(type(value) is float for value in out[holdout:])
     assert bits(out[holdout:]) == bits(expected)

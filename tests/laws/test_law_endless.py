@@ -57,7 +57,7 @@ def test_memory_does_not_grow_with_the_stream(name: str) -> None:
     horizon = pipeline.perturber.horizon
     values = np.ones(horizon, dtype=np.int64)
     release = pipeline.start(tg.seeded(1))
-    release.push(np.ones(pipeline.threshold.holdout, dtype=np.int64))
+    release.push(np.ones(pipeline.holdout, dtype=np.int64))
     sizes = []
     for _ in range(20):
         for _ in range(4):

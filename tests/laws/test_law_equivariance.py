@@ -55,7 +55,7 @@ def test_leaf_sums_under_the_same_noise_differ_by_their_difference(name: str) ->
     that is the adaptive composition of `docs/privacy/adaptive.md`.)
     """
     pipeline = GUIDED[name]
-    count, holdout = length(pipeline), pipeline.threshold.holdout
+    count, holdout = length(pipeline), pipeline.holdout
     random = np.random.default_rng(8)
     step = float(pipeline.resolution)
     held = random.integers(0, 40, size=holdout) * step
@@ -90,7 +90,7 @@ def test_leaf_sums_under_the_same_noise_differ_by_their_difference(name: str) ->
 def test_two_streams_under_the_same_noise_differ_by_their_difference(name: str) -> None:
     """The noise must not feel the data: with one seed, block sums differ by u and nothing else."""
     pipeline = FIXED[name]
-    holdout, block = pipeline.threshold.holdout, pipeline.perturber.block
+    holdout, block = pipeline.holdout, pipeline.perturber.block
     count = length(pipeline)
     random = np.random.default_rng(8)
     resolution = pipeline.resolution

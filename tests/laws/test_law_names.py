@@ -13,6 +13,7 @@ import tidegate as tg
 from tests.laws.catalogue import bits, exported, make, method_stages, stream
 from tidegate.local.topl import Topl
 from tidegate.perturb.forest import Forest
+from tidegate.run.refinement import Refinement
 from tidegate.settings import Spec, digest
 
 # KIND → digest of the settings of `examples()`. A digest that differs means other noise, and stored
@@ -37,6 +38,7 @@ GOLDEN = {
     "units.Event": "618f60d0d52df0e1",
     "units.Window": "98dc2209a3f11f27",
     "units.UserHorizon": "d9056cc1501916b8",
+    "refinement.Refinement": "096a0e30304299af",
     "reselection.Reselection": "60e62ea702bcceaa",
     "pipeline.Pipeline": "980e5de856664830",
     "local.Topl": "58c6df53686049ec",
@@ -56,6 +58,7 @@ def examples() -> list[Any]:
         tg.units.Window(length=60),
         tg.units.UserHorizon(most=5),
         tg.Reselection(threshold=make("threshold.NoisyMax"), every=50),
+        Refinement(),
         tg.Pipeline(threshold=tg.threshold.Fixed(12), perturber=make("perturb.Hierarchy")),
         Topl(epsilon=1, bound=40),
     ]

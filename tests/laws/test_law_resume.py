@@ -36,7 +36,7 @@ def release_with_stops(
 
 def places(pipeline: tg.Pipeline) -> list[int]:
     """Positions where state changes hands: hold-out, blocks, groves, horizons, and next to them."""
-    holdout, block = pipeline.threshold.holdout, pipeline.perturber.block
+    holdout, block = pipeline.holdout, pipeline.perturber.block
     horizon = -(-pipeline.perturber.horizon // block) * block
     grove = 4096 * block
     marks = {0, holdout // 2, holdout, holdout + block, holdout + horizon, holdout + 2 * horizon}

@@ -66,6 +66,7 @@ CASES: dict[str, tuple[tg.Pipeline, list[int], Any]] = {
     "one without truth below 0": (fixed(non_negative=True), [1, 2, 3], 0),
     "one of a user": (fixed(unit=USER), [1, 2], 7),
     "one, adaptive": (adaptive(), [1, 2, 3], 7),
+    "one in the warm-up": (adaptive(holdout=None), [1], 7),
     "one that opens a window": (fixed(**SHARED), [1, 2, 3], 7),
     "an array of one": (fixed(), [1, 2], [7]),
     "hold-out and stream": (fixed(), [1], [2, 3, 4]),

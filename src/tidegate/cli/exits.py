@@ -16,7 +16,7 @@ DONE = 0
 USAGE = 2
 REFUSED = 3  # for privacy: a cap, a state that must not be used, an input that changed
 INPUT = 4  # what was read or written: not there, not a number, unreadable, full disk, closed pipe
-NOTHING = 5  # the input ended before anything could be released
+NOTHING = 5  # the input ended before anything was measured: no rows, or placeholders
 INTERNAL = 70  # a fault of Tidegate, as sysexits.h has it
 INTERRUPTED = 130  # Ctrl-C, as shells have it
 # Errors about options, which typer prints by itself. Newer versions carry their own copy of

@@ -63,7 +63,8 @@ def plan(
     ] = None,
     horizon: Annotated[int, typer.Option(help="Longest range to answer well.")] = 2**20,
     holdout: Annotated[
-        int | None, typer.Option(help="Values spent on choosing the threshold (default 65536).")
+        int | None,
+        typer.Option(help="Values that choose the threshold and are not released."),
     ] = None,
     resolution: Annotated[
         str | None,
@@ -98,7 +99,7 @@ def plan(
             raise SettingError("preset", f"must be adaptive or tops, not {preset!r}")
         shared: dict[str, Any] = {
             "horizon": horizon,
-            "holdout": holdout,
+            **({} if holdout is None else {"holdout": holdout}),
             "resolution": resolution,
             "unit": parsed_unit(unit),
         }

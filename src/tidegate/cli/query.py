@@ -165,9 +165,8 @@ def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
         )
         for answer in map(answers.__getitem__, range(len(answers)))
     ]
-    caps = file.truncation
-    capped = f"Values were capped at {caps[0]:g}."
-    if len(caps) > 1:
-        capped = f"Values were capped; the cap moved between {caps[0]:g} and {caps[-1]:g}."
-    lines = [table(head, rows), "", f"{capped} {file.guarantee}."]
+    level = f"{answers.threshold:g}"
+    if answers.highest != answers.threshold:
+        level = f"the threshold of their time, {answers.threshold:g} to {answers.highest:g}"
+    lines = [table(head, rows), "", f"Sums of values truncated at {level}. {file.guarantee}."]
     return "\n".join([*lines, note] if note else lines)

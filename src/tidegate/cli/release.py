@@ -50,7 +50,11 @@ def release(
         typer.Option(help="Values are rounded to multiples of this (default: by the bound)."),
     ] = None,
     holdout: Annotated[
-        int | None, typer.Option(help="Values spent on choosing the threshold (default 65536).")
+        int | None,
+        typer.Option(
+            help="Values that choose the threshold and are not released (default 65536; with "
+            "--preset adaptive none)."
+        ),
     ] = None,
     horizon: Annotated[
         int | None, typer.Option(help="Longest range to answer well (default 1048576).")
@@ -279,10 +283,13 @@ def _holds_something(output: str) -> bool:
 
 
 def _close(run: DurableRelease | Release, result: Transferred, *, quiet: bool) -> None:
-    from tidegate.cli.summary import Outcome, nothing_released, summarise
+    from tidegate.cli.summary import Outcome, nothing_released, summarise, unmeasured
     from tidegate.durable import DurableRelease
 
     outcome = Outcome.of(run, result)
+    if result.unmeasured:
+        complain(unmeasured(result, durable=isinstance(run, DurableRelease)))
+        raise typer.Exit(NOTHING)
     if not result.released:  # never hidden: a script would take a missing output for a good one
         complain(nothing_released(outcome, durable=isinstance(run, DurableRelease)))
         raise typer.Exit(NOTHING)

@@ -125,6 +125,9 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
     tree = pipeline.perturber.settings()
     kind = str(tree.pop("kind")).rpartition(".")[2]
     chosen = ", ".join(f"{name} {value}" for name, value in tree.items() if value is not None)
+    withheld = f"hold-out {pipeline.holdout:,}"
+    if pipeline.warm_up:
+        withheld = f"warm-up {pipeline.warm_up:,} (released)"
     return [
         ("file", str(file.path)),
         ("guarantee", file.guarantee),
@@ -135,7 +138,7 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
             "settings",
             f"bound {float(pipeline.threshold.bound):g}, "
             f"resolution {float(pipeline.resolution):g}, "
-            f"hold-out {pipeline.threshold.holdout:,}, {blocks}",
+            f"{withheld}, {blocks}",
         ),
         ("", f"{kind} ({chosen}), estimator {type(pipeline.estimator).__name__}"),
         ("version", f"released with Tidegate {file.metadata.get('tidegate', 'unknown')}"),

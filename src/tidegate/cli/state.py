@@ -32,8 +32,10 @@ def show(folder: Folder, key_file: KeyFile = None) -> None:
         replayed = sum(values.size for _, values in run.replay())
         typer.echo(f"source     {run.source}")
         typer.echo(f"sealed     {'yes' if run.sealed else f'no; {READABLE}'}")
-        held = 0 if run.phases else run.pipeline.threshold.holdout - run.seen
-        typer.echo(f"read       {run.seen:,} values, {held:,} more to hold out")
+        left = f"{0 if run.phases else run.holding:,} more to hold out"
+        if run.pipeline.warm_up:
+            left = f"{run.warming:,} more in the first warm-up"
+        typer.echo(f"read       {run.seen:,} values, {left}")
         typer.echo(f"released   {run.position:,} values; the journal holds {replayed:,}")
         for phase in run.phases:
             typer.echo(f"threshold  {phase.threshold:g} from {phase.start:,}, epoch {phase.epoch}")

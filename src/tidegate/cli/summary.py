@@ -67,7 +67,7 @@ def nothing_released(outcome: Outcome, *, durable: bool) -> str:
     pipeline, rows = outcome.pipeline, outcome.seen
     if not rows:
         return "nothing was released: the input has no rows. No output was written"
-    held = pipeline.threshold.holdout
+    held = pipeline.holdout
     if not outcome.held:
         return (
             f"nothing was released: all {rows:,} rows chose the threshold, and the next row is the "
@@ -82,6 +82,17 @@ def nothing_released(outcome: Outcome, *, durable: bool) -> str:
             else f"Use {outcome.held:,} more rows, or --holdout {max(1, rows // 16):,}"
         )
     )
+
+
+def unmeasured(result: Transferred, *, durable: bool) -> str:
+    """What an input that ended inside its warm-up has left."""
+    rows = f"the warm-up needs {result.unmeasured:,} more values. The {result.released:,} rows are "
+    if result.threshold is None:
+        rows += "placeholders: nothing is measured yet."
+    else:
+        rows += "placeholders; their sum is in the file's record: ask `tidegate query`."
+    more = "Continue with the same --state. " if durable else ""
+    return f"{rows} {more}For a stream this short, give --horizon, the number of values to come."
 
 
 def _lines(outcome: Outcome) -> list[str]:

@@ -10,6 +10,7 @@ from tidegate.durable.folder import FolderLock
 from tidegate.guarantee import EVENT, Guarantee
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.run.pipeline import Pipeline
+from tidegate.run.refinement import Refinement
 from tidegate.run.release import Release
 
 
@@ -34,8 +35,11 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
     if pipeline.perturber.guarantee.unit != EVENT:
         yield Cost("stream", 0, None, pipeline.guarantee)
         return
+    if isinstance(pipeline.reselect, Refinement):  # every value may pay for a choice and for sums
+        yield Cost("stream", 0, None, pipeline.guarantee)
+        return
     widen = pipeline.unit.widen
-    holdout = pipeline.threshold.holdout
+    holdout = pipeline.holdout
     if holdout:
         yield Cost("threshold", 0, holdout, widen(pipeline.threshold.guarantee))
     stream = widen(pipeline.perturber.guarantee)

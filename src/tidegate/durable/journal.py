@@ -56,7 +56,9 @@ def merged(released: list[JournalEntry]) -> list[JournalEntry]:
     result: list[JournalEntry] = []
     for entry in released:
         last = result[-1] if result else None
-        if last and (last.phase_start, last.measured) == (entry.phase_start, entry.measured):
+        # An entry without values ends a warm-up whose rows were out: it is not joined.
+        same = last and (last.phase_start, last.measured) == (entry.phase_start, entry.measured)
+        if last and same and last.end > last.start and entry.end > entry.start:
             last.end, last.trace = entry.end, last.trace.joined(entry.trace)
         else:
             result.append(entry)
@@ -76,7 +78,9 @@ def published(
             phase, prediction, filled = row.phase_start, row.first, 0
         out = np.zeros(row.end - row.start)
         cells = row.trace
-        if not row.measured:
+        if not out.size:
+            prediction, filled = cells.predictions.item(-1), 0
+        elif not row.measured:
             out[:] = row.first
         elif cells.widths.size:
             prediction, filled = spread_widths(

@@ -45,6 +45,11 @@ class MemoryRun:
         return self._release.holding
 
     @property
+    def warming(self) -> int:
+        """How many more values the open warm-up needs before anything is measured."""
+        return self._release.warming
+
+    @property
     def threshold(self) -> float | None:
         """The threshold in the unit of the data; None while it is not chosen."""
         return self.phases[-1].threshold if self._phases else self._release.threshold
@@ -65,15 +70,24 @@ class MemoryRun:
     def push(self, values: Any, users: Any = None) -> tuple[int, FloatArray]:
         """Release values; give the position of the first, and the values."""
         released = self._release.push(values, users)
+        self._take()
+        first, self.position = self.position, self._release.position
+        self.seen = self._release.seen
+        return first, released
+
+    def finish(self) -> None:
+        """End an open warm-up: the input is over, and nothing will continue it."""
+        self._release.finish()
+        self._take()
+
+    def _take(self) -> None:
+        """Take over what a whole push has added."""
         self._phases.update({phase.start: phase for phase in self._release.phases})
         entries = self._release.journal_entries() if self._keeps_journal else []
         if self._recorded:
             known = {at: (phase.threshold, phase.epoch) for at, phase in self._phases.items()}
             for entry in entries:
                 self._recorder.push(entry, known)
-        first, self.position = self.position, self._release.position
-        self.seen = self._release.seen
-        return first, released
 
     def replay(self, start: int = 0) -> Iterator[tuple[int, FloatArray]]:
         """Nothing: there is no journal."""

@@ -51,7 +51,8 @@ def public_facts(
         "settings": pipeline.settings(),
         "threshold": phases[-1].threshold if phases else None,
         "block": pipeline.perturber.block,
-        "holdout": pipeline.threshold.holdout,
+        "holdout": pipeline.holdout,
+        "warm-up": pipeline.warm_up,
         "released": released,
         "phases": [vars(phase) for phase in phases],
     }

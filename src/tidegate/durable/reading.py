@@ -21,7 +21,7 @@ from tidegate.record.answer import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.run.phases import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.release import Release
+from tidegate.run.release import Release, nothing_yet
 
 AGAIN = "open the state again; `seen` and `replay` then say what was taken and released"
 
@@ -92,7 +92,12 @@ class Reading(RangeQueries):
     @property
     def holding(self) -> int:
         """How many more values the hold-out needs before anything is released."""
-        return max(0, self._pipeline.threshold.holdout - self._seen)
+        return max(0, self._pipeline.holdout - self._seen)
+
+    @property
+    def warming(self) -> int:
+        """How many more values the first warm-up needs before anything is measured."""
+        return 0 if self.phases else max(0, self._pipeline.warm_up - self.position)
 
     @property
     def phases(self) -> list[Phase]:
@@ -170,7 +175,7 @@ class Reading(RangeQueries):
         with self._ownership.lock:
             record = self._whole_record()
             if record is None:
-                raise QueryError(f"nothing is released yet: the hold-out needs {self.holding} more")
+                raise QueryError(nothing_yet(self.holding, self.warming))
             return ask(record)
 
     def _whole_record(self) -> Record | None:

@@ -145,7 +145,7 @@ class DurableRelease(Reading, Closed):
         try:
             name = source_of(ledger, source, old.source, store)
             run = cls(store, ledger, pipeline.start(), key, name)
-            run._charging.check(pipeline.threshold.holdout + 1)
+            run._charging.check(pipeline.holdout + 1)
             if ledger.charges() and not known:
                 ledger.remark(_UNCHECKED)
             if old.readable:
@@ -242,6 +242,19 @@ class DurableRelease(Reading, Closed):
                 self._ownership.begin()
                 self._committer.commit([])
                 self._ownership.done()
+
+    def finish(self) -> None:
+        """End an open warm-up now: for a stream that is over (`tidegate.Release.finish`)."""
+        with self._ownership.lock:
+            self._check()
+            self._ownership.begin()
+            try:
+                self._release.finish()
+                self._committer.commit(self._release.journal_entries())
+            except BaseException:
+                self._ownership.refuse()
+                raise
+            self._ownership.done()
 
     # -- keys and erasure ------------------------------------------------------------------------
 

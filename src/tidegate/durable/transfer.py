@@ -40,12 +40,16 @@ class Transferred:
         released: how many rows there are.
         held: how many more values the hold-out needs before anything is released.
         threshold: in the unit of the data; None while it is not chosen.
+        unmeasured: how many more values the warm-up would have needed: the rows are placeholders.
+            Without durable state the warm-up was ended with what there was, and the sum of the
+            values is in the record.
     """
 
     read: int
     released: int
     held: int
     threshold: float | None
+    unmeasured: int = 0
 
 
 def transfer(
@@ -118,8 +122,11 @@ def transfer(
                 at += run.seen - taken
             if progress is not None:
                 progress(len(batch))
+        unmeasured = run.warming
+        if unmeasured and isinstance(run, MemoryRun):  # the end of the input is public
+            run.finish()
         run.save()
-    return Transferred(run.seen, run.position, run.holding, run.threshold)
+    return Transferred(run.seen, run.position, run.holding, run.threshold, unmeasured)
 
 
 def _batches(source: Values, run: DurableRelease | MemoryRun, at: int) -> Iterator[Batch]:

@@ -95,9 +95,16 @@ class Collected:
         threshold, lowest = self._thresholds(begin, end)
         prediction = self._cut_variance(begin, threshold) + self._cut_variance(end, threshold)
         errors = NormalDist().inv_cdf((1 + confidence) / 2)
-        facts = {"confidence": confidence, "threshold": lowest}
         return Answers.around(
-            estimate, begin, end, noise, prediction, errors=errors, allowance=offset, **facts
+            estimate,
+            begin,
+            end,
+            noise,
+            prediction,
+            errors=errors,
+            allowance=offset,
+            confidence=confidence,
+            threshold=lowest,
         )
 
     def _cut_variance(self, positions: IntArray, threshold: FloatArray) -> FloatArray:

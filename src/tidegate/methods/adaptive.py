@@ -9,6 +9,7 @@ from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number
 from tidegate.methods._feasibility import check_horizon, usual_holdout
 from tidegate.methods._method import Method
+from tidegate.methods._refined import refined
 from tidegate.methods._shared import budget
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import chosen_again
@@ -37,11 +38,15 @@ def adaptive(
     mixture of forecasters, whose answers about the past get better as more is released.
 
     Args:
-        epsilon: the budget of every value: of the held-out ones for the threshold, of the others
-            for the stream.
+        epsilon: the budget of every value.
         bound: public upper bound of a value; larger values count as this.
-        horizon: the longest range that should be answered well.
-        holdout: how many values are spent on the threshold and not released; None: 65,536.
+        horizon: the longest range that should be answered well, or how many values will come if
+            there are fewer: the length of the warm-up and of blocks follow from it.
+        holdout: the paper's form: so many of the first values are spent on the threshold and not
+            released. None: nothing is withheld; one row comes out for each row in, the first ones
+            as a forecast that is set right at the end of a short warm-up, and the threshold is
+            refined as values come (`tidegate.run.refinement.Refinement`). `start_early` and
+            `rethreshold_every` go with a hold-out, of 65,536 values if none is given.
         resolution: values are rounded to multiples of this; None: to a millionth of the bound (a
             thousandth if the budget is small), at most to 1. The threshold is at least one step.
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
@@ -54,8 +59,11 @@ def adaptive(
         rethreshold_share: as in `tops`. A threshold that is chosen with a small share is lower: it
             leaves about 7/(its budget) values of the window above it.
 
-    >>> print(adaptive(epsilon=0.1, bound=1657).guarantee)
+    >>> pipeline = adaptive(epsilon=0.1, bound=1657)
+    >>> print(pipeline.guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
+    >>> pipeline.holdout, pipeline.warm_up
+    (0, 2358)
     >>> print(adaptive(epsilon=0.1, bound=1657, rethreshold_every=2**22).guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
     """
@@ -63,6 +71,17 @@ def adaptive(
         epsilon, unit, rethreshold_share, start_early, rethreshold_every
     )
     check_horizon(per_event, horizon, unit)
+    if holdout is None and start_early is None and rethreshold_every is None:
+        return refined(
+            per_event,
+            bound,
+            horizon,
+            nodes,
+            resolution=resolution,
+            non_negative=non_negative,
+            history=history,
+            unit=unit,
+        )
     holdout = usual_holdout(holdout, per_event, unit)
 
     def selector(budget: Fraction, values: int) -> threshold.ScaleFree:

@@ -31,8 +31,9 @@ class Answer:
         standard_error: both together.
         low, high: the interval around the estimate that holds the truncated sum with `confidence`.
             Where the estimate makes up for truncation, `low` is lower by the same amount.
-        threshold: larger values counted as this. What truncation took away is not known here and
-            not part of the interval.
+        threshold: larger values counted as this, in the part of the range where it was lowest. What
+            truncation took away is not known here and not part of the interval.
+        highest: the same where it was highest. (None: as `threshold`.)
     """
 
     start: int
@@ -44,6 +45,7 @@ class Answer:
     high: float
     confidence: float
     threshold: float
+    highest: float | None = None
 
     @property
     def standard_error(self) -> float:
@@ -54,13 +56,23 @@ class Answer:
         half = (self.high - self.low) / 2
         return (
             f"[{self.start}, {self.end}): {self.estimate:.6g} ± {half:.3g} ({self.confidence:.0%})"
-            f", sum of values truncated at {self.threshold:g}"
+            f", sum of values truncated at {truncation(self.threshold, self.highest)}"
         )
+
+
+def truncation(lowest: float, highest: float | None) -> str:
+    """One level, or from where to where it moved."""
+    if highest is None or highest == lowest:
+        return f"{lowest:g}"
+    return f"{lowest:g} to {highest:g}"
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The sums over many ranges: the attributes of `Answer`, as arrays."""
+    """The sums over many ranges: the attributes of `Answer`, as arrays.
+
+    `threshold` is the lowest of all ranges; `caps` has a row for each: lowest and highest.
+    """
 
     start: IntArray
     end: IntArray
@@ -71,6 +83,12 @@ class Answers:
     high: FloatArray
     confidence: float
     threshold: float
+    caps: FloatArray | None = None
+
+    @property
+    def highest(self) -> float:
+        """The highest level of all ranges at which values were truncated."""
+        return self.threshold if self.caps is None or not len(self) else float(self.caps.max())
 
     @classmethod
     def around(
@@ -85,6 +103,7 @@ class Answers:
         allowance: FloatArray,
         confidence: float,
         threshold: float,
+        caps: FloatArray | None = None,
     ) -> Answers:
         """Intervals that reach `errors` standard errors to both sides.
 
@@ -102,6 +121,7 @@ class Answers:
             high=estimate + half,
             confidence=confidence,
             threshold=threshold,
+            caps=caps,
         )
 
     @property
@@ -116,7 +136,10 @@ class Answers:
         columns = ("estimate", "noise_error", "prediction_error", "low", "high")
         numbers = {name: float(getattr(self, name)[index]) for name in columns}
         start, end = int(self.start[index]), int(self.end[index])
-        return Answer(start, end, confidence=self.confidence, threshold=self.threshold, **numbers)
+        numbers["threshold"] = numbers["highest"] = self.threshold
+        if self.caps is not None:
+            numbers["threshold"], numbers["highest"] = self.caps[index].tolist()
+        return Answer(start, end, confidence=self.confidence, **numbers)
 
 
 class RangeQueries(ABC):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.record.entry import JournalEntry
 from tidegate.record.record import Record
-from tidegate.record.segment import Segment
+from tidegate.record.segment import WARMING, Segment
 from tidegate.stages import ENDLESS
 
 if TYPE_CHECKING:
@@ -30,9 +30,14 @@ class Recorder:
 
     def push(self, entry: JournalEntry, thresholds: Mapping[int, tuple[float, str]]) -> None:
         """Add an entry; `thresholds`: threshold and epoch of each phase, by its first position."""
+        if entry.phase_start not in thresholds:
+            self._await(entry)
+            return
         value, epoch = thresholds[entry.phase_start]
         threshold, trace = round(value / self._method.step), entry.trace
         origin, prediction = entry.phase_start, None
+        if self._segments and self._segments[-1].epoch == WARMING:
+            self._segments.pop()  # it stood for the values of a warm-up, which are known now
         if not entry.measured:
             epoch, origin, prediction = f"{epoch} blocked", entry.start, entry.first
         if not self._segments or self._segments[-1].epoch != epoch:
@@ -48,6 +53,22 @@ class Recorder:
         self._segments[-1].follow(trace, entry.end)
         if trace.begun.size:
             self._shorten()
+
+    def _await(self, entry: JournalEntry) -> None:
+        """Values of a warm-up whose threshold is not chosen yet; of the first nothing is known."""
+        if not self._segments:
+            return
+        latest = self._segments[-1]
+        if latest.origin != entry.phase_start:
+            latest = Segment(
+                self._method,
+                threshold=latest.blocks[-1].layout.cap,
+                origin=entry.phase_start,
+                epoch=WARMING,
+                prediction=entry.first,
+            )
+            self._segments.append(latest)
+        latest.end = entry.end
 
     def _shorten(self) -> None:
         """Forget the oldest blocks while there are too many cells."""

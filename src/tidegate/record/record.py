@@ -13,7 +13,7 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer import Answers, RangeQueries
-from tidegate.record.segment import NOT_ONE_RELEASE, Segment
+from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 
 _FARTHEST = (1 << 63) - 1
 
@@ -44,7 +44,8 @@ class Record(RangeQueries):
 
     def joined(self, later: Record) -> Record:
         """This record joined with a later one of the same release."""
-        by_epoch = {segment.epoch: segment for segment in self.segments}
+        # An open warm-up is known better by now, or part of the later record.
+        by_epoch = {one.epoch: one for one in self.segments if one.epoch != WARMING}
         for segment in later.segments:
             known = by_epoch.get(segment.epoch)
             by_epoch[segment.epoch] = segment if known is None else known.joined(segment)
@@ -84,7 +85,7 @@ class Record(RangeQueries):
         allowance = np.zeros(begin.size)
         estimate, noise, prediction = (np.zeros(begin.size) for _ in range(3))
         largest = np.zeros(begin.size)
-        threshold = math.inf
+        caps = np.tile((np.inf, 0.0), (begin.size, 1))
         for segment in self.segments:
             inside = (end > segment.start) & (begin < segment.end)
             if inside.any():
@@ -96,7 +97,11 @@ class Record(RangeQueries):
                 noise[inside] += parts.noise_variance
                 prediction[inside] += parts.prediction_variance
                 largest[inside] = np.maximum(largest[inside], parts.largest_variance)
-                threshold = min(threshold, segment.threshold_value)
+                lowest, highest = segment.cap_range(low, high)
+                caps[inside, 0] = np.minimum(caps[inside, 0], lowest)
+                caps[inside, 1] = np.maximum(caps[inside, 1], highest)
+        latest = self.segments[-1].threshold_value
+        caps[caps[:, 1] == 0.0] = latest  # of empty ranges
         return Answers.around(
             estimate,
             begin,
@@ -106,7 +111,8 @@ class Record(RangeQueries):
             errors=quantile(noise, largest, confidence),
             allowance=allowance,
             confidence=confidence,
-            threshold=threshold if math.isfinite(threshold) else self.segments[-1].threshold_value,
+            threshold=float(caps[:, 0].min()) if begin.size else latest,
+            caps=caps,
         )
 
     def _checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:

@@ -16,6 +16,7 @@ from tidegate.stages import Block, Estimator, Layout, Noisy, Parts, Perturber, P
 
 _MOST_PENDING = 1024  # leaves that are kept in a list until a query needs them
 _LEAST_CELLS = 16  # an estimator splits a block into at least this many parts
+WARMING = "warming"  # in place of the epoch, for values whose warm-up is still open
 NOT_ONE_RELEASE = "these are not two records of one release that overlap or follow each other"
 
 
@@ -33,13 +34,14 @@ class Method:
 class _Unmeasured:
     """The posterior of withheld values, which chose a threshold: a prediction was published."""
 
-    def __init__(self, prediction: float, threshold: int, step: float) -> None:
+    def __init__(self, prediction: float, threshold: int, step: float, doubt: float) -> None:
         self._prediction, self._threshold, self._step = prediction, threshold, step
+        self._doubt = doubt
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
-        """Nothing was measured: the error is taken as a quarter of the threshold for each value."""
+        """Nothing was measured: the error is taken as a share of the threshold for each value."""
         lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
-        error = np.square(lengths * self._threshold / 4.0)
+        error = np.square(lengths * self._threshold * self._doubt)
         return Parts(lengths * self._prediction, np.zeros(starts.size), error, largest_variance=0.0)
 
 
@@ -154,9 +156,26 @@ class Segment:
         """The lowest cap of the blocks that are kept, in the unit of the data."""
         return self.caps[0]
 
+    def cap_range(self, starts: IntArray, ends: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The lowest and the highest level at which values of [start, end) were truncated."""
+        if not self.blocks:
+            level = np.full(starts.size, self.threshold * self.step)
+            return level, level
+        begun = np.array([block.start for block in self.blocks])
+        caps = np.array([block.layout.cap * self.step for block in self.blocks])
+        first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)
+        after = np.maximum(np.searchsorted(begun, ends, side="left"), first + 1)
+        # One more at the end, so that every range has a place after its last block.
+        edges = np.stack((first, after), axis=1).reshape(-1)
+        padded = np.append(caps, caps[-1])
+        lowest = np.minimum.reduceat(padded, edges)[::2]
+        return lowest, np.maximum.reduceat(padded, edges)[::2]
+
     def layout(self, length: int, choice: int) -> Layout:
         """The layout of a block, by its length and which option was chosen."""
-        options = self.perturber.layouts(length, self.threshold, self._method.ceiling)
+        # Where budgets change from block to block, a record names the options of all of them.
+        layouts = getattr(self.perturber, "every_layout", self.perturber.layouts)
+        options = layouts(length, self.threshold, self._method.ceiling)
         if not 0 <= choice < len(options):
             raise ValueError("no such option for a block")
         return options[choice]
@@ -251,7 +270,9 @@ class Segment:
 
     def _posterior(self, until: int) -> Posterior:
         if self.prediction is not None:
-            return _Unmeasured(self.prediction, self.threshold, self.step)
+            # A warm-up is begun again because values have outgrown the threshold.
+            doubt = 1.0 if self.epoch == WARMING else 0.25
+            return _Unmeasured(self.prediction, self.threshold, self.step, doubt)
         return self.estimator.posterior(self, until)
 
 

@@ -193,6 +193,9 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
     if not well_formed:
         raise SourceError(None, DAMAGED, name)
     if not phases:
+        if pipeline.warm_up:
+            problem = "its rows are placeholders of a warm-up that is still open"
+            raise QueryError(f"{name}: nothing was measured yet, {problem}")
         raise QueryError(f"{name}: nothing was released yet")
     if block != pipeline.perturber.block:
         problem = (

@@ -15,6 +15,7 @@ from tidegate.io import SourceError, read_released
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.run.phases import Phase
 from tidegate.run.pipeline import Pipeline
+from tidegate.run.reselection import Reselection
 from tidegate.sealing import restore, state_of
 
 DAMAGED = "its metadata is damaged, or is not that of a release"
@@ -41,7 +42,8 @@ class Span:
 
 def spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Span]:
     """The spans of all known phases, in order."""
-    origin, block, again = phases[0].start, pipeline.perturber.block, pipeline.reselect
+    origin, block = phases[0].start, pipeline.perturber.block
+    again = pipeline.reselect if isinstance(pipeline.reselect, Reselection) else None
     found: list[Span] = []
     for number, phase in enumerate(phases):
         threshold = round(phase.threshold / pipeline.lattice.step)

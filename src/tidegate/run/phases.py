@@ -18,6 +18,7 @@ from tidegate.record.codec import restored_segment, segment_state
 from tidegate.record.entry import JournalEntry, Trace
 from tidegate.record.segment import Segment
 from tidegate.run.non_negative import Remainder
+from tidegate.run.reselection import Reselection
 from tidegate.run.stream import Stream
 from tidegate.run.warm_up import HoldOut
 from tidegate.sealing import restore, state_of
@@ -57,7 +58,8 @@ class Phases:
         self._pipeline = pipeline
         self._epoch = epoch
         self._origin = origin
-        self._reselect = pipeline.reselect
+        again = pipeline.reselect
+        self._reselect = again if isinstance(again, Reselection) else None
         self._remainder = Remainder() if pipeline.non_negative else None
         self._selection = HoldOut(0)  # raw values that will choose the next threshold
         self.number = 0
@@ -160,7 +162,7 @@ class Phases:
             self._switch()
 
     def _switch(self) -> None:
-        stage = self._pipeline.reselect.threshold  # type: ignore[union-attr]  # a window was open
+        stage = self._reselect.threshold  # type: ignore[union-attr]  # a window was open
         self.number += 1
         identity = digest({**self._pipeline.resolved(), "phase": self.number})
         keystream = self._epoch.child(self.number).keystream("threshold", identity)
@@ -170,7 +172,7 @@ class Phases:
         self._selection.wipe()  # raw values are not kept longer than needed
         self.stream = self._begin(chosen, self.position)
         self._look_ahead()
-        self._forget()
+        forget(self.segments, self.phases, self.log, self._pipeline.kept_history)
 
     def _begin(self, threshold: int, origin: int) -> Stream:
         epoch = self._stream_epoch()
@@ -183,20 +185,6 @@ class Phases:
 
     def _stream_epoch(self) -> Epoch:
         return self._epoch if self.number == 0 else self._epoch.child(self.number)
-
-    def _forget(self) -> None:
-        """Drop segments and phases that are older than the history.
-
-        A phase that pieces of the log belong to is kept: one push can be longer than the history,
-        and who keeps the journal asks for its phases only afterwards.
-        """
-        oldest = self.position - self._pipeline.kept_history
-        while len(self.segments) > 1 and self.segments[0].end <= oldest:
-            del self.segments[0]
-        if self.log:
-            oldest = min(oldest, self.log[0].phase_start)
-        while len(self.phases) > 1 and self.phases[1].start <= oldest:
-            del self.phases[0]
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -230,3 +218,20 @@ class Phases:
         if present.epoch != epoch.id.hex():
             raise SnapshotError("its parts do not belong together")
         return Stream(self._pipeline, epoch, present, state["stream"])
+
+
+def forget(
+    segments: list[Segment], phases: list[Phase], log: list[JournalEntry] | None, history: int
+) -> None:
+    """Drop segments and phases that are older than the history.
+
+    A phase that pieces of the log belong to is kept: one push can be longer than the history,
+    and who keeps the journal asks for its phases only afterwards.
+    """
+    oldest = segments[-1].end - history
+    while len(segments) > 1 and segments[0].end <= oldest:
+        del segments[0]
+    if log:
+        oldest = min(oldest, log[0].phase_start)
+    while len(phases) > 1 and phases[1].start <= oldest:
+        del phases[0]

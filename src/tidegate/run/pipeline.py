@@ -17,7 +17,8 @@ from tidegate.randomness import Randomness, secure
 from tidegate.record.codec import restored_segment
 from tidegate.record.record import Record
 from tidegate.record.segment import Method
-from tidegate.run import reselection
+from tidegate.run import refinement, reselection
+from tidegate.run.refinement import Refinement
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
 from tidegate.sealing import understood, unseal
@@ -28,7 +29,7 @@ from tidegate.units import Unit
 # What stored settings can name: never code from elsewhere, whatever a file says.
 _STAGES: dict[str, type[Spec]] = {
     stage.KIND: stage
-    for family in (threshold, perturb, estimate, units, reselection)
+    for family in (threshold, perturb, estimate, units, reselection, refinement)
     for stage in (getattr(family, name) for name in family.__all__)
 }
 _MORE: list[Callable[[], Iterable[type[Spec]]]] = []  # asked once, for a kind that is not above
@@ -51,7 +52,8 @@ class Pipeline(Spec):
             a fine one, by the bound (`tidegate.lattice.default_resolution`), as presets do.
         non_negative: publish no negative values (see `tidegate.run.non_negative.Remainder`).
         unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
-        reselect: when to choose the threshold again (`Reselection`); None: never.
+        reselect: when to choose the threshold again (`Reselection`), or how to release the values
+            that choose, too (`Refinement`); None: never.
         history: how many released values `query` can look back on; None: 16 horizons.
 
     >>> from tidegate import estimate, perturb, threshold
@@ -72,7 +74,7 @@ class Pipeline(Spec):
     resolution: Resolution = Resolution(default=1)
     non_negative: Flag = Flag(default=False)
     unit: Unit = units.Event()
-    reselect: Reselection | None = None
+    reselect: Reselection | Refinement | None = None
     history: OptionalWhole = OptionalWhole(minimum=1)
 
     def __post_init__(self) -> None:
@@ -87,30 +89,35 @@ class Pipeline(Spec):
                 raise SettingError(name, f"must be a stage such as tidegate.{example}")
         if not isinstance(self.unit, Unit):
             raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
-        if not isinstance(self.reselect, Reselection | None):
+        again = self.reselect
+        if not isinstance(again, Reselection | Refinement | None):
             raise SettingError("reselect", "must be a tidegate.Reselection, or None")
-        if self.reselect is not None and self.reselect.threshold.bound != self.threshold.bound:
+        if isinstance(again, Reselection) and again.threshold.bound != self.threshold.bound:
             raise SettingError("reselect", "must have the same bound as the threshold")
         native = self.perturber.guarantee.unit
         if native not in (EVENT, self.unit.name):
             raise SettingError("unit", f"must be the one that the perturber protects: {native}")
-        if native != EVENT and self.reselect is not None:
+        if native != EVENT and again is not None:
             # Its run would forget, at every switch, what the window before has spent.
             raise SettingError("reselect", f"must be None for a perturber that protects a {native}")
+        if isinstance(again, Refinement):
+            again.check(self.threshold, self.perturber, self.estimator)
         if self.__dict__["resolution"] is None:
             self._decide_resolution()
-        self.perturber.check(self.ceiling)
+        self.measurer.check(self.ceiling)
         self.estimator.check(self.perturber)
 
     def _decide_resolution(self) -> None:
         """The finest default that 64-bit sums allow; what is kept and compared is a number."""
-        rules = [self.threshold, *([] if self.reselect is None else [self.reselect.threshold])]
+        rules = [self.threshold]
+        if isinstance(self.reselect, Reselection):
+            rules.append(self.reselect.threshold)
         steps = min(getattr(rule, "steps", FINE) for rule in rules)
         resolution = default_resolution(self.threshold.bound, steps)
         while True:
             self.__dict__["resolution"] = resolution
             try:
-                self.perturber.check(self.ceiling)
+                self.measurer.check(self.ceiling)
                 return
             except SettingError as problem:
                 if problem.setting != "resolution" or resolution * 10 > 1:
@@ -122,15 +129,32 @@ class Pipeline(Spec):
     def ceiling(self) -> int:
         """The largest θ that can come out, and the largest cap, in lattice units: public."""
         ceiling = self.threshold.ceiling(self.lattice)
-        if self.reselect is not None:
+        if isinstance(self.reselect, Reselection):
             ceiling = max(ceiling, self.reselect.threshold.ceiling(self.lattice))
         return ceiling
+
+    @cached_property
+    def measurer(self) -> Perturber:
+        """The perturber; of a refined release, for every budget that a block can have."""
+        if isinstance(self.reselect, Refinement):
+            return self.reselect.trees(self.threshold, self.perturber)
+        return self.perturber
+
+    @property
+    def holdout(self) -> int:
+        """How many values choose the threshold without being released."""
+        return 0 if isinstance(self.reselect, Refinement) else self.threshold.holdout
+
+    @property
+    def warm_up(self) -> int:
+        """How many of the first values are released before they are measured, and choose θ."""
+        return self.threshold.holdout if isinstance(self.reselect, Refinement) else 0
 
     @cached_property
     def method(self) -> Method:
         """How values are measured and estimated: what records must know."""
         step, history = self.lattice.step, self.kept_history
-        return Method(self.perturber, self.estimator, self.ceiling, step, history)
+        return Method(self.measurer, self.estimator, self.ceiling, step, history)
 
     @cached_property
     def lattice(self) -> Lattice:
@@ -143,6 +167,8 @@ class Pipeline(Spec):
 
         If the perturber protects the unit itself, a unit may lie across both, and they add up.
         """
+        if isinstance(self.reselect, Refinement):  # the warm-up is part of the stream
+            return self.stream_guarantee
         if self.perturber.guarantee.unit != EVENT:
             hold_out = self.unit.widen(self.threshold.guarantee)
             return sequential(hold_out, self.perturber.guarantee)
@@ -158,6 +184,8 @@ class Pipeline(Spec):
     @property
     def _stream_events(self) -> Guarantee:
         stream = self.perturber.guarantee
+        if isinstance(self.reselect, Refinement):
+            return self.reselect.guarantee(self.threshold, self.perturber)
         return stream if self.reselect is None else self.reselect.widen(stream)
 
     @property
@@ -178,7 +206,7 @@ class Pipeline(Spec):
         if threshold not in self._identities:
             if len(self._identities) >= _IDENTITIES_KEPT:
                 self._identities.clear()
-            law = self.perturber.noise_identity(threshold, self.ceiling)
+            law = self.measurer.noise_identity(threshold, self.ceiling)
             facts = {**self.resolved(), "threshold in units": threshold, "law": law}
             self._identities[threshold] = digest(facts)
         return self._identities[threshold]

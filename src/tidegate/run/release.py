@@ -24,6 +24,7 @@ from tidegate.record.answer import Answers, RangeQueries
 from tidegate.record.entry import JournalEntry
 from tidegate.record.record import Record
 from tidegate.run.phases import Phase, Phases
+from tidegate.run.refined import Refined
 from tidegate.run.snapshot import opened_snapshot, sealed_snapshot, stored_record
 from tidegate.run.user_cap import UserCap, cap_of, checked_users
 from tidegate.run.warm_up import HoldOut
@@ -58,6 +59,7 @@ class Release(RangeQueries):
         *,
         ownership: Ownership,
         threshold: int | None = None,
+        known: int = 0,
         origin: int = 0,
         charges: list[Guarantee] | None = None,
         state: dict[str, Any] | None = None,
@@ -72,16 +74,20 @@ class Release(RangeQueries):
         self._stated = 0, ""  # the guarantee as text, and after how many charges
         self._origin = origin
         self._seen = origin  # inputs taken, the hold-out included
-        self._holdout = HoldOut(pipeline.threshold.holdout)
+        self._holdout = HoldOut(pipeline.holdout)
         self._ownership = ownership
         self._keeps_journal = False  # someone keeps a journal
         self._cap = cap_of(pipeline.unit)
-        self._run: Phases | None = None
-        if threshold is not None:
+        self._run: Phases | Refined | None = None
+        if pipeline.warm_up:
+            self._run = Refined(
+                pipeline, epoch, origin, threshold=threshold, known=known, state=state
+            )
+        elif threshold is not None:
             self._run = Phases(pipeline, epoch, origin, threshold=threshold)
         elif state is not None:
             self._run = Phases(pipeline, epoch, origin, state=state)
-        if self._run is None and pipeline.threshold.holdout == 0:
+        if self._run is None and pipeline.holdout == 0:
             self._choose_threshold()
 
     # -- facts -----------------------------------------------------------------------------------
@@ -102,9 +108,17 @@ class Release(RangeQueries):
         return 0 if self._run else self._holdout.missing
 
     @property
+    def warming(self) -> int:
+        """How many more values the open warm-up needs before their sum is known; 0: none is open.
+
+        Their rows are released at once, as a forecast: 0 at first.
+        """
+        return self._run.warming if isinstance(self._run, Refined) else 0
+
+    @property
     def threshold(self) -> float | None:
-        """θ in the unit of the data; None during the hold-out. Public once chosen."""
-        return self._run.phases[-1].threshold if self._run else None
+        """θ in the unit of the data; None while it is not chosen yet. Public once chosen."""
+        return self._run.phases[-1].threshold if self._run and self._run.phases else None
 
     @property
     def phases(self) -> list[Phase]:
@@ -126,15 +140,18 @@ class Release(RangeQueries):
         """The released block sums that queries are answered from."""
         with self._ownership.lock:
             self._ownership.check()  # what a cut-short push measured was never handed out
-            if self._run is None:
-                missing = self.holding
-                raise TidegateError(f"nothing is released yet: the hold-out needs {missing} more")
+            if self._run is None or not self._run.segments:
+                raise TidegateError(nothing_yet(self.holding, self.warming))
             if self._stated[0] != len(self._charges):  # a fork, here or elsewhere, was charged
                 self._stated = len(self._charges), str(self.guarantee)
             return Record(self._run.segments, self._stated[1])
 
     def __repr__(self) -> str:
-        state = f"threshold={self.threshold:g}" if self._run else f"holding {self.holding} more"
+        state = f"holding {self.holding} more"
+        if self.threshold is not None:
+            state = f"threshold={self.threshold:g}"
+        elif self._run:
+            state = f"warming up for {self.warming} more"
         return f"<Release position={self.position} {state}; {self.guarantee}>"
 
     # -- data ------------------------------------------------------------------------------------
@@ -228,6 +245,26 @@ class Release(RangeQueries):
         self._run.log = [] if self._keeps_journal else None
         self._holdout.wipe()
 
+    def finish(self) -> None:
+        """End an open warm-up now, from the values that came: for a stream that is over.
+
+        θ is chosen and the sum of these values is measured, both within the ε that they have. Their
+        rows are out, so the sum is in the record (`query`), and in the next rows if any follow. The
+        end of a stream is public; do not let values decide about it. Does nothing elsewhere.
+        """
+        ownership, began = self._ownership, False
+        try:
+            with ownership.lock:
+                ownership.begin()
+                began = True
+                if isinstance(self._run, Refined):
+                    self._run.finish()
+                ownership.done()
+        except BaseException:
+            if began:
+                ownership.refuse()
+            raise
+
     # -- answers ---------------------------------------------------------------------------------
 
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
@@ -295,7 +332,8 @@ class Release(RangeQueries):
         the stream's ε, or everything while θ is not chosen yet. (If one of them is a simulation,
         none of them has a guarantee. Branches know of each other within one process only; beyond, a
         ledger must add them up.) Counts of users go on in both: see `tidegate.run.user_cap`. The
-        fork starts a new forest at the present position; the past is answered by the original. If
+        fork starts a new forest at the present position; the past is answered by the original. If a
+        warm-up is open, the fork begins one of its own there, and reads nothing of the past. If
         `fork` is interrupted its charge may stay: too much is counted then, never too little.
         """
         with self._ownership.lock:
@@ -304,12 +342,16 @@ class Release(RangeQueries):
             epoch = (randomness or secure()).new_epoch()
             run = self._run
             spent = self.pipeline.stream_guarantee if run else self.pipeline.guarantee
+            threshold = None
+            if run is not None:
+                threshold = run.threshold if isinstance(run, Refined) else run.stream.threshold
             self._charges.append(cost(spent, simulation=epoch.simulation))
             branch = Release(
                 self.pipeline,
                 epoch,
                 ownership=ownership,
-                threshold=run.stream.threshold if run else None,
+                threshold=threshold,
+                known=run.known if isinstance(run, Refined) else 0,
                 origin=self.position,
                 charges=self._charges,
             )
@@ -346,3 +388,13 @@ class Release(RangeQueries):
             "a release cannot be copied or pickled (two copies would share noise): "
             "use snapshot() to continue it elsewhere, fork() to branch"
         )
+
+
+def nothing_yet(holding: int, warming: int) -> str:
+    """Why nothing can be asked yet."""
+    if warming:
+        return (
+            f"nothing is measured yet: the warm-up needs {warming} more values. The rows so far "
+            "are placeholders; call finish() if the stream is over"
+        )
+    return f"nothing is released yet: the hold-out needs {holding} more"

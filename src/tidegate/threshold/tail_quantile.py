@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -121,11 +122,7 @@ class TailQuantile(Spec):
         """
         known = self.epsilon * self.holdout
         ratio = next(ratio for least, ratio in RATIOS if known >= least)
-        with localcontext(Context(prec=_DIGITS)):
-            top = Decimal(lattice.top)
-            count = int(top.ln() / Decimal(ratio).ln()) + 1
-            grid = {round(top ** (Decimal(step) / count)) for step in range(count + 1)}
-        return np.array(sorted(grid), dtype=np.int64)
+        return np.array(_grid(lattice.top, ratio), dtype=np.int64)
 
     def above(self, values: IntArray, lattice: Lattice) -> IntArray:
         """How many values exceed each candidate, in 256ths: all that a choice needs of raw values.
@@ -179,6 +176,14 @@ class TailQuantile(Spec):
 
 def _decimal(number: Fraction) -> Decimal:
     return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+@lru_cache(maxsize=64)
+def _grid(top: int, ratio: str) -> tuple[int, ...]:
+    with localcontext(Context(prec=_DIGITS)):
+        last = Decimal(top)
+        count = int(last.ln() / Decimal(ratio).ln()) + 1
+        return tuple(sorted({round(last ** (Decimal(step) / count)) for step in range(count + 1)}))
 
 
 def _parts(exceeding: IntArray, threshold: int) -> int:

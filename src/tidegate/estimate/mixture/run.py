@@ -36,6 +36,7 @@ class MixtureRun:
         layout: Layout | None = None,
     ) -> None:
         self._threshold = threshold
+        self._share = truncated
         self._truncated = truncated * threshold  # units per value
         self._perturber = perturber
         self._models = models(perturber.horizon)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tidegate.errors import SettingError
+from tidegate.estimate.mixture.following import FollowingRun
 from tidegate.estimate.mixture.leaf_noise import MOST_LEVELS
 from tidegate.estimate.mixture.posterior import MixturePosterior
 from tidegate.estimate.mixture.run import MixtureRun
@@ -85,6 +86,17 @@ class Mixture(Spec):
     ) -> MixtureRun:
         """Begin with equal weights, or continue from `state`."""
         return MixtureRun(threshold, self.truncated, perturber, state, layout)
+
+    def follow(
+        self,
+        *,
+        threshold: int,
+        perturber: Perturber,
+        state: Mapping[str, Any] | None = None,
+        layout: Layout | None = None,
+    ) -> FollowingRun:
+        """The same for a release whose threshold will change."""
+        return FollowingRun(threshold, self.truncated, perturber, state, layout)
 
     def posterior(self, recorded: Recorded, until: int) -> MixturePosterior:
         """The models' posterior, given every leaf sum."""

@@ -122,12 +122,14 @@ def tree_costs(
 ) -> dict[tuple[int, ...], FloatArray]:
     """Log of every tree's error over the best one's, one for each model.
 
-    For a block of `length` values after `age` others; a horizon of them: any later block.
+    For a block of `length` values after `age` others; a horizon of them: any later block. A length
+    that the stage does not list costs as much as the nearest one that it does.
     """
     lengths, shapes = _choices(stage, threshold)
+    nearest = min(lengths, key=lambda one: max(one / length, length / one))
     contained = _contained(age + length / 2, stage.horizon)
     return _log_costs(
-        float(stage.epsilon), stage.horizon, lengths, shapes, length, age == 0, contained
+        float(stage.epsilon), stage.horizon, lengths, shapes, nearest, age == 0, contained
     )
 
 

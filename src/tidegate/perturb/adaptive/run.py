@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class AdaptiveRun:
 
     # Room in the address of noise, for the levels of a tree and the blocks of a horizon.
     _MOST_LEVELS, _MOST_BLOCKS = 8, 64
-    _COUNTS = ("chunk", "number", "leaf", "total", "filled")
+    _COUNTS: ClassVar[tuple[str, ...]] = ("chunk", "number", "leaf", "total", "filled")
 
     def __init__(
         self,
@@ -147,10 +147,13 @@ class AdaptiveRun:
         if self._leaf == tree.leaves:
             self._open = self._choice = self._noise = None
             self._leaf = 0
-            self.number += 1
-            if self.number == len(self._stage.lengths(self.chunk)):
-                self.chunk += 1
-                self.number = 0
+            self._end_block(tree)
+
+    def _end_block(self, tree: Layout) -> None:
+        self.number += 1
+        if self.number == len(self._stage.lengths(self.chunk)):
+            self.chunk += 1
+            self.number = 0
 
     def _leaf_noise(self, tree: Layout) -> IntArray:
         """The consistent noise of the present block's leaves, made when first needed."""

@@ -1,0 +1,70 @@
+"""The mixture for a release whose threshold changes: filters are rescaled, not restarted."""
+
+from __future__ import annotations
+
+import math
+
+from tidegate.estimate.mixture.cap_steps import CapSteps
+from tidegate.estimate.mixture.kalman import LEVEL, Transition, mixed
+from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.run import MixtureRun
+from tidegate.stages import Layout
+
+# The level after a cap was full, in the new θ: the old one says little about it.
+_NEW_MEAN, _NEW_VARIANCE = 0.2, 0.1
+
+
+class FollowingRun(MixtureRun):
+    """A `MixtureRun` that goes on in units of another θ, and takes the sum of a whole warm-up."""
+
+    def rescale(self, threshold: int) -> None:
+        """Go on in units of another θ: means by θ/θ′, covariances by its square, caps anew."""
+        ratio = self._threshold / threshold
+        augmented = self._filters.augmented
+        augmented[:, :-1] *= ratio * ratio
+        augmented[:, -1] *= ratio
+        self._truncated = self._share * threshold
+        self._threshold = threshold
+        self._cap_steps = CapSteps()
+        self._give_up_block()
+
+    def forget_level(self) -> None:
+        """A cap was full: the level is a new one, of which little is known."""
+        filters = self._filters
+        filters.augmented[LEVEL] = 0.0
+        filters.augmented[:, LEVEL] = 0.0
+        filters.mean[LEVEL] = _NEW_MEAN
+        filters.covariance[LEVEL, LEVEL] = _NEW_VARIANCE
+
+    def at_once(self, layout: Layout, noisy: int, *, publish: bool = True) -> int:
+        """A warm-up had this noisy sum; how the running sum moves, in units.
+
+        Unless that can be published the next cell has to: the stream ended before.
+        """
+        filters, threshold, count = self._filters, self._threshold, layout.length
+        (leaf,) = noise_path(layout.nodes, [each / threshold**2 for each in layout.variances])
+        filters.open_leaf(leaf)
+        filters.fade(count / (self._age + count))
+        filters.predict(Transition(self._models, count))
+        filters.update(leaf, noisy / threshold)
+        self._weights = filters.weights()
+        whole = math.floor(filters.expected_sum(self._weights) * threshold + 0.5)
+        if publish:
+            filters.subtract_published(whole / threshold)
+        self._age = min(self._age + count, self._perturber.horizon)
+        return whole
+
+    def _give_up_block(self) -> None:
+        self._cells = None
+        self._total = self._filled = self._width = 0
+        self._measured = 0.0
+
+    @property
+    def measured(self) -> tuple[float, float]:
+        """The mean of the block before, in units, and its standard error; 0: none was measured."""
+        return self._measured, self._doubt
+
+    @property
+    def mean(self) -> float:
+        """Expected level, in units."""
+        return mixed(self._weights, self._filters.mean[LEVEL].tolist()) * self._threshold

@@ -1,0 +1,44 @@
+"""The adaptive release without a hold-out."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from tidegate import estimate, perturb, threshold
+from tidegate.estimate.mixture.models import MOST_TRUNCATED
+from tidegate.exact_numbers import Number
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.refinement import WARM_SHARE, Refinement, warm_up_length
+
+# What truncation takes from a value on average, in θ/(ε·horizon): the choice leaves 25/ε values of
+# a horizon above θ, each by an eighth of θ or so.
+_TRUNCATED = 3.2
+
+
+def refined(
+    per_event: Fraction,
+    bound: Number,
+    horizon: int,
+    nodes: tuple[int, ...] | None = None,
+    *,
+    windows: bool = True,
+    restarts: bool = True,
+    **settings: Any,
+) -> Pipeline:
+    """Everything released, the threshold refined; `per_event` is the budget of one value."""
+    perturber = perturb.AdaptiveTrees(epsilon=per_event, horizon=horizon, nodes=nodes)
+    truncated = _TRUNCATED / float(per_event * perturber.horizon)
+    return Pipeline(
+        threshold=threshold.TailQuantile(
+            epsilon=WARM_SHARE * per_event,
+            bound=bound,
+            holdout=warm_up_length(per_event, perturber.horizon),
+            horizon=perturber.horizon,
+            stream_epsilon=per_event,
+        ),
+        perturber=perturber,
+        estimator=estimate.Mixture(truncated=min(MOST_TRUNCATED, truncated)),
+        reselect=Refinement(windows=windows, restarts=restarts),
+        **settings,
+    )

@@ -1,0 +1,88 @@
+"""What a later choice of θ needs of the values that pay for it: counts, not the values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tidegate.lattice import IntArray, Lattice
+from tidegate.randomness import Keystream
+from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE
+from tidegate.threshold import TailQuantile
+
+_MOST = 1 << 12  # values that wait to be counted
+
+
+class WindowCounts:
+    """How many values of an open window exceed each candidate. As secret as the values.
+
+    Counts of pieces add up to those of the whole, so that any split of the stream gives the same.
+    """
+
+    def __init__(self, stage: TailQuantile, share: Fraction, lattice: Lattice) -> None:
+        self.stage, self.share = stage, share
+        self._lattice = lattice
+        self._counts: IntArray = np.zeros(stage.candidates(lattice).size, dtype=np.int64)
+        self._waiting: list[int] = []
+        self._taken = 0
+
+    @property
+    def values(self) -> int:
+        """How many values the window has when it ends."""
+        return self.stage.holdout
+
+    @property
+    def full(self) -> bool:
+        """Whether all of them have come."""
+        return self._taken == self.values
+
+    def add(self, units: IntArray) -> None:
+        """Count these, too."""
+        self._taken += units.size
+        if units.size + len(self._waiting) < _MOST:
+            self._waiting += units.tolist()
+        else:
+            self._counts += self.stage.above(units, self._lattice)
+
+    def add_one(self, unit: int) -> None:
+        """The same for one value."""
+        self._taken += 1
+        self._waiting.append(unit)
+        if len(self._waiting) >= _MOST:
+            self._count()
+
+    def chosen(self, keystream: Keystream, *, at_least: int) -> int:
+        """θ in lattice units, from the counts of the whole window."""
+        self._count()
+        return self.stage.choose_from(self._counts, self._lattice, keystream, at_least=at_least)
+
+    def _count(self) -> None:
+        if self._waiting:
+            units = np.array(self._waiting, dtype=np.int64)
+            self._waiting.clear()
+            self._counts += self.stage.above(units, self._lattice)
+
+    def wipe(self) -> None:
+        """Forget the counts: they are not kept longer than needed."""
+        self._counts.fill(0)
+        self._waiting.clear()
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on."""
+        self._count()
+        early = self.share == EARLY_SHARE
+        facts = {"early": early, "values": self.values, "taken": self._taken}
+        return {**facts, "counts": self._counts.copy()}
+
+    @staticmethod
+    def share_of(state: Mapping[str, Any]) -> Fraction:
+        """The share of ε that a saved window has."""
+        return EARLY_SHARE if state["early"] else LATE_SHARE
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        self._taken = state["taken"]
+        self._counts[:] = state["counts"]
