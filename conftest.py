@@ -1,3 +1,13 @@
-"""For tests and the examples of docstrings alike: what the operating system's randomness gives."""
+"""For tests and the examples of docstrings alike: where randomness comes from, and files go to."""
+
+import os
+import shutil
+from pathlib import Path
 
 pytest_plugins = ("tests.entropy",)
+
+# Folders of tests are in memory where there is room for them: durable runs wait for the disk tens
+# of thousands of times, and no test learns anything from that (power cuts are simulated).
+_IN_MEMORY, _ROOM = Path("/dev/shm"), 4 << 30  # noqa: S108  # pytest makes folders of its own
+if os.access(_IN_MEMORY, os.W_OK) and shutil.disk_usage(_IN_MEMORY).free > _ROOM:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))

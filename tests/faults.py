@@ -32,7 +32,7 @@ PIPELINES = {
     ),
     "adaptive": tg.adaptive(epsilon=1, bound=1000, holdout=900, horizon=1024),
 }  # fmt: skip
-VALUES = np.random.default_rng(1).integers(0, 400, 3600)
+VALUES = np.random.default_rng(1).integers(0, 400, 2800)
 PIECE = 400
 
 

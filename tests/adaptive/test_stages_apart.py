@@ -104,7 +104,7 @@ def test_intervals_of_followed_trees_hold() -> None:
     held: dict[str, float] = {}
     for kind, level in levels.items():
         hits = []
-        for seed in range(12):
+        for seed in range(6):
             random = np.random.default_rng(seed)
             values = random.poisson(level)
             release = followed().start(tg.seeded(seed))

@@ -78,7 +78,7 @@ def test_units_divide_the_budget(ask: Callable[..., Result]) -> None:
     assert whole["expected"] == alone["expected"]
 
 
-@pytest.mark.parametrize("target", ["500", "5000", "50000", "2e6"])
+@pytest.mark.parametrize("target", ["500", "5000", "2e6"])
 def test_the_epsilon_that_is_found_is_enough_and_hardly_more(
     ask: Callable[..., Result], target: str
 ) -> None:

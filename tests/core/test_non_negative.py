@@ -57,13 +57,13 @@ def test_the_running_sum_is_the_highest_running_sum_so_far(skipped: int) -> None
         "perturber": tg.perturb.Hierarchy(epsilon="1/10", horizon=200, fanout=4, skipped=skipped),
         "resolution": "1/10",
     }
-    values = np.random.default_rng(0).integers(0, 9, size=3000)
+    values = np.random.default_rng(0).integers(0, 9, size=1000)
     # The settings are part of the noise's identity, so the raw stream comes from the noisy sums.
     release = tg.Pipeline(**common, non_negative=True).start(tg.seeded(1))
     out = release.push(values)
     assert np.all(out >= 0)
     raw = np.diff(
-        [release.query(0, end, as_of=end).estimate for end in range(3001)]
+        [release.query(0, end, as_of=end).estimate for end in range(1001)]
     )  # the sum of released values, before they were made non-negative
     highest = np.maximum(np.maximum.accumulate(np.cumsum(raw)), 0)
     if skipped == 0:

@@ -44,6 +44,9 @@ def pipelines() -> tuple[tg.Pipeline, ...]:
         tg.tops(**_BASE, unit=UserHorizon(most=3), skipped=0),
         tg.adaptive(**_BASE, unit=Window(length=2)),
         tg.pak(**_BASE, delta="1e-9"),
+        tg.square_root(**_BASE, delta="1e-9"),
+        tg.budget_distribution(**_BASE, unit=Window(length=5)),
+        tg.fast(epsilon=50, bound=100, horizon=64),
     )
 
 

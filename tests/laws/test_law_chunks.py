@@ -63,7 +63,7 @@ def test_any_split_gives_the_same_bits(name: str) -> None:
     assert np.isfinite(expected).all()
     wanted = known(whole)
 
-    @settings(max_examples=12)
+    @settings(max_examples=12 if pipeline.estimator.adds_up else 6)
     @given(pieces(min(values.size, 200)))
     def check(split: list[tuple[int, str]]) -> None:
         release = pipeline.start(tg.seeded(3))

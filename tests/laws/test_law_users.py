@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tests.laws.catalogue import bits, facts, stream
+from tests.laws.catalogue import bits, known, stream
 
 HOLDOUT, HORIZON, MOST = 30, 50, 2
 PIPELINE = tg.tops(
@@ -50,7 +50,7 @@ def test_surplus_values_count_as_zero(pipeline: tg.Pipeline) -> None:
 def undivided(pipeline: tg.Pipeline) -> tuple[bytes, Any]:
     """What is released, and known afterwards, if all values come at once."""
     whole = pipeline.start(tg.seeded(2))
-    return bits(whole.push(VALUES, USERS)), facts(whole)
+    return bits(whole.push(VALUES, USERS)), known(whole)
 
 
 @pytest.mark.parametrize("pipeline", [PIPELINE, ADAPTIVE], ids=["tops", "adaptive"])
@@ -59,7 +59,7 @@ def undivided(pipeline: tg.Pipeline) -> tuple[bytes, Any]:
 def test_any_split_and_any_resume_give_the_same_bits(
     pipeline: tg.Pipeline, pieces: list[tuple[int, str]]
 ) -> None:
-    expected, known = undivided(pipeline)
+    expected, wanted = undivided(pipeline)
     release = pipeline.start(tg.seeded(2))
     out: list[float] = []
     at = 0
@@ -74,7 +74,7 @@ def test_any_split_and_any_resume_give_the_same_bits(
         if how == "r":
             release = pipeline.resume(release.snapshot())
     assert bits(out) == expected
-    assert facts(release) == known
+    assert known(release) == wanted
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tidegate.local.topl import Topl
 
 CLIENT = Path(__file__).parent.parent.parent / "clients" / "js"
 ROUNDS = 8
-MANY = 150
+MANY = 80
 # One chance of a false alarm in a thousand million.
 SURE = 1 - 1e-9
 
@@ -74,7 +74,7 @@ def test_the_vectors_are_met_in_the_browser(site: Site, address: str, tmp_path: 
 
 
 def test_a_crowd_of_browsers_chooses_a_threshold_and_reports_a_stream(tmp_path: Path) -> None:
-    holdout, stream = 100, 300
+    holdout, stream = 100, 150
     spec = Topl(
         epsilon=1, bound=100, holdout=holdout, horizon=512, keep_asking=False, report="hybrid"
     )

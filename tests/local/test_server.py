@@ -418,7 +418,7 @@ def test_a_kill_anywhere_leaves_all_of_a_batch_or_nothing(tmp_path: Path) -> Non
     with topl.server(path) as server:
         texts = [report.json() for report in reports_of(server, 3)]
     outcomes = []
-    for stop in (0, 2, 4, 5, 6, 100):
+    for stop in (0, 4, 6, 100):
         run = subprocess.run(
             [sys.executable, "-c", KILLED, str(path), str(stop)],
             input="\n".join([*texts, "no report"]),
@@ -430,7 +430,7 @@ def test_a_kill_anywhere_leaves_all_of_a_batch_or_nothing(tmp_path: Path) -> Non
         with topl.server(path) as server:
             outcomes.append((server.accepted, server.collection.collected.count))
             assert server.rejected.total() == bool(run.stdout)
-    assert outcomes == [(0, 0)] * 5 + [(3, 3)]
+    assert outcomes == [(0, 0)] * 3 + [(3, 3)]
 
 
 # -- clients and server together ------------------------------------------------------------------

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tidegate.errors import SettingError
 from tidegate.methods.fast import AdaptiveSampling, FeedbackFilter, fast
 
 WRONG = (0.7, 1.3)
@@ -102,3 +103,8 @@ def test_intervals_hold_what_they_say(kind):
             published = np.concatenate(([0], np.cumsum(out)))
             np.testing.assert_allclose(found.estimate, published[ends] - published[starts])
         assert np.mean(hits) > 0.92
+
+
+def test_no_plan_for_what_is_decided_as_it_goes():
+    with pytest.raises(SettingError, match="pipeline: has errors that depend on what it will"):
+        tg.plan.expect(fast(1, THETA), [10])

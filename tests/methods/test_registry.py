@@ -97,3 +97,10 @@ def test_stored_settings_find_the_stages_of_a_method():
         [sys.executable, "-c", program], input=settings, capture_output=True, text=True, check=False
     )
     assert (done.stdout.strip(), done.stderr) == ("AdaptiveSampling", "")
+
+
+def test_nodes_of_adaptive_trees_are_whole_numbers():
+    """Found by mutated settings: a list inside the list was no error that names the setting."""
+    for wrong in ([[1, 16]], [1.0, 16], "ab", [True]):
+        with pytest.raises(SettingError, match="nodes: must be one of"):
+            tg.perturb.AdaptiveTrees(epsilon=1, horizon=64, nodes=wrong)

@@ -76,6 +76,10 @@ def expect(
     lengths = [whole("length", length, minimum=1) for length in lengths]
     assumed = lattice.bound if threshold is None else positive("threshold", threshold)
     units = min(max(round(assumed / lattice.resolution), 1), lattice.top)
+    if pipeline.perturber.irregular:
+        raise SettingError(
+            "pipeline", "has errors that depend on what it will measure: simulate it instead"
+        )
     if not pipeline.estimator.adds_up:
         return _expect_adaptive(pipeline, lengths, units, _checked(roughness))
     largest = fixed_law(pipeline.perturber, units).largest_variance

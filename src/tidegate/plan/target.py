@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive
@@ -159,10 +160,12 @@ def smallest_epsilon(
     return fine[bisect_left(range(last), True, lo=first, key=lambda at: enough(fine[at]))]
 
 
-def _grid(digits: int) -> list[Fraction]:
+@cache
+def _grid(digits: int) -> tuple[Fraction, ...]:
     """0.000001 to 100 in steps of the last digit: 10 for two digits, 100 for three."""
-    return [
+    steps = (
         Fraction(number, digits) * Fraction(10) ** power
         for power in range(_SMALLEST, _LARGEST)
         for number in range(digits, 10 * digits)
-    ] + [Fraction(10) ** _LARGEST]
+    )
+    return *steps, Fraction(10) ** _LARGEST

@@ -65,10 +65,14 @@ def restored_segment(method: Method, state: Mapping[str, Any]) -> Segment:
     segment.end = state["end"]
     if not segment.measured:
         return segment
+    if any(state[name].dtype.kind != "i" for name in _WHOLE if name in state):
+        raise ValueError("sums, blocks, spans and marks are whole numbers")
     first = state["first"]
     edges = None
     if segment.spans is not None:
-        edges = state["blocks"][0] + np.concatenate(([0], np.cumsum(state["spans"])))
+        edges = state["blocks"][0] + np.concatenate(
+            ([0], np.cumsum(state["spans"], dtype=np.int64))
+        )
     for start, length, choice, opinion in state["blocks"].reshape(-1, 4).tolist():
         if edges is not None:
             first = state["first"] + int(np.searchsorted(edges, start))

@@ -33,7 +33,7 @@ class Stream:
     ) -> None:
         self.segment = segment
         self.threshold = threshold = segment.threshold
-        self._irregular = segment.spans is not None  # more than a number comes out for a value
+        self._irregular = pipeline.perturber.irregular
         self._step = pipeline.lattice.step
         self._identity = pipeline.noise_identity(threshold)
         known = state or {"identity": self._identity, "perturber": None, "estimator": None}
@@ -106,7 +106,7 @@ class Stream:
 
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""
-        if self._irregular:
+        if self._irregular:  # more than a number comes out for a value
             out = np.zeros(1)
             self.push(np.array([unit]), out)
             return out.item()
