@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidegate.guarantee import EVENT, Guarantee
+from tidegate.guarantee import Guarantee
 from tidegate.run.pipeline import Pipeline
 
 
@@ -27,7 +27,7 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
     (blocked). Where the perturber protects the unit itself, a unit may lie across hold-out and
     stream: one cost for both, from the first value on.
     """
-    if pipeline.perturber.guarantee.unit != EVENT:
+    if pipeline.native:
         yield Cost("stream", 0, None, pipeline.guarantee)
         return
     widen = pipeline.unit.widen

@@ -3,6 +3,7 @@
 `layout` says how a block is measured, `recorded` what was released and what is known of it.
 """
 
+from tidegate.stages.checks import fixed_law, fulfils
 from tidegate.stages.contracts import (
     ENDLESS,
     NO_SUMS,
@@ -13,8 +14,6 @@ from tidegate.stages.contracts import (
     Perturber,
     PerturberRun,
     Threshold,
-    fixed_law,
-    fulfils,
 )
 from tidegate.stages.layout import Layout
 from tidegate.stages.recorded import (
