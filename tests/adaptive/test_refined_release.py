@@ -208,7 +208,7 @@ def test_its_length_comes_from_public_settings() -> None:
 
 def test_the_papers_form_keeps_its_settings_and_its_noise() -> None:
     """Digests as they were before the warm-up was released."""
-    plain = tg.adaptive(epsilon="1/10", bound=1657, holdout=65_536)
+    plain = tg.adaptive(epsilon="1/10", bound=1657, holdout=65_536, resolution=1)
     assert plain.reselect is None
     assert plain == tg.Pipeline.from_settings(plain.settings())
     assert digest(plain.settings()).hex()[:16] == "0f6e015bf6becf5c"

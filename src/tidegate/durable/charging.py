@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from tidegate.durable.folder import FolderLock
-from tidegate.guarantee import EVENT, Guarantee
+from tidegate.guarantee import Guarantee
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement import Refinement
@@ -32,7 +32,7 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
     stream (blocked). Where the perturber protects the unit itself, a unit may lie across hold-out
     and stream: one cost for both, from the first value on.
     """
-    if pipeline.perturber.guarantee.unit != EVENT:
+    if pipeline.native:
         yield Cost("stream", 0, None, pipeline.guarantee)
         return
     if isinstance(pipeline.reselect, Refinement):  # every value may pay for a choice and for sums

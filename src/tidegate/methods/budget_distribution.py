@@ -11,7 +11,7 @@ from tidegate.estimate.last_published import LastPublished
 from tidegate.exact_numbers import Number, positive
 from tidegate.guarantee import Guarantee
 from tidegate.methods._method import Method
-from tidegate.methods._shared import HORIZON, truncation
+from tidegate.methods._shared import truncation
 from tidegate.noise import discrete_laplace
 from tidegate.perturb.sampled import SampledStage, check_scale
 from tidegate.randomness import Keystream
@@ -19,6 +19,7 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
 from tidegate.units import Unit, Window
 
+_HORIZON = 2**16  # every published number is kept, so history is shorter than where sums are
 _SHARES = 1 << 32  # parts of ε/2: what is spent is counted in these
 _LEAST = 1 << 12  # parts below which nothing is published: its noise would be of no use
 _DRAWS = 1024  # noisy dissimilarities that are drawn at once
@@ -49,14 +50,14 @@ class DistributedBudget(SampledStage, Spec):
     Args:
         epsilon: the budget of every window.
         window: w, how many consecutive values are protected together.
-        horizon: how far queries look back, in units of 1/16 (see `Pipeline.history`).
+        horizon: queries look back on 16 of these (see `Pipeline.history`).
     """
 
     KIND: ClassVar[str] = "methods.DistributedBudget"
 
     epsilon: Epsilon = Epsilon()
     window: Whole = Whole(minimum=1)
-    horizon: Whole = Whole(minimum=1, default=HORIZON)
+    horizon: Whole = Whole(minimum=1, default=_HORIZON)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -140,7 +141,7 @@ def budget_distribution(
     bound: Number,
     *,
     unit: Unit | None = None,
-    horizon: int = HORIZON,
+    horizon: int = _HORIZON,
     holdout: int = 0,
     resolution: Number | None = None,
     non_negative: bool = False,
@@ -154,6 +155,7 @@ def budget_distribution(
 
     Args:
         unit: the window that ε protects; None: `units.Window(length=60)`.
+        horizon: queries look back on 16 of these.
         holdout: how many values choose the threshold; 0: θ is the bound, as published. A window can
             lie across hold-out and stream, so the threshold gets a quarter of ε, and the stream the
             rest.

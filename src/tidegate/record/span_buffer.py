@@ -45,7 +45,10 @@ class SpanBuffer(RingBuffer):
 
     def leaf_at(self, position: int) -> int:
         """The number of the leaf that begins at a position."""
-        return self.oldest + int(np.searchsorted(self.spans().edges, position))
+        if position == self._edges[self.closed % self._sums.size]:  # a block that begins just now
+            return self.closed
+        edges = self._edges[self._slots(np.arange(self.oldest, self.closed + 1))]
+        return self.oldest + int(np.searchsorted(edges, position))
 
     def spans(self) -> Spans:
         """The leaves that are kept."""

@@ -94,12 +94,15 @@ class Pipeline(Spec):
             raise SettingError("reselect", "must be a tidegate.Reselection, or None")
         if isinstance(again, Reselection) and again.threshold.bound != self.threshold.bound:
             raise SettingError("reselect", "must have the same bound as the threshold")
-        native = self.perturber.guarantee.unit
-        if native not in (EVENT, self.unit.name):
-            raise SettingError("unit", f"must be the one that the perturber protects: {native}")
-        if native != EVENT and again is not None:
+        if self.native and self.perturber.guarantee.unit != self.unit.name:
+            protected = self.perturber.guarantee.unit
+            raise SettingError("unit", f"must be the one that the perturber protects: {protected}")
+        if self.native and again is not None:
             # Its run would forget, at every switch, what the window before has spent.
-            raise SettingError("reselect", f"must be None for a perturber that protects a {native}")
+            protected = self.perturber.guarantee.unit
+            raise SettingError(
+                "reselect", f"must be None for a perturber that protects a {protected}"
+            )
         if isinstance(again, Refinement):
             again.check(self.threshold, self.perturber, self.estimator)
         if self.__dict__["resolution"] is None:
@@ -169,15 +172,20 @@ class Pipeline(Spec):
         """
         if isinstance(self.reselect, Refinement):  # the warm-up is part of the stream
             return self.stream_guarantee
-        if self.perturber.guarantee.unit != EVENT:
+        if self.native:
             hold_out = self.unit.widen(self.threshold.guarantee)
             return sequential(hold_out, self.perturber.guarantee)
         return self.unit.widen(parallel(self.threshold.guarantee, self._stream_events))
 
+    @cached_property
+    def native(self) -> bool:
+        """Whether the perturber protects the unit itself, without group privacy."""
+        return self.perturber.guarantee.unit != EVENT
+
     @property
     def stream_guarantee(self) -> Guarantee:
         """What the values after the hold-out are promised, for the unit."""
-        if self.perturber.guarantee.unit != EVENT:
+        if self.native:
             return self.perturber.guarantee
         return self.unit.widen(self._stream_events)
 

@@ -4,6 +4,7 @@
 and what is known of it.
 """
 
+from tidegate.stages.checks import fixed_law, fulfils
 from tidegate.stages.contracts import (
     ENDLESS,
     Estimator,
@@ -11,8 +12,6 @@ from tidegate.stages.contracts import (
     Perturber,
     PerturberRun,
     Threshold,
-    fixed_law,
-    fulfils,
 )
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS, NoiseLaw, Noisy

@@ -22,7 +22,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
-from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.randomness import Keystream
@@ -169,14 +168,6 @@ class Perturber(Protocol):
         ...
 
 
-def fixed_law(perturber: Perturber, threshold: int) -> NoiseLaw:
-    """The noise law of a perturber with one option; others are refused."""
-    law = perturber.noise_law(threshold)
-    if law is None:
-        raise SettingError("perturber", "must have blocks of one size, such as perturb.Hierarchy")
-    return law
-
-
 class EstimatorRun(Protocol):
     """An estimator at work: sees layouts and released sums, nothing else."""
 
@@ -258,16 +249,3 @@ class Estimator(Protocol):
     def settings(self) -> dict[str, Any]:
         """The stage as plain data."""
         ...
-
-
-# What only a threshold, only a perturber, only an estimator has.
-_MARKS = {"choose", "noise_law", "posterior"}
-
-
-def fulfils(stage: object, contract: type) -> bool:
-    """Whether a stage has everything that its contract names (and is of no other kind)."""
-    given = {**vars(contract), **contract.__annotations__}
-    names = {name for name in given if not name.startswith("_")}
-    return all(hasattr(stage, name) for name in names) and not any(
-        hasattr(stage, mark) for mark in _MARKS - names
-    )

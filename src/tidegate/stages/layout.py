@@ -12,9 +12,11 @@ class Layout:
 
     Attributes:
         length: values in the block.
-        nodes: nodes per level, coarsest first; each number divides the next, the last are leaves.
+        nodes: nodes per level, coarsest first; each number divides the next, the last are leaves
+            (of an irregular perturber: the most that there can be).
         cap: values are truncated here, in lattice units.
-        scales: discrete Laplace scale of a node per level, in units; Σ cap/scale ≤ ε.
+        scales: discrete Laplace scale of a node per level, in units; Σ cap/scale ≤ ε. Empty where
+            the noise is not that of a tree; `consistent` is false then.
         variances: the variances that follow from the scales, in units².
         used: leaves that the block has, the first ones; None: all. (A horizon may end before its
             last tree does.)
