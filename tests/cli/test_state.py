@@ -159,7 +159,7 @@ def test_a_full_disk_is_told_as_it_is(folder, tmp_path, command):
 
 def test_a_key_that_cannot_be_read(folder, tmp_path):
     result = run("rekey", folder, "--new-key-file", tmp_path / "missing")
-    assert result.exit_code == 2
+    assert result.exit_code == 4
     (tmp_path / "short").write_text("my secret")
     result = run("rekey", folder, "--new-key-file", tmp_path / "short")
     assert result.exit_code == 2
