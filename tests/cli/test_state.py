@@ -69,7 +69,7 @@ def needed(name, tmp_path):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_state_is_told_and_none_is_made(tmp_path, name):
     result = run(name, tmp_path / "typo", *needed(name, tmp_path))
-    assert result.exit_code == 3
+    assert result.exit_code == 4
     assert "typo" in result.stderr
     assert not (tmp_path / "typo").exists()
 
