@@ -69,7 +69,7 @@ def needed(name, tmp_path):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_state_is_told_and_none_is_made(tmp_path, name):
     result = run(name, tmp_path / "typo", *needed(name, tmp_path))
-    assert result.exit_code == 3
+    assert result.exit_code == 4
     assert "typo" in result.stderr
     assert not (tmp_path / "typo").exists()
 
@@ -159,7 +159,7 @@ def test_a_full_disk_is_told_as_it_is(folder, tmp_path, command):
 
 def test_a_key_that_cannot_be_read(folder, tmp_path):
     result = run("rekey", folder, "--new-key-file", tmp_path / "missing")
-    assert result.exit_code == 2
+    assert result.exit_code == 4
     (tmp_path / "short").write_text("my secret")
     result = run("rekey", folder, "--new-key-file", tmp_path / "short")
     assert result.exit_code == 2

@@ -37,8 +37,8 @@ def test_an_absurd_number_is_refused_at_once_and_not_repeated(value):
     # Catches: Fraction("1e3000000000"), which is a gigabyte; str(10**5000), which Python refuses.
     with limited():
         for name in ("epsilon", "bound", "resolution", "holdout", "horizon"):
-            if name == "horizon" and value is None:
-                continue
+            if name in ("horizon", "holdout", "resolution") and value is None:
+                continue  # None stands for "decide for me"
             with pytest.raises(SettingError) as caught:
                 tg.tops(**{**BASE, name: value})
             assert len(str(caught.value)) < 200
@@ -148,5 +148,5 @@ def test_no_option_makes_a_traceback(tmp_path, words):
     options = ["--epsilon", "1", "--bound", "100", "--holdout", "4", "--horizon", "64", *words]
     with limited():
         result = CliRunner().invoke(app, ["release", *options], input="5\n" * 50)
-    assert result.exit_code in (0, 2), result.output
+    assert result.exit_code in (0, 2, 5), result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)

@@ -105,7 +105,7 @@ def slow_tops(values: list[int], keystreams: dict[str, Keystream]) -> tuple[int,
 def test_tops_is_algorithm_1(seed: int, keystreams: dict[str, Keystream]) -> None:
     values = np.random.default_rng(seed).geometric(0.15, size=HOLDOUT + 5 * HORIZON // 2)
     pipeline = tg.tops(
-        epsilon=EPSILON, bound=BOUND, horizon=HORIZON, holdout=HOLDOUT, fanout=FANOUT
+        epsilon=EPSILON, bound=BOUND, horizon=HORIZON, holdout=HOLDOUT, fanout=FANOUT, resolution=1
     )
     release = pipeline.start(tg.seeded(seed))
     out = release.push(values)
@@ -128,7 +128,7 @@ def test_pak_is_prefix_sums_of_a_binary_tree(keystreams: dict[str, Keystream]) -
     """Dwork et al.: value t is the estimate of prefix t minus that of prefix t − 1."""
     horizon, holdout = 32, 100
     pipeline = tg.pak_with_tops_threshold(
-        epsilon=EPSILON, bound=BOUND, horizon=horizon, holdout=holdout
+        epsilon=EPSILON, bound=BOUND, horizon=horizon, holdout=holdout, resolution=1
     )
     release = pipeline.start(tg.seeded(1))
     values = np.random.default_rng(1).geometric(0.15, size=holdout + 80)

@@ -29,7 +29,7 @@ def tops(unit, **settings):
 @given(epsilon=budgets, size=st.integers(1, 100))
 def test_epsilon_is_for_the_unit_and_noise_for_its_events(epsilon, size):
     for unit in (Window(length=size), UserHorizon(most=size)):
-        pipeline = tops(unit, epsilon=epsilon)
+        pipeline = tops(unit, epsilon=epsilon, horizon=2**19)
         assert pipeline.guarantee.epsilon == epsilon
         assert pipeline.perturber.epsilon == epsilon / size
         assert pipeline.threshold.epsilon == epsilon / size
@@ -64,7 +64,8 @@ def test_larger_groups_are_promised_less(one, more):
 
 def test_the_guarantee_says_what_it_protects_and_how_it_grows():
     assert "per event" in str(tops(Event()).guarantee)
-    assert "window of 60 consecutive values" in str(tops(Window(length=60)).guarantee)
+    window = tops(Window(length=60), horizon=4096)
+    assert "window of 60 consecutive values" in str(window.guarantee)
     text = str(tops(UserHorizon(most=8)).guarantee)
     assert "at most 8 values count" in text
     assert "every further horizon adds ε" in text
@@ -111,7 +112,7 @@ def by_hand(units, users, most, horizon, holdout):
 )
 def test_the_cap_is_the_definition(users, most, cuts):
     """Equivariance: with the same noise, outputs differ as what was let through differs."""
-    pipeline = tops(UserHorizon(most=most), horizon=32, epsilon=1000)
+    pipeline = tops(UserHorizon(most=most), horizon=32, epsilon=1000, resolution=1)
     values = np.random.default_rng(1).integers(1, 100, 120)
     kept = by_hand(values.tolist(), users, most, 32, 20)
     release, reference = (pipeline.start(tg.seeded(1)) for _ in range(2))

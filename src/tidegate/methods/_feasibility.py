@@ -31,7 +31,7 @@ def check_horizon(epsilon: Fraction, horizon: int, unit: Unit) -> None:
         raise SettingError(
             "epsilon",
             f"is too small: {_shown(epsilon * unit.size)}{_share(epsilon, unit)} over a horizon of "
-            f"{length:,} values gives noise larger than any sum. Use epsilon "
+            f"{length:,} values gives noise larger than any sum over it. Use epsilon "
             f"{_up(LEAST * unit.size / Fraction(length))} or more, or a horizon of "
             f"{math.ceil(LEAST / epsilon):,} values or more",
         )
