@@ -75,8 +75,10 @@ class Ownership:
 
     @property
     def lock(self) -> threading.RLock:
-        """For `with`. Refuses at once in a forked process, where the thread that holds the lock may
-        not exist."""
+        """The lock that every change holds, for `with`.
+
+        Refuses at once in a forked process, where the thread that holds the lock may not exist.
+        """
         if self._process is not _process:
             self._refuse_copy()
         return self._lock

@@ -139,7 +139,7 @@ class SecureRandomness:
     """Every epoch gets a fresh secret and a fresh id from the operating system."""
 
     def new_epoch(self) -> Epoch:
-        """New every time."""
+        """A fresh secret and a fresh id from the operating system."""
         return Epoch(secret=random_bytes(SECRET_BYTES), id=random_bytes(EPOCH_BYTES))
 
 

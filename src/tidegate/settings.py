@@ -54,6 +54,7 @@ class Setting(Generic[Kept, Given]):
         self.name = name
 
     def __get__(self, instance: object, owner: type) -> Kept:
+        """Read a checked setting; of the class, its default."""
         if instance is not None:
             kept: Kept = instance.__dict__[self.name]
             return kept

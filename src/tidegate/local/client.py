@@ -126,7 +126,7 @@ class Client:
     def answer(
         self, announcement: Announcement | str | bytes, value: object, *, event: str = ""
     ) -> Report:
-        """The report to send. It is remembered, on the disk, before this returns.
+        """Answer a round: check the question, draw the report, remember it on disk, return it.
 
         Args:
             announcement: what the server asks, as it came.

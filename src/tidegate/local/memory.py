@@ -178,7 +178,7 @@ class Memory(Closed):
             yield
 
     def pin(self, name: str) -> Pin | None:
-        """What was reported in a round."""
+        """Look up the report of a round; None if there is none."""
         return self._rounds.get(name)
 
     def knows(self, event: str) -> bool:

@@ -117,7 +117,7 @@ class Store:
 
     @property
     def turn(self) -> AbstractContextManager[Any]:
-        """For `with`: threads take turns. Refuses in a forked process: it might wait for ever."""
+        """The lock of the store, for `with`. Refuses in a forked process: it might hang."""
         with refused_as(ServerStateError):
             return self._ownership.lock
 

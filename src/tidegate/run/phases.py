@@ -98,7 +98,7 @@ class Phases:
             self._remainder.settle(out)
 
     def push_one(self, unit: int) -> float:
-        """Release one value, without arrays where that is possible."""
+        """Hand one value to the stream of the present phase, without arrays where possible."""
         if self._plain > 1 and self.log is None:
             self._plain -= 1
             value = self.stream.push_one(unit)

@@ -105,7 +105,7 @@ class Stream:
         return Trace(sums, rows, *published)
 
     def push_one(self, unit: int) -> float:
-        """Release one value, without arrays where that is possible."""
+        """Perturb one value, publish an estimate, note a completed leaf in the record."""
         if self._irregular:  # more than a number comes out for a value
             out = np.zeros(1)
             self.push(np.array([unit]), out)

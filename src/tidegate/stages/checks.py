@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tidegate.errors import SettingError
-from tidegate.stages.contracts import NoiseLaw, Perturber
+from tidegate.stages.contracts import Perturber
+from tidegate.stages.noisy import NoiseLaw
 
 # What only a threshold, only a perturber, only an estimator has.
 _MARKS = {"choose", "noise_law", "posterior"}

@@ -42,7 +42,7 @@ class BlockChain:
 
 
 def solve_chain(parts: Sequence[BlockBatch], rungs: Sequence[int], one: Models) -> BlockChain:
-    """Filter forward and smooth backward; `rungs` are the steps of the caps of the blocks."""
+    """Filter forward and smooth backward; `rungs[k]` is the cap step of block k."""
     blocks = _transitions(parts, len(rungs))
     means, covariances, inflations = _forward(blocks, rungs, one)
     return BlockChain(means, covariances, _backward(blocks, means, covariances, inflations))

@@ -1,4 +1,4 @@
-"""Which rung of caps the next block gets: the cap follows the stream, steered by released sums.
+"""Which cap the next block gets: the cap follows the stream, by released sums only.
 
 θ comes from the hold-out and may be wrong later: the level rises, or begins after a long silence.
 And the caps of fine trees lie below θ, which suits long tails but cuts off the bulk of values that
@@ -46,7 +46,7 @@ def multiple(rung: int) -> float:
 
 
 def moved(before: int, after: int) -> float:
-    """By how much of itself the level is thought to move from one rung to another."""
+    """Expected relative change of the level from one rung to another."""
     return RESPONSE * abs(multiple(after) / multiple(before) - 1)
 
 
@@ -70,7 +70,7 @@ class CapSteps:
         self.weight = 0.0  # one over its variance
 
     def observe(self, level: float, error: float, highest: int) -> None:
-        """A block had this mean, in θ, with this standard error; the next gets another rung?"""
+        """Take the mean of a block, in θ, and its standard error; move to another rung if due."""
         doubt = _CERTAIN * error
         if self.seen < HOME:
             self._settle(level, error)
@@ -101,7 +101,7 @@ class CapSteps:
         self.home += (level - self.home) * weight / self.weight
 
     def _judge(self, level: float, doubt: float) -> None:
-        """The end of a trial."""
+        """Decide a trial: keep the higher cap, go back, or try again later."""
         risen = level - self.before
         ratio = multiple(self.rung) / multiple(self.rung - self.tried)
         if risen <= RESPONSE * self.before * (ratio - 1):

@@ -25,7 +25,7 @@ _FORECAST_GRAIN = float(1 << 16)
 
 
 class MixtureRun:
-    """The state: every model's belief, and where in the block the release is."""
+    """The state: a Kalman filter per model, and the place in the block."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class MixtureRun:
         return packed(self._weights)
 
     def _reconsider(self) -> None:
-        """A new horizon: every model gets a second chance."""
+        """At a new horizon, bound how far models fall behind: every one gets a second chance."""
         filters = self._filters
         halvings = filters.halvings()
         least = min(halvings)
@@ -123,14 +123,14 @@ class MixtureRun:
     # -- what to publish -------------------------------------------------------------------------
 
     def begin(self, layout: Layout) -> int:
-        """A block begins; the next choice is due at its end."""
+        """Begin a block; the next choice is due at its end."""
         self._cells = cells = cells_of(layout, self._threshold)
         self._cell = 0
         self._begin_cell(cells)
         return layout.length
 
     def level(self, recorded: Recorded) -> float:
-        """What is forecast for the open cell."""
+        """The forecast for one value of the open cell."""
         return self.prediction
 
     def push(self, noisy: Noisy, out: FloatArray) -> Cells:
@@ -159,7 +159,7 @@ class MixtureRun:
         )
 
     def push_one(self, noisy: int | None) -> float:
-        """The same for one value."""
+        """Publish one value: the forecast, or at a cell's end what corrects the running sum."""
         self._filled += 1
         if self._filled < self._width:
             return self.prediction
@@ -167,7 +167,7 @@ class MixtureRun:
         return self._end_cell(iter(() if noisy is None else (noisy,))) - before
 
     def _end_cell(self, sums: Iterator[int]) -> int:
-        """What the values of a cell add up to: what sets the running sum right."""
+        """Predict, update if a leaf ends; give the cell's sum that corrects the running sum."""
         cells, filters, threshold = self._open_cells(), self._filters, self._threshold
         filters.fade(self._width / (self._age + self._width))
         filters.predict(self._transition)
@@ -215,5 +215,5 @@ class MixtureRun:
 
 @lru_cache(maxsize=256)
 def _transition_of(horizon: int, width: int) -> Transition:
-    """How filters move over a cell; kept, since a horizon has few widths."""
+    """The transition of all models over a cell; cached, since a horizon has few widths."""
     return Transition(models(horizon), width)

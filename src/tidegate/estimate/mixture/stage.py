@@ -42,12 +42,12 @@ class Mixture(Spec):
     mean squared error over all ranges of n values is 2/n·Σ (1 − 1/t)·(e_t − mean of e_1 … e_{t−1})²
     and each term can be made as small as what is known at t allows, whatever was published before:
     its expectation is made 0. So every running sum is published as far above the mean of the
-    published ones before it as the true one is thought to be above the mean of the true ones. (Its
+    published ones before it as the true one is expected to be above the mean of the true ones. (Its
     own expectation would take back old noise late: 1.3 to 1.5 times the error on calm streams.)
     "Before" is a horizon: older running sums fade.
 
     Args:
-        truncated: what truncation is thought to take from a value on average, as a share of θ; it
+        truncated: what truncation takes from a value on average, by estimate, as a share of θ; it
             is added to every published value. `tidegate.adaptive` fills it in.
     """
 
@@ -63,7 +63,7 @@ class Mixture(Spec):
         return self.truncated
 
     def check(self, perturber: Perturber) -> None:
-        """Refuse trees of more than three levels: `noise_path` follows no more."""
+        """Refuse trees of more than three levels: `noise_path` has state for no more."""
         for layout in perturber.layouts(perturber.lengths(0)[0], 1, 1):
             if not layout.consistent:
                 raise SettingError(
@@ -103,9 +103,9 @@ class Mixture(Spec):
         return MixturePosterior(recorded, until, self.truncated)
 
     def leaves_needed(self, recorded: Recorded) -> int:
-        """Those of the open block."""
+        """The leaves of the open block."""
         return recorded.leaves.closed - recorded.blocks[-1].first
 
     def check_model_weights(self, model_weights: int) -> None:
-        """It must trust models that there are."""
+        """Refuse weights of unknown models."""
         unpacked(model_weights)

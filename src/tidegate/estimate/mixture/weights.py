@@ -25,7 +25,7 @@ def packed(weights: Weights) -> int:
 
 
 def unpacked(model_weights: int) -> Weights:
-    """Back to weights that sum to 1.
+    """Unpack weights; they sum to 1.
 
     Raises:
         ValueError: all weights are 0, or one is of an unknown model: a damaged record.

@@ -97,7 +97,7 @@ class TailQuestion:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> TailQuestion:
-        """From a message."""
+        """Read the question from a message, strictly."""
         return cls(
             level=number(plain.get("level"), "level", _LARGEST),
             dither=number(plain.get("dither"), "dither", _LARGEST),

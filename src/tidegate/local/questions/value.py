@@ -187,7 +187,7 @@ class ValueQuestion:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> ValueQuestion:
-        """From a message."""
+        """Read the question from a message, strictly."""
         rows, outputs = plain.get("weights"), plain.get("outputs")
         if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
             raise SettingError("weights", "must be a list of rows")
