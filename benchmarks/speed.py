@@ -46,10 +46,10 @@ def measure(quick: bool) -> list[Row]:
 
 
 def started(pipeline: tg.Pipeline) -> tg.Release:
-    """A release whose hold-out, if it has one, is over."""
+    """A release whose hold-out or warm-up, if it has one, is over."""
     release = pipeline.start(tg.seeded(1))
-    if release.holding:
-        release.push(tg.synthetic.baskets(release.holding))
+    if waiting := release.holding + release.warming:
+        release.push(tg.synthetic.baskets(waiting))
     return release
 
 
