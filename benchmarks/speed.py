@@ -46,10 +46,10 @@ def measure(quick: bool) -> list[Row]:
 
 
 def started(pipeline: tg.Pipeline) -> tg.Release:
-    """A release whose hold-out, if it has one, is over."""
+    """A release whose hold-out or warm-up, if it has one, is over."""
     release = pipeline.start(tg.seeded(1))
-    if release.holding:
-        release.push(tg.synthetic.baskets(release.holding))
+    if waiting := release.holding + release.warming:
+        release.push(tg.synthetic.baskets(waiting))
     return release
 
 
@@ -60,7 +60,7 @@ def _adaptive(quick: bool) -> list[Row]:
     rows = []
     for epsilon in (0.01, 0.1, 1.0):
         chosen = tg.adaptive(epsilon=epsilon, bound=_BOUND)
-        finest = tg.adaptive(epsilon=epsilon, bound=_BOUND, nodes=(1, 16, 128))
+        finest = tg.adaptive(epsilon=epsilon, bound=_BOUND, nodes=(1, 16, 128), holdout=_HOLDOUT)
         for name, pipeline in (("trees as chosen", chosen), ("the finest tree", finest)):
             started(pipeline).push(values[: 1 << 20])  # the table of costs is made once
             seconds = best(lambda p=pipeline: partial(started(p).push, values), repeats)
@@ -75,7 +75,8 @@ def _adaptive_single(quick: bool) -> list[Row]:
     """One value at a time: the mean, and the longest that a block's end took."""
     rows = []
     for name, nodes in (("trees as chosen", None), ("the finest tree", (1, 16, 128))):
-        release = started(tg.adaptive(epsilon=0.1, bound=_BOUND, nodes=nodes))
+        # With a hold-out, where blocks end is known beforehand.
+        release = started(tg.adaptive(0.1, _BOUND, nodes=nodes, holdout=_HOLDOUT))
         single = tg.synthetic.baskets(200_000 if quick else 1 << 20).tolist()
         ends, at = set(), 0
         for length in release.pipeline.perturber.lengths(0):  # type: ignore[union-attr]

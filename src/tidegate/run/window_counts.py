@@ -13,7 +13,7 @@ from tidegate.randomness import Keystream
 from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE
 from tidegate.threshold import TailQuantile
 
-_MOST = 1 << 12  # values that wait to be counted
+_MOST = 1 << 15  # values that are counted at once
 
 
 class WindowCounts:
@@ -26,7 +26,11 @@ class WindowCounts:
         self.stage, self.share = stage, share
         self._lattice = lattice
         self._counts: IntArray = np.zeros(stage.candidates(lattice).size, dtype=np.int64)
-        self._waiting: list[int] = []
+        self._pieces: list[
+            IntArray
+        ] = []  # values that wait to be counted, in arrays and one by one
+        self._singles: list[int] = []
+        self._waiting = 0  # values in the arrays
         self._taken = 0
 
     @property
@@ -42,16 +46,16 @@ class WindowCounts:
     def add(self, units: IntArray) -> None:
         """Count these, too."""
         self._taken += units.size
-        if units.size + len(self._waiting) < _MOST:
-            self._waiting += units.tolist()
-        else:
-            self._counts += self.stage.above(units, self._lattice)
+        self._pieces.append(units.copy())
+        self._waiting += units.size
+        if self._waiting >= _MOST:
+            self._count()
 
     def add_one(self, unit: int) -> None:
         """The same for one value."""
         self._taken += 1
-        self._waiting.append(unit)
-        if len(self._waiting) >= _MOST:
+        self._singles.append(unit)
+        if len(self._singles) >= _MOST:
             self._count()
 
     def chosen(self, keystream: Keystream, *, at_least: int) -> int:
@@ -60,15 +64,17 @@ class WindowCounts:
         return self.stage.choose_from(self._counts, self._lattice, keystream, at_least=at_least)
 
     def _count(self) -> None:
-        if self._waiting:
-            units = np.array(self._waiting, dtype=np.int64)
-            self._waiting.clear()
+        units = np.concatenate((*self._pieces, np.array(self._singles, dtype=np.int64)))
+        if units.size:
             self._counts += self.stage.above(units, self._lattice)
+        for piece in (*self._pieces, units):
+            piece.fill(0)  # raw values are not kept longer than needed
+        self._pieces, self._singles, self._waiting = [], [], 0
 
     def wipe(self) -> None:
         """Forget the counts: they are not kept longer than needed."""
+        self._count()
         self._counts.fill(0)
-        self._waiting.clear()
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on."""

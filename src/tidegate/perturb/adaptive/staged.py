@@ -21,7 +21,7 @@ from tidegate.perturb.adaptive.run import AdaptiveRun
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import BLIND, all_trees
 from tidegate.randomness import Keystream
-from tidegate.stages import Layout
+from tidegate.stages import NO_SUMS, Layout, Noisy
 
 # Blocks last at least this many values, where a horizon has as many, and these parts of it.
 _SHORTEST = 16
@@ -230,6 +230,14 @@ class StagedRun(AdaptiveRun):
     def room(self) -> int:
         """Values until the open leaf is complete."""
         return self._room()
+
+    def push(self, values: IntArray) -> Noisy:
+        """Take raw units, not beyond the open leaf; give its noisy sum if they complete it."""
+        if values.size > self._room():
+            raise AssertionError("what follows a leaf is decided when it is released")
+        self._total += int(np.minimum(values, self._tree().cap).sum())
+        self._filled += values.size
+        return Noisy(NO_SUMS if self._room() else np.array([self._close()]))
 
     @property
     def open_leaf(self) -> tuple[Layout, int]:
