@@ -21,7 +21,8 @@ from tidegate.record.answer import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.run.phases import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.release import Release, nothing_yet
+from tidegate.run.reading import nothing_yet
+from tidegate.run.release import Release
 
 AGAIN = "open the state again; `seen` and `replay` then say what was taken and released"
 

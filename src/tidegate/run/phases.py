@@ -45,6 +45,8 @@ class Phases:
     `_selection` collects its values. When these are complete, they choose θ, and a phase begins.
     """
 
+    warming, known = 0, 0  # no warm-up is released here: see `tidegate.run.refined`
+
     def __init__(
         self,
         pipeline: Pipeline,
@@ -74,6 +76,11 @@ class Phases:
             self._look_ahead()
         else:
             raise AssertionError("phases begin with a threshold, or with a state")
+
+    @property
+    def threshold(self) -> int:
+        """θ of the present phase, in lattice units."""
+        return self.stream.threshold
 
     @property
     def position(self) -> int:
@@ -106,6 +113,9 @@ class Phases:
         out = np.zeros(1)
         self.push(np.array([unit]), out)
         return out.item()
+
+    def finish(self) -> None:
+        """Do nothing: no warm-up is open when a stream ends."""
 
     def _push_stream(self, units: IntArray, out: FloatArray) -> None:
         trace = self.stream.push(units, out)

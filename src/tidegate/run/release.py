@@ -7,7 +7,7 @@ push → lattice → hold-out → Threshold.choose → θ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -16,17 +16,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tidegate.errors import TidegateError
-from tidegate.guarantee import Guarantee, cost, sequential
+from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.record.answer import Answers, RangeQueries
 from tidegate.record.entry import JournalEntry
-from tidegate.record.record import Record
-from tidegate.run.phases import Phase, Phases
+from tidegate.run.phases import Phases
+from tidegate.run.reading import ReadableRelease
 from tidegate.run.refined import Refined
-from tidegate.run.snapshot import opened_snapshot, sealed_snapshot, stored_record
-from tidegate.run.user_cap import UserCap, cap_of, checked_users
+from tidegate.run.snapshot import opened_snapshot, sealed_snapshot
+from tidegate.run.user_cap import cap_of, checked_users
 from tidegate.run.warm_up import HoldOut
 from tidegate.settings import digest
 
@@ -38,7 +37,7 @@ _PIECE = 1 << 16
 _SCALARS = (np.generic, Decimal, Fraction, str, bytes, type(None), bool)
 
 
-class Release(RangeQueries):
+class Release(ReadableRelease):
     """A pipeline at work on one stream. Made by `Pipeline.start`, `Pipeline.resume` or `fork`.
 
     Holds raw values (the hold-out, the open block's sum) and the noise key: as secret as the data.
@@ -80,79 +79,14 @@ class Release(RangeQueries):
         self._cap = cap_of(pipeline.unit)
         self._run: Phases | Refined | None = None
         if pipeline.warm_up:
-            self._run = Refined(
-                pipeline, epoch, origin, threshold=threshold, known=known, state=state
-            )
+            start: dict[str, Any] = {"threshold": threshold, "known": known, "state": state}
+            self._run = Refined(pipeline, epoch, origin, **start)
         elif threshold is not None:
             self._run = Phases(pipeline, epoch, origin, threshold=threshold)
         elif state is not None:
             self._run = Phases(pipeline, epoch, origin, state=state)
         if self._run is None and pipeline.holdout == 0:
             self._choose_threshold()
-
-    # -- facts -----------------------------------------------------------------------------------
-
-    @property
-    def position(self) -> int:
-        """How many values have been released."""
-        return self._run.position if self._run else self._origin
-
-    @property
-    def seen(self) -> int:
-        """How many values have been taken, the hold-out included."""
-        return self._seen
-
-    @property
-    def holding(self) -> int:
-        """How many more values the hold-out will take before anything is released."""
-        return 0 if self._run else self._holdout.missing
-
-    @property
-    def warming(self) -> int:
-        """How many more values the open warm-up needs before their sum is known; 0: none is open.
-
-        Their rows are released at once, as a forecast: 0 at first.
-        """
-        return self._run.warming if isinstance(self._run, Refined) else 0
-
-    @property
-    def threshold(self) -> float | None:
-        """θ in the unit of the data; None while it is not chosen yet. Public once chosen."""
-        return self._run.phases[-1].threshold if self._run and self._run.phases else None
-
-    @property
-    def phases(self) -> list[Phase]:
-        """The thresholds within the history: from which position on, and in which epoch."""
-        return list(self._run.phases) if self._run else []
-
-    @property
-    def epoch(self) -> str:
-        """The public id of this run's noise."""
-        return self._epoch.id.hex()
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised to every value of the source, forks included."""
-        return sequential(*self._charges)
-
-    @property
-    def record(self) -> Record:
-        """The released block sums that queries are answered from."""
-        with self._ownership.lock:
-            self._ownership.check()  # what a cut-short push measured was never handed out
-            if self._run is None or not self._run.segments:
-                raise TidegateError(nothing_yet(self.holding, self.warming))
-            if self._stated[0] != len(self._charges):  # a fork, here or elsewhere, was charged
-                self._stated = len(self._charges), str(self.guarantee)
-            return Record(self._run.segments, self._stated[1])
-
-    def __repr__(self) -> str:
-        state = f"holding {self.holding} more"
-        if self.threshold is not None:
-            state = f"threshold={self.threshold:g}"
-        elif self._run:
-            state = f"warming up for {self.warming} more"
-        return f"<Release position={self.position} {state}; {self.guarantee}>"
 
     # -- data ------------------------------------------------------------------------------------
 
@@ -257,7 +191,7 @@ class Release(RangeQueries):
             with ownership.lock:
                 ownership.begin()
                 began = True
-                if isinstance(self._run, Refined):
+                if self._run is not None:
                     self._run.finish()
                 ownership.done()
         except BaseException:
@@ -265,26 +199,7 @@ class Release(RangeQueries):
                 ownership.refuse()
             raise
 
-    # -- answers ---------------------------------------------------------------------------------
-
-    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
-        with self._ownership.lock:  # a push of another thread would change what is being read
-            return ask(self.record)
-
-    def save_record(self) -> bytes:
-        """The record as bytes, to be stored and asked later with `tidegate.load_record`.
-
-        It holds released data and public facts only.
-        """
-        with self._ownership.lock:
-            return stored_record(self.pipeline, self.epoch, self.position, self.record)
-
     # -- state -----------------------------------------------------------------------------------
-
-    @property
-    def user_cap(self) -> UserCap | None:
-        """What counts the values of users, if users are the unit of privacy."""
-        return self._cap
 
     def snapshot(
         self, key: bytes | None = None, *, brief: bool = False, users: bool = True
@@ -342,16 +257,13 @@ class Release(RangeQueries):
             epoch = (randomness or secure()).new_epoch()
             run = self._run
             spent = self.pipeline.stream_guarantee if run else self.pipeline.guarantee
-            threshold = None
-            if run is not None:
-                threshold = run.threshold if isinstance(run, Refined) else run.stream.threshold
             self._charges.append(cost(spent, simulation=epoch.simulation))
             branch = Release(
                 self.pipeline,
                 epoch,
                 ownership=ownership,
-                threshold=threshold,
-                known=run.known if isinstance(run, Refined) else 0,
+                threshold=run.threshold if run else None,
+                known=run.known if run else 0,
                 origin=self.position,
                 charges=self._charges,
             )
@@ -366,35 +278,21 @@ class Release(RangeQueries):
         ownership, began = self._ownership, False
         try:
             with ownership.lock:
-                ownership.begin()  # pieces that are taken but not handed over are lost
+                ownership.begin()  # entries that are taken but not handed over are lost
                 began = True
                 self._keeps_journal, run = True, self._run
-                pieces: list[JournalEntry] = []
+                entries: list[JournalEntry] = []
                 if run is not None:
-                    pieces, run.log = run.log or [], []
+                    entries, run.log = run.log or [], []
                 ownership.done()
-                return pieces
+                return entries
         except BaseException:
             if began:
                 ownership.refuse()
             raise
-
-    def derived_key(self, purpose: str) -> bytes:
-        """A key for what belongs to this run (journals, digests); it tells nothing of the noise."""
-        return self._epoch.derived_key(purpose)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TidegateError(
             "a release cannot be copied or pickled (two copies would share noise): "
             "use snapshot() to continue it elsewhere, fork() to branch"
         )
-
-
-def nothing_yet(holding: int, warming: int) -> str:
-    """Why nothing can be asked yet."""
-    if warming:
-        return (
-            f"nothing is measured yet: the warm-up needs {warming} more values. The rows so far "
-            "are placeholders; call finish() if the stream is over"
-        )
-    return f"nothing is released yet: the hold-out needs {holding} more"
