@@ -14,9 +14,12 @@ import numpy as np
 
 from tidegate.estimate.mixture.batches import HANDED_ON, Stretch
 from tidegate.estimate.mixture.cap_steps import moved
-from tidegate.estimate.mixture.covariances import applied, product
 from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
 from tidegate.lattice import FloatArray, IntArray
+
+Vector = list[float]
+Matrix = list[Vector]
+Steps = tuple[list[Matrix], list[Matrix], list[Matrix], list[Vector], list[Vector]]
 
 
 @dataclass(frozen=True)
@@ -54,46 +57,111 @@ def joints(parts: Sequence[Stretch], rungs: Sequence[int], one: Models) -> Joint
         passage = part.passage()
         for found, each in zip((across, noise, own, shifts, hints), passage, strict=True):
             found[part.numbers] = each
-    means, covariances = np.empty((count, size)), np.empty((count, size, size))
-    unsettled = np.zeros((count, 2, 2))
-    mean = np.array([0.0, LEVEL_MEAN, 0.0])
-    covariance = np.diag([0.0, LEVEL_VARIANCE, one.variance.item(0)])
-    for at in range(count):
+    # From here on block by block, on a few numbers each: lists of floats take a third of the time
+    # of arrays that small, and the same operations in the same order give the same bits.
+    steps: Steps = (
+        across.tolist(), noise.tolist(), own.tolist(), shifts.tolist(), hints.tolist(),
+    )  # fmt: skip
+    means, covariances, unsettled = _there(steps, rungs, one)
+    adding = _back(steps, means, covariances, unsettled)
+    return Joints(
+        np.array(means).reshape(count, size),
+        np.array(covariances).reshape(count, size, size),
+        np.array(adding, dtype=np.float64).reshape(count, 2, 3),
+    )
+
+
+def _there(
+    steps: Steps, rungs: Sequence[int], one: Models
+) -> tuple[list[Vector], list[Matrix], list[Matrix]]:
+    """What each block is handed, and by how much its level is less certain than the one before."""
+    means, covariances, unsettled = [], [], []
+    mean: Vector = [0.0, LEVEL_MEAN, 0.0]
+    covariance: Matrix = [
+        [0.0, 0.0, 0.0],
+        [0.0, LEVEL_VARIANCE, 0.0],
+        [0.0, 0.0, one.variance.item(0)],
+    ]
+    for at, (across, noise, own, shift, hint) in enumerate(zip(*steps, strict=True)):
+        unsettled.append([[0.0, 0.0], [0.0, 0.0]])
         if at and rungs[at] != rungs[at - 1]:
-            unsettled[at, 0, 0] = (moved(rungs[at - 1], rungs[at]) * mean.item(1)) ** 2
-            covariance[1:, 1:] += unsettled[at]
-        means[at], covariances[at] = mean, covariance
-        gain = product(covariance[:, 1:], _left(own[at], covariance[1:, 1:]))
-        mean = mean + applied(gain, hints[at] - applied(own[at], mean[1:]))
-        first = covariance[0, 0] - applied(gain[:1], applied(own[at], covariance[1:, 0]))[0]
-        covariance = _completed(first, gain)
-        mean = applied(across[at], mean) + shifts[at]
-        covariance = product(product(across[at], covariance), across[at].T) + noise[at]
-    adding = np.empty((count, 2, 3))
-    later, hint = np.zeros((2, 2)), np.zeros(2)
-    for at in range(count - 1, -1, -1):
-        over, left = across[at, 1:, 1:], _left(later, noise[at, 1:, 1:])
-        hint = hints[at] + applied(over.T, applied(left, hint - applied(later, shifts[at, 1:])))
-        later = own[at] + product(over.T, product(product(left, later), over))
-        left = _left(later, covariances[at, 1:, 1:])
-        adding[at, :, :2] = product(left, later)
-        adding[at, :, 2] = -applied(left, hint - applied(later, means[at, 1:]))
+            unsettled[at][0][0] = (moved(rungs[at - 1], rungs[at]) * mean[1]) ** 2
+            for row in (0, 1):
+                covariance[row + 1][1:] = _plus(covariance[row + 1][1:], unsettled[at][row])
+        means.append(mean)
+        covariances.append([list(row) for row in covariance])
+        inner = _inner(covariance)
+        gain = _product([row[1:] for row in covariance], _left(own, inner))
+        missed = _minus(hint, _applied(own, mean[1:]))
+        mean = _plus(mean, _applied(gain, missed))
+        shared = _applied(own, [covariance[1][0], covariance[2][0]])
+        first = covariance[0][0] - _applied(gain[:1], shared)[0]
+        covariance = [[first, *gain[0]], [gain[0][0], *gain[1]], [gain[0][1], *gain[2]]]
+        mean = _plus(_applied(across, mean), shift)
+        covariance = _product(_product(across, covariance), _turned(across))
+        covariance = [_plus(row, more) for row, more in zip(covariance, noise, strict=True)]
+    return means, covariances, unsettled
+
+
+def _back(
+    steps: Steps, means: list[Vector], covariances: list[Matrix], unsettled: list[Matrix]
+) -> list[Matrix]:
+    """What each block and all after it add to what the block is handed."""
+    adding: list[Matrix] = []
+    later: Matrix = [[0.0, 0.0], [0.0, 0.0]]
+    hint: Vector = [0.0, 0.0]
+    for at, (across, noise, own, shift, told) in reversed([*enumerate(zip(*steps, strict=True))]):
+        over, left = _inner(across), _left(later, _inner(noise))
+        missed = _minus(hint, _applied(later, shift[1:]))
+        hint = _plus(told, _applied(_turned(over), _applied(left, missed)))
+        more = _product(_turned(over), _product(_product(left, later), over))
+        later = [_plus(row, each) for row, each in zip(own, more, strict=True)]
+        left = _left(later, _inner(covariances[at]))
+        gone = _applied(left, _minus(hint, _applied(later, means[at][1:])))
+        adding.append(
+            [[*row, -each] for row, each in zip(_product(left, later), gone, strict=True)]
+        )
         left = _left(later, unsettled[at])
-        later, hint = product(left, later), applied(left, hint)
-    return Joints(means, covariances, adding)
+        later, hint = _product(left, later), _applied(left, hint)
+    return adding[::-1]
 
 
-def _left(information: FloatArray, noise: FloatArray) -> FloatArray:
+def _left(information: Matrix, noise: Matrix) -> Matrix:
     """(I + information·noise)⁻¹: how much of an information such noise leaves."""
-    (a, b), (c, d) = (np.eye(2) + product(information, noise)).tolist()
-    inverse: FloatArray = np.array([[d, -b], [-c, a]]) / (a * d - b * c)
-    return inverse
+    (a, b), (c, d) = _product(information, noise)
+    a, b, c, d = 1.0 + a, 0.0 + b, 0.0 + c, 1.0 + d
+    scale = a * d - b * c
+    return [[d / scale, -b / scale], [-c / scale, a / scale]]
 
 
-def _completed(first: float, rest: FloatArray) -> FloatArray:
-    """A covariance from its first entry and its other columns."""
-    whole = np.empty((len(rest), len(rest)))
-    whole[0, 0] = first
-    whole[1:, 0] = rest[0]
-    whole[:, 1:] = rest
-    return whole
+def _inner(matrix: Matrix) -> Matrix:
+    """Of the level and the swing, without the running sum."""
+    return [matrix[1][1:], matrix[2][1:]]
+
+
+def _turned(matrix: Matrix) -> Matrix:
+    return [list(column) for column in zip(*matrix, strict=True)]
+
+
+def _product(left: Matrix, right: Matrix) -> Matrix:
+    """As `covariances.product`: term after term."""
+    columns = _turned(right)
+    return [[_dot(row, column) for column in columns] for row in left]
+
+
+def _applied(matrix: Matrix, vector: Vector) -> Vector:
+    return [_dot(row, vector) for row in matrix]
+
+
+def _dot(one: Vector, other: Vector) -> float:
+    if len(one) == 2:
+        return one[0] * other[0] + one[1] * other[1]
+    return one[0] * other[0] + one[1] * other[1] + one[2] * other[2]
+
+
+def _plus(one: Vector, other: Vector) -> Vector:
+    return [first + second for first, second in zip(one, other, strict=True)]
+
+
+def _minus(one: Vector, other: Vector) -> Vector:
+    return [first - second for first, second in zip(one, other, strict=True)]
