@@ -151,7 +151,9 @@ def budget_distribution(
 
     Every value is published as the last number that was released, until the stream has moved away
     from it by more than the noise of a new one. ε is for the whole window, natively: it is not
-    divided by its length.
+    divided by its length. The noise of a dissimilarity has scale 2wθ/ε, and here there is one
+    stream to compare (the paper averages over many): decisions mean something only where ε/w is
+    large.
 
     Args:
         unit: the window that ε protects; None: `units.Window(length=60)`.
