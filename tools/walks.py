@@ -111,10 +111,11 @@ def _pushes(name: str, release: tg.Release, values: Any) -> list[Walk]:
 
 def _queries(name: str, release: tg.Release) -> list[Walk]:
     """The first query after a push computes the posterior; the next ones use it."""
-    release.query(1_003, 20_077)
+    end = release.position - 77  # under the present threshold, and inside a block
+    release.query(end - 19_000, end)
     release.push(3.0)
-    first = traced(lambda: release.query(1_003, 20_077))
-    later = traced(lambda: release.query(2_003, 20_177))
+    first = traced(lambda: release.query(end - 19_000, end))
+    later = traced(lambda: release.query(end - 18_000, end - 100))
     return [
         Walk(f"Ask for one range: `{name}`", "the posterior is cached", 9, steps(later)),
         Walk(
@@ -129,13 +130,18 @@ def _queries(name: str, release: tg.Release) -> list[Walk]:
 def central() -> list[Walk]:
     """One pushed value and one query, of `tops` and of `adaptive`."""
     values = tg.synthetic.baskets(_WARM + _SINGLES)
+    public = {"epsilon": 0.5, "bound": 500, "horizon": 2**16}
+    pipelines = {
+        "tops": tg.tops(**public, holdout=4096),  # type: ignore[arg-type]
+        "adaptive": tg.adaptive(**public),  # type: ignore[arg-type]
+        "adaptive, holdout=4096": tg.adaptive(**public, holdout=4096),  # type: ignore[arg-type]
+    }
     pushes, queries = [], []
-    for preset in (tg.tops, tg.adaptive):
-        pipeline = preset(epsilon=0.5, bound=500, horizon=2**16, holdout=4096)
+    for name, pipeline in pipelines.items():
         release = pipeline.start(tg.seeded(7))
         release.push(values[:_WARM])
-        pushes += _pushes(preset.__name__, release, values[_WARM:])
-        queries += _queries(preset.__name__, release)
+        pushes += _pushes(name, release, values[_WARM:])
+        queries += _queries(name, release)
     return pushes + queries
 
 

@@ -39,6 +39,7 @@ class MixtureRun:
         self._share = truncated
         self._truncated = truncated * threshold  # units per value
         self._perturber = perturber
+        self._horizon = perturber.horizon
         self._models = models(perturber.horizon)
         self._filters = KalmanFilters(self._models)
         self._cap_steps = CapSteps()
@@ -181,7 +182,7 @@ class MixtureRun:
         added = self._truncated * self._width
         whole = math.floor(filters.expected_sum(self._weights) * threshold + added + 0.5)
         filters.subtract_published((whole - added) / threshold)
-        self._age = min(self._age + self._width, self._perturber.horizon)
+        self._age = min(self._age + self._width, self._horizon)
         if self._cell == cells.count:
             self._end_block(cells.tree)
         else:
@@ -202,7 +203,7 @@ class MixtureRun:
         self._filled = 0
         self._width = width = cells.widths[self._cell]
         if self._transition.width != width:
-            self._transition = _transition_of(self._perturber.horizon, width)
+            self._transition = _transition_of(self._horizon, width)
         forecast = self._filters.forecast(self._transition, self._weights)
         each = forecast * self._threshold / width + self._truncated
         self.prediction = math.floor(each * _FORECAST_GRAIN + 0.5) / _FORECAST_GRAIN
