@@ -177,7 +177,8 @@ def over_horizons(
     in_first = within(start, np.where(across, ending, end))
     in_last = within(beginning, np.where(across, end, 0))
     between = np.where(across, last - first - 1, 0)
-    return in_first + in_last + between * within(beginning[:1], ending[:1])
+    whole = float(within(np.array([0]), np.array([leaves]))[0])
+    return in_first + in_last + between * whole
 
 
 def _squared_overlap(starts: IntArray, ends: IntArray, width: int) -> FloatArray:
