@@ -51,7 +51,7 @@ def examples() -> list[Any]:
         tg.units.UserHorizon(most=5),
         tg.Reselection(threshold=make("threshold.NoisyMax"), every=50),
         tg.Pipeline(threshold=tg.threshold.Fixed(12), perturber=make("perturb.Hierarchy")),
-        Topl(epsilon=1, bound=40),
+        Topl(epsilon=1, bound=40, resolution=1),
     ]
 
 
