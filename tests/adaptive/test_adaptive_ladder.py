@@ -80,7 +80,7 @@ HOLDOUT = 2000
 
 
 def pipeline() -> tg.Pipeline:
-    return tg.adaptive(1, 1000, horizon=8192, holdout=HOLDOUT)
+    return tg.adaptive(1, 1000, horizon=8192, holdout=HOLDOUT, resolution=1)
 
 
 def outgrown(count: int) -> np.ndarray:

@@ -90,7 +90,7 @@ def test_no_cap_lies_on_a_rounding_edge() -> None:
 def released(seed: int, epsilon: str = "1/10") -> np.ndarray:
     random = np.random.default_rng(seed)
     values = random.poisson(20 * (1 + 0.8 * np.sin(np.arange(6000) / 300)))
-    pipeline = tg.adaptive(epsilon, 500, horizon=2500, holdout=600)
+    pipeline = tg.adaptive(epsilon, 500, horizon=2500, holdout=600, resolution=1)
     return pipeline.start(tg.seeded(seed)).push(values)
 
 

@@ -56,7 +56,7 @@ def test_what_was_learnt_is_carried_into_the_next_horizon() -> None:
 
 
 def test_published_running_sums_are_whole_steps_at_cell_ends() -> None:
-    pipeline = tg.adaptive("1/2", 100, horizon=1600, holdout=100)
+    pipeline = tg.adaptive("1/2", 100, horizon=1600, holdout=100, resolution=1)
     out = pipeline.start(tg.seeded(2)).push(np.random.default_rng(1).integers(0, 50, size=1700))
     running = np.cumsum(out[:1600])
     edges = np.cumsum(pipeline.perturber.lengths(0))

@@ -60,7 +60,7 @@ def examples() -> list[Any]:
         tg.Reselection(threshold=make("threshold.NoisyMax"), every=50),
         Refinement(),
         tg.Pipeline(threshold=tg.threshold.Fixed(12), perturber=make("perturb.Hierarchy")),
-        Topl(epsilon=1, bound=40),
+        Topl(epsilon=1, bound=40, resolution=1),
     ]
 
 

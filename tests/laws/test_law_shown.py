@@ -75,7 +75,7 @@ def devices(folder: Path) -> list[Any]:
     report = client.answer(server.announcement(), 3)
     shuffler = Shuffler(server.round)
     held = [memory, scheme, client, server, report, shuffler, server.announcement(), *client.ledger]
-    held += [shuffler.release(), server.collect_many([report]), client.lattice]
+    held += [shuffler.release(), server.collect_many([report]), scheme.lattice]
     held += [scheme.simulate(np.ones(300), tg.seeded(1))]
     memory.close()
     server.close()
