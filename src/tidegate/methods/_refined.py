@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Unpack
 
 from tidegate import estimate, perturb, threshold
 from tidegate.estimate.mixture.models import MOST_TRUNCATED
 from tidegate.exact_numbers import Number
+from tidegate.methods._shared import Common, assembled
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement import WARM_SHARE, Refinement, warm_up_length
+from tidegate.units import Unit
 
 # What truncation takes from a value on average, in θ/(ε·horizon): the choice leaves 25/ε values of
 # a horizon above θ, each by an eighth of θ or so.
@@ -24,12 +26,13 @@ def refined(
     *,
     windows: bool = True,
     restarts: bool = True,
-    **settings: Any,
+    unit: Unit | None = None,
+    **common: Unpack[Common],
 ) -> Pipeline:
     """Everything released, the threshold refined; `per_event` is the budget of one value."""
     perturber = perturb.AdaptiveTrees(epsilon=per_event, horizon=horizon, nodes=nodes)
     truncated = _TRUNCATED / float(per_event * perturber.horizon)
-    return Pipeline(
+    return assembled(
         threshold=threshold.TailQuantile(
             epsilon=WARM_SHARE * per_event,
             bound=bound,
@@ -40,5 +43,6 @@ def refined(
         perturber=perturber,
         estimator=estimate.Mixture(truncated=min(MOST_TRUNCATED, truncated)),
         reselect=Refinement(windows=windows, restarts=restarts),
-        **settings,
+        unit=unit,
+        **common,
     )

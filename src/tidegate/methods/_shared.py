@@ -1,18 +1,74 @@
-"""What presets share: defaults, the budget of one event, a threshold."""
+"""What presets share: arguments, defaults, the budget of one event, a threshold."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from inspect import Parameter, signature
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from tidegate import threshold, units
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive, whole
-from tidegate.run.reselection import share_of
-from tidegate.stages import Threshold
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.refinement import Refinement
+from tidegate.run.reselection import Reselection, share_of
+from tidegate.stages import Estimator, Perturber, Threshold
 from tidegate.units import Unit
 
 HORIZON = 2**20
 HOLDOUT = 65_536
+_Preset = TypeVar("_Preset", bound=Callable[..., Pipeline])
+
+
+class Common(TypedDict, total=False):
+    """Arguments of every central method, with the same meaning in all of them.
+
+    Attributes:
+        resolution: values are rounded to multiples of this; None: to a small fraction of the bound,
+            which keeps decimals (`tidegate.lattice.default_resolution`).
+        non_negative: publish no negative values.
+        history: how many released values queries can look back on; None: 16 horizons.
+    """
+
+    resolution: Number | None
+    non_negative: bool
+    history: int | None
+
+
+_DEFAULTS: dict[str, Any] = {"resolution": None, "non_negative": False, "history": None}
+
+
+def preset(function: _Preset) -> _Preset:
+    """Show the common arguments in the signature of a preset, for `help` and the command line."""
+    own = signature(function)
+    listed = [one for one in own.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    common = []
+    for name, default in _DEFAULTS.items():
+        kind = Common.__annotations__[name].__forward_arg__
+        common.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    function.__signature__ = own.replace(parameters=[*listed, *common])  # type: ignore[attr-defined]
+    return function
+
+
+def assembled(
+    threshold: Threshold,
+    perturber: Perturber,
+    estimator: Estimator,
+    *,
+    unit: Unit | None = None,
+    reselect: Reselection | Refinement | None = None,
+    **common: Unpack[Common],
+) -> Pipeline:
+    """The pipeline of a preset."""
+    return Pipeline(
+        threshold=threshold,
+        perturber=perturber,
+        estimator=estimator,
+        unit=checked_unit(unit),
+        reselect=reselect,
+        **{**_DEFAULTS, **common},
+    )
 
 
 def checked_unit(unit: Unit | None) -> Unit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Unpack
 
 from tidegate import estimate, perturb, threshold
 from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
@@ -10,26 +11,25 @@ from tidegate.exact_numbers import Number
 from tidegate.methods._feasibility import check_horizon, usual_holdout
 from tidegate.methods._method import Method
 from tidegate.methods._refined import refined
-from tidegate.methods._shared import budget
+from tidegate.methods._shared import Common, assembled, budget, preset
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import chosen_again
 from tidegate.units import Unit
 
 
+@preset
 def adaptive(
     epsilon: Number,
     bound: Number,
     *,
     horizon: int = 2**20,
     holdout: int | None = None,
-    resolution: Number | None = None,
     nodes: tuple[int, ...] | None = None,
-    non_negative: bool = False,
-    history: int | None = None,
     unit: Unit | None = None,
     start_early: int | None = None,
     rethreshold_every: int | None = None,
     rethreshold_share: Number | None = None,
+    **common: Unpack[Common],
 ) -> Pipeline:
     """The adaptive release: as private and as prompt as ToPS, and mostly far more accurate.
 
@@ -47,11 +47,7 @@ def adaptive(
             as a forecast that is set right at the end of a short warm-up, and the threshold is
             refined as values come (`tidegate.run.refinement.Refinement`). `start_early` and
             `rethreshold_every` go with a hold-out, of 65,536 values if none is given.
-        resolution: values are rounded to multiples of this; None: to a millionth of the bound (a
-            thousandth if the budget is small), at most to 1. The threshold is at least one step.
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
-        non_negative: publish no negative values.
-        history: how many released values queries can look back on; None: 16 horizons.
         unit: what `epsilon` protects; None: one event.
         start_early: as in `tops`: begin after this many held-out values, and choose again.
         rethreshold_every: as in `tops`: choose the threshold again after so many released values.
@@ -72,16 +68,7 @@ def adaptive(
     )
     check_horizon(per_event, horizon, unit)
     if holdout is None and start_early is None and rethreshold_every is None:
-        return refined(
-            per_event,
-            bound,
-            horizon,
-            nodes,
-            resolution=resolution,
-            non_negative=non_negative,
-            history=history,
-            unit=unit,
-        )
+        return refined(per_event, bound, horizon, nodes, unit=unit, **common)
     holdout = usual_holdout(holdout, per_event, unit)
 
     def selector(budget: Fraction, values: int) -> threshold.ScaleFree:
@@ -94,17 +81,15 @@ def adaptive(
     information = min(
         float(choice.guarantee.epsilon * choice.holdout) for choice in (first, lasting)
     )
-    return Pipeline(
+    return assembled(
         threshold=first,
         perturber=perturb.AdaptiveTrees(
             epsilon=per_event * (1 - share), horizon=horizon, nodes=nodes
         ),
         estimator=estimate.Mixture(truncated=min(MOST_TRUNCATED, TRUNCATED / information)),
-        resolution=resolution,
-        non_negative=non_negative,
-        history=history,
         unit=unit,
         reselect=reselect,
+        **common,
     )
 
 

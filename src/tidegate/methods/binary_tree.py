@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from tidegate import estimate, perturb
 from tidegate.exact_numbers import Number, whole
 from tidegate.methods._method import Method
-from tidegate.methods._shared import HOLDOUT, HORIZON, budget, truncation
+from tidegate.methods._shared import HOLDOUT, HORIZON, Common, assembled, budget, preset, truncation
 from tidegate.perturb.forest import level_count
 from tidegate.run.pipeline import Pipeline
 from tidegate.units import Unit
 
 
+@preset
 def binary_tree(
     epsilon: Number,
     bound: Number,
     *,
     horizon: int = HORIZON,
     holdout: int = HOLDOUT,
-    resolution: Number | None = None,
-    non_negative: bool = False,
-    history: int | None = None,
     unit: Unit | None = None,
+    **common: Unpack[Common],
 ) -> Pipeline:
     """The binary-tree counter: noise on every node of a binary tree. Pure ε-DP, exact arithmetic.
 
@@ -42,7 +43,7 @@ def binary_tree(
     """
     unit, per_event, _ = budget(epsilon, unit, None, None, None)
     levels = level_count(2, whole("horizon", horizon, minimum=1)) + 1  # the root among them
-    return Pipeline(
+    return assembled(
         threshold=truncation(per_event, bound, holdout),
         perturber=perturb.Hierarchy(
             epsilon=per_event,
@@ -53,10 +54,8 @@ def binary_tree(
             consistent=False,
         ),
         estimator=estimate.Unsmoothed(),
-        resolution=resolution,
-        non_negative=non_negative,
-        history=history,
         unit=unit,
+        **common,
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 from tidegate.errors import SettingError
 from tidegate.estimate.last_published import LastPublished
 from tidegate.exact_numbers import Number, positive
 from tidegate.guarantee import Guarantee
 from tidegate.methods._method import Method
-from tidegate.methods._shared import truncation
+from tidegate.methods._shared import Common, assembled, preset, truncation
 from tidegate.noise import discrete_laplace
 from tidegate.perturb.sampled import SampledStage, check_scale
 from tidegate.randomness import Keystream
@@ -136,6 +136,7 @@ class DissimilaritySampler:
         return self._drawn[1][index]
 
 
+@preset
 def budget_distribution(
     epsilon: Number,
     bound: Number,
@@ -143,9 +144,7 @@ def budget_distribution(
     unit: Unit | None = None,
     horizon: int = _HORIZON,
     holdout: int = 0,
-    resolution: Number | None = None,
-    non_negative: bool = False,
-    history: int | None = None,
+    **common: Unpack[Common],
 ) -> Pipeline:
     """Budget Distribution (BD): w-event privacy by publishing only what changed. Exact arithmetic.
 
@@ -171,14 +170,12 @@ def budget_distribution(
         raise SettingError("unit", "must be a window, such as tidegate.units.Window(length=60)")
     total = positive("epsilon", epsilon)
     choice = total / 4 if holdout else Fraction(0)
-    return Pipeline(
+    return assembled(
         threshold=truncation(choice / unit.length, bound, holdout),
         perturber=DistributedBudget(epsilon=total - choice, window=unit.length, horizon=horizon),
         estimator=LastPublished(),
-        resolution=resolution,
-        non_negative=non_negative,
-        history=history,
         unit=unit,
+        **common,
     )
 
 

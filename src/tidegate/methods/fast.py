@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
 from tidegate.methods._method import Method
+from tidegate.methods._shared import Common, assembled, preset
 from tidegate.perturb.sampled import SampledStage, check_scale
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
@@ -218,6 +219,7 @@ class FilteredLevel(Holding, Spec):
         return found
 
 
+@preset
 def fast(
     epsilon: Number,
     bound: Number,
@@ -225,9 +227,7 @@ def fast(
     horizon: int = 1000,
     samples: int | None = None,
     movement: Number = _MOVEMENT,
-    resolution: Number | None = None,
-    non_negative: bool = False,
-    history: int | None = None,
+    **common: Unpack[Common],
 ) -> Pipeline:
     """FAST: adaptive sampling and filtering. ε for all values within a horizon, exact arithmetic.
 
@@ -244,16 +244,14 @@ def fast(
     >>> print(fast(epsilon=1, bound=50, horizon=500).guarantee)
     ε = 1 per window of 500 consecutive values (exact arithmetic, central model)
     """
-    return Pipeline(
+    return assembled(
         threshold=thresholds.Fixed(bound),
         perturber=AdaptiveSampling(
             epsilon=epsilon, horizon=horizon, samples=samples, movement=movement
         ),
         estimator=FilteredLevel(movement=movement),
-        resolution=resolution,
-        non_negative=non_negative,
-        history=history,
         unit=Window(length=horizon),
+        **common,
     )
 
 

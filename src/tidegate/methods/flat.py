@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from tidegate import estimate, perturb
 from tidegate.exact_numbers import Number
 from tidegate.methods._method import Method
-from tidegate.methods._shared import HOLDOUT, HORIZON, budget, truncation
+from tidegate.methods._shared import HOLDOUT, HORIZON, Common, assembled, budget, preset, truncation
 from tidegate.run.pipeline import Pipeline
 from tidegate.units import Unit
 
 
+@preset
 def flat(
     epsilon: Number,
     bound: Number,
     *,
     horizon: int = HORIZON,
     holdout: int = HOLDOUT,
-    resolution: Number | None = None,
-    non_negative: bool = False,
-    history: int | None = None,
     unit: Unit | None = None,
+    **common: Unpack[Common],
 ) -> Pipeline:
     """Discrete Laplace noise of scale θ/ε on every value. Pure ε-DP, exact arithmetic.
 
@@ -33,14 +34,12 @@ def flat(
     ε = 0.1 per event (exact arithmetic, central model)
     """
     unit, per_event, _ = budget(epsilon, unit, None, None, None)
-    return Pipeline(
+    return assembled(
         threshold=truncation(per_event, bound, holdout),
         perturber=perturb.Flat(epsilon=per_event, horizon=horizon),
         estimator=estimate.Unsmoothed(),
-        resolution=resolution,
-        non_negative=non_negative,
-        history=history,
         unit=unit,
+        **common,
     )
 
 

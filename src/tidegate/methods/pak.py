@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Unpack
 
 from tidegate import estimate, perturb, threshold
 from tidegate.exact_numbers import Number, whole
 from tidegate.methods._method import Method
+from tidegate.methods._shared import Common, assembled, preset
 from tidegate.perturb.forest import level_count
 from tidegate.run.pipeline import Pipeline
 
 
+@preset
 def pak(
     epsilon: Number,
     bound: Number,
@@ -18,9 +21,8 @@ def pak(
     delta: Number | None = None,
     horizon: int = 2**20,
     holdout: int = 65_536,
-    resolution: Number | None = None,
     clip: bool = True,
-    history: int | None = None,
+    **common: Unpack[Common],
 ) -> Pipeline:
     """PAK (Perrier, Asghar, Kaafar): the baseline, for comparison. (ε, δ)-DP in float arithmetic.
 
@@ -31,12 +33,11 @@ def pak(
         delta: None: the paper's 1/n² with n = horizon.
         clip: keep θ at or below the bound.
     """
-    return Pipeline(
+    return assembled(
         threshold=pak_threshold(epsilon, bound, delta, horizon, holdout, clip),
         perturber=pak_tree(epsilon, horizon),
         estimator=estimate.Unsmoothed(),
-        resolution=resolution,
-        history=history,
+        **common,
     )
 
 

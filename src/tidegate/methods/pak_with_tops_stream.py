@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from tidegate import estimate, perturb
 from tidegate.exact_numbers import Number
 from tidegate.methods._method import Method
+from tidegate.methods._shared import Common, assembled, preset
 from tidegate.methods.pak import pak_threshold
 from tidegate.run.pipeline import Pipeline
 from tidegate.stages import Estimator
 
 
+@preset
 def pak_with_tops_stream(
     epsilon: Number,
     bound: Number,
@@ -18,22 +22,20 @@ def pak_with_tops_stream(
     horizon: int = 2**20,
     holdout: int = 65_536,
     fanout: int = 16,
-    resolution: Number | None = None,
     estimator: Estimator | None = None,
     clip: bool = True,
-    history: int | None = None,
+    **common: Unpack[Common],
 ) -> Pipeline:
     """The paper's mixture S-PAK + Ĥ16c: PAK with its stream replaced. (ε, δ)-DP in floats.
 
     Args:
         clip: keep θ at or below the bound.
     """
-    return Pipeline(
+    return assembled(
         threshold=pak_threshold(epsilon, bound, delta, horizon, holdout, clip),
         perturber=perturb.Hierarchy(epsilon=epsilon, horizon=horizon, fanout=fanout),
         estimator=estimator or estimate.Recent(),
-        resolution=resolution,
-        history=history,
+        **common,
     )
 
 

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from tidegate import estimate, threshold
 from tidegate.exact_numbers import Number
 from tidegate.methods._method import Method
+from tidegate.methods._shared import Common, assembled, preset
 from tidegate.methods.pak import pak_tree
 from tidegate.run.pipeline import Pipeline
 
 
+@preset
 def pak_with_tops_threshold(
     epsilon: Number,
     bound: Number,
     *,
     horizon: int = 2**20,
     holdout: int = 65_536,
-    resolution: Number | None = None,
-    history: int | None = None,
+    **common: Unpack[Common],
 ) -> Pipeline:
     """The paper's mixture NM-E + H2: PAK with its threshold replaced. Pure ε-DP."""
-    return Pipeline(
+    return assembled(
         threshold=threshold.NoisyMax(
             epsilon=epsilon, bound=bound, holdout=holdout, horizon=horizon
         ),
         perturber=pak_tree(epsilon, horizon),
         estimator=estimate.Unsmoothed(),
-        resolution=resolution,
-        history=history,
+        **common,
     )
 
 

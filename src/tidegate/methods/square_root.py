@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -23,7 +23,15 @@ from tidegate.exact_numbers import Number, positive, whole
 from tidegate.guarantee import Guarantee, concentrated, rho_for
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._method import Method
-from tidegate.methods._shared import HOLDOUT, HORIZON, checked_unit, truncation
+from tidegate.methods._shared import (
+    HOLDOUT,
+    HORIZON,
+    Common,
+    assembled,
+    checked_unit,
+    preset,
+    truncation,
+)
 from tidegate.noise import discrete_gaussian
 from tidegate.perturb.forest import over_horizons
 from tidegate.perturb.run import ForestRun
@@ -243,6 +251,7 @@ class SquareRoot(Spec):
         return ForestRun(law, self.block, threshold, keystream, lengths, options, state)
 
 
+@preset
 def square_root(
     epsilon: Number,
     bound: Number,
@@ -251,11 +260,9 @@ def square_root(
     horizon: int = HORIZON,
     holdout: int = HOLDOUT,
     block: int | None = None,
-    resolution: Number | None = None,
     estimator: Estimator | None = None,
-    non_negative: bool = False,
-    history: int | None = None,
     unit: Unit | None = None,
+    **common: Unpack[Common],
 ) -> Pipeline:
     """The square-root factorisation of running sums: ρ-zCDP by Gaussian noise, exact arithmetic.
 
@@ -277,14 +284,12 @@ def square_root(
     rho = rho_for(positive("epsilon", epsilon), failure) / unit.size**2
     grain = 1 << 40
     pure = Fraction(math.isqrt(int(2 * rho * grain**2)), grain)  # √(2ρ), rounded down
-    return Pipeline(
+    return assembled(
         threshold=truncation(pure, bound, holdout),
         perturber=SquareRoot(rho=rho, delta=failure, horizon=horizon, chosen_block=block),
         estimator=estimator or estimate.Recent(),
-        resolution=resolution,
-        non_negative=non_negative,
-        history=history,
         unit=unit,
+        **common,
     )
 
 

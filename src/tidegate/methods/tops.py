@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Unpack
 
 from tidegate import estimate, perturb, threshold
 from tidegate.exact_numbers import Number
 from tidegate.methods._feasibility import check_horizon, usual_holdout
 from tidegate.methods._method import Method
-from tidegate.methods._shared import budget
+from tidegate.methods._shared import Common, assembled, budget, preset
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import chosen_again
 from tidegate.stages import Estimator
 from tidegate.units import Unit
 
 
+@preset
 def tops(
     epsilon: Number,
     bound: Number,
@@ -22,15 +24,13 @@ def tops(
     horizon: int = 2**20,
     holdout: int | None = None,
     fanout: int = 16,
-    resolution: Number | None = None,
     estimator: Estimator | None = None,
     skipped: int | None = None,
-    non_negative: bool = False,
-    history: int | None = None,
     unit: Unit | None = None,
     start_early: int | None = None,
     rethreshold_every: int | None = None,
     rethreshold_share: Number | None = None,
+    **common: Unpack[Common],
 ) -> Pipeline:
     """ToPS: the paper's method. Pure ε-DP in exact arithmetic.
 
@@ -41,12 +41,8 @@ def tops(
         horizon: the longest range that should be answered well.
         holdout: how many values are spent on the threshold and not released; None: 65,536.
         fanout: children per node of the hierarchy.
-        resolution: values are rounded to multiples of this; None: whole numbers, or, where the
-            bound is below 1024, a thousandth of it or finer.
         estimator: how values inside a block are predicted; None: `estimate.Recent()`.
         skipped: levels left to the smoother; None: the paper's rule.
-        non_negative: publish no negative values.
-        history: how many released values queries can look back on; None: 16 horizons.
         unit: what `epsilon` protects; None: one event.
         start_early: begin after this many held-out values, and choose again, from `holdout`
             values, once as many were released.
@@ -80,17 +76,15 @@ def tops(
     first, reselect = chosen_again(
         selector, per_event, share, holdout, start_early, rethreshold_every
     )
-    return Pipeline(
+    return assembled(
         threshold=first,
         perturber=perturb.Hierarchy(
             epsilon=stream_epsilon, horizon=horizon, fanout=fanout, skipped=skipped
         ),
         estimator=estimator or estimate.Recent(),
-        resolution=resolution,
-        non_negative=non_negative,
-        history=history,
         unit=unit,
         reselect=reselect,
+        **common,
     )
 
 
