@@ -16,7 +16,7 @@ import tidegate as tg
 from benchmarks.table import Row, at_least, at_most
 from benchmarks.timing import progress
 
-_OPTIONS = ["--epsilon", "0.1", "--bound", "500", "--quiet"]
+_OPTIONS = ["--preset", "tops", "--epsilon", "0.1", "--bound", "500", "--quiet"]
 _ONE_CORE = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 

@@ -79,8 +79,8 @@ def test_noise_alone_moves_nothing() -> None:
 HOLDOUT = 2000
 
 
-def pipeline() -> tg.Pipeline:
-    return tg.adaptive(1, 1000, horizon=8192, holdout=HOLDOUT, resolution=1)
+def pipeline(resolution: int | None = None) -> tg.Pipeline:
+    return tg.adaptive(1, 1000, horizon=8192, holdout=HOLDOUT, resolution=resolution)
 
 
 def outgrown(count: int) -> np.ndarray:
@@ -105,7 +105,7 @@ def test_a_stream_that_outgrows_its_threshold_is_followed() -> None:
 
 
 def test_rungs_and_output_can_be_computed_from_what_was_released() -> None:
-    one = pipeline()
+    one = pipeline(resolution=1)  # a step is the unit of the data: nothing to convert
     release = one.start(tg.seeded(2))
     out = release.push(outgrown(HOLDOUT + 2 * 8192))
     course = release.record.segments[0]

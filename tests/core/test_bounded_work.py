@@ -145,7 +145,8 @@ def test_hostile_config(tmp_path, text):
     ids=lambda words: words[0],
 )  # fmt: skip
 def test_no_option_makes_a_traceback(tmp_path, words):
-    options = ["--epsilon", "1", "--bound", "100", "--holdout", "4", "--horizon", "64", *words]
+    options = ["--epsilon", "1", "--bound", "100", "--holdout", "4", "--horizon", "64"]
+    options += ["--preset", "tops", *words]
     with limited():
         result = CliRunner().invoke(app, ["release", *options], input="5\n" * 50)
     assert result.exit_code in (0, 2, 5), result.output

@@ -37,6 +37,8 @@ SETTINGS = [
     "20",
     "--horizon",
     "64",
+    "--preset",
+    "tops",
     "--skipped",
     "0",
 ]
