@@ -13,8 +13,11 @@ from tests.adaptive.test_refined_release import PIPELINE, growing
 from tests.laws.catalogue import bits
 from tidegate.cli.app import app
 from tidegate.cli.exits import UNMEASURED
+from tidegate.cli.running import release_once
+from tidegate.cli.writer import Output, Writer
 from tidegate.durable import DurableRelease
 from tidegate.durable.charges import costs
+from tidegate.io import Batch
 from tidegate.released import ReleasedFile
 from tidegate.run.snapshot import plain_record
 
@@ -120,3 +123,45 @@ def test_with_a_state_the_warm_up_goes_on(short, cli) -> None:
     done = cli("release", short, "-o", output, *settings, "--state", state, "-q")
     assert done.exit_code == 0
     assert ReleasedFile.open(output).record.end == 400
+
+
+class Batches:
+    """An input in memory, in pieces of a hundred."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values = values
+
+    def batches(self):
+        for at in range(0, self._values.size, 100):
+            yield Batch(self._values[at : at + 100], None)
+
+
+def test_an_input_that_ends_in_a_later_warm_up_is_measured_to_its_end(tmp_path, monkeypatch):
+    start = PIPELINE.start
+    monkeypatch.setattr(tg.Pipeline, "start", lambda self: start(tg.seeded(5)))
+    whole = start(tg.seeded(5))
+    whole.push(growing())
+    again = next(
+        one.origin
+        for one in whole.record.segments[1:]
+        if one.blocks[0].layout.length == PIPELINE.warm_up
+    )
+    output = Output(str(tmp_path / "private.csv"), None)
+    source = Batches(growing()[: again + 4])
+    outcome = release_once(PIPELINE, source, output, lambda count: None)
+    assert outcome.unmeasured == 0
+    file = ReleasedFile.open(output.path)
+    assert file.record.end == outcome.released == again + 4
+    assert all(segment.measured for segment in file.record.segments)
+
+
+def test_a_file_in_its_warm_up_says_what_it_is(tmp_path) -> None:
+    """Before its first rows: a reader may come at any time, and a process be killed."""
+    path = str(tmp_path / "private.csv")
+    release = PIPELINE.start()
+    release.journalled()
+    facts = {"phases": [], "released": 3, "settings": PIPELINE.settings(), "block": 1}
+    with Writer(Output(path, None), lambda: {**facts, "guarantee": ""}, lambda: 0) as writer:
+        writer.write(0, release.push([1, 2, 3]))
+        with pytest.raises(tg.QueryError, match="still open"):
+            ReleasedFile.open(path)

@@ -66,8 +66,8 @@ def release_once(
             first, released = released, release.position
             writer.write(first, values)
             progress(len(batch))
-        unmeasured = release.warming
-        if unmeasured:  # the end of the input is public
+        unmeasured = 0 if phases else release.warming
+        if release.warming:  # the end of the input is public
             release.finish()
             take()
     return Outcome(pipeline, release.position, release.holding, release.threshold, unmeasured)

@@ -78,9 +78,10 @@ class Writer:
         if not values.size:
             return
         with self._whole():
+            new = self._sink is None  # its rows may come before any threshold: a warm-up
             sink = self._opened()
             # Before its rows: a reader may be close behind.
-            if self._phases() != self._known or first + values.size >= self._due:
+            if new or self._phases() != self._known or first + values.size >= self._due:
                 self._describe(sink, complete=False)
             sink.write(first, np.asarray(values))
             sink.flush()
