@@ -18,7 +18,8 @@ generated: change the commands, then run `python tools/cli_reference.py`.
 
 Exit codes: 0 done, 2 usage (an option or a range is wrong), 3 refused for privacy (a cap, a state
 or a ledger that must not be used), 4 input or output (unreadable, not a number, full disk), 5 the
-input ended inside the warm-up, 1 a question answered with no, 70 a fault of Tidegate, 130 interrupted.
+input ended inside the warm-up, 1 a question answered with no, 70 a fault of Tidegate, 130
+interrupted.
 `tidegate --install-completion` sets up completion in your shell; `--show-completion` prints it.
 """
 # Typer's own, which differ from shell to shell.
