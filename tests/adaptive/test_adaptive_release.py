@@ -28,8 +28,12 @@ def course_of(kind: str, count: int, random: np.random.Generator) -> np.ndarray:
 
 def test_the_guarantee_is_derived() -> None:
     assert tg.adaptive("1/3", 100).guarantee == tg.Guarantee(epsilon=Fraction(1, 3))
-    window = tg.adaptive(1, 100, unit=tg.units.Window(length=4))
+    window = tg.adaptive(1, 100, holdout=50, unit=tg.units.Window(length=4))
     assert window.perturber.epsilon == window.threshold.epsilon == Fraction(1, 4)
+    refined = tg.adaptive(1, 100, unit=tg.units.Window(length=4))
+    assert refined.perturber.epsilon == Fraction(1, 4)
+    assert refined.threshold.epsilon == Fraction(3, 16)  # the rest is for the warm-up's sum
+    assert refined.guarantee == window.guarantee
     assert window.guarantee.epsilon == 1
 
 

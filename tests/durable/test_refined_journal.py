@@ -6,15 +6,17 @@ import json
 
 import numpy as np
 import pytest
-from tidegate.durable.charges import costs
 from typer.testing import CliRunner
 
 import tidegate as tg
 from tests.adaptive.test_refined_release import PIPELINE, growing
 from tests.laws.catalogue import bits
 from tidegate.cli.app import app
-from tidegate.cli.exits import UNMEASURED
-from tidegate.durable import DurableRelease
+from tidegate.cli.exits import NOTHING
+from tidegate.durable import DurableRelease, transfer
+from tidegate.durable.charging import costs
+from tidegate.durable.memory_run import MemoryRun
+from tidegate.durable.writer import Output, Writer
 from tidegate.released import ReleasedFile
 from tidegate.run.snapshot import plain_record
 
@@ -94,7 +96,7 @@ def test_a_file_that_ends_in_its_warm_up_says_so_and_can_be_asked(short, cli) ->
     output = short.with_name("private.csv")
     settings = ("--preset", "adaptive", "--epsilon", "1", "--bound", "1000", "--horizon", "4096")
     done = cli("release", short, "-o", output, *settings, "-q")
-    assert done.exit_code == UNMEASURED
+    assert done.exit_code == NOTHING
     assert "warm-up needs" in done.stderr
     assert "40 rows" in done.stderr
     assert "tidegate query" in done.stderr
@@ -112,7 +114,7 @@ def test_with_a_state_the_warm_up_goes_on(short, cli) -> None:
     output, state = short.with_name("private.csv"), short.with_name("state")
     settings = ("--preset", "adaptive", "--epsilon", "1", "--bound", "1000", "--horizon", "4096")
     done = cli("release", short, "-o", output, *settings, "--state", state, "-q")
-    assert done.exit_code == UNMEASURED
+    assert done.exit_code == NOTHING
     assert "nothing is measured yet" in done.stderr
     asked = cli("query", output, "0", "40")
     assert "still open" in asked.stderr
@@ -120,3 +122,31 @@ def test_with_a_state_the_warm_up_goes_on(short, cli) -> None:
     done = cli("release", short, "-o", output, *settings, "--state", state, "-q")
     assert done.exit_code == 0
     assert ReleasedFile.open(output).record.end == 400
+
+
+def test_an_input_that_ends_in_a_later_warm_up_is_measured_to_its_end(tmp_path) -> None:
+    whole = PIPELINE.start(tg.seeded(5))
+    whole.push(growing())
+    again = next(
+        one.origin
+        for one in whole.record.segments[1:]
+        if one.blocks[0].layout.length == PIPELINE.warm_up
+    )
+    path = tmp_path / "private.csv"
+    values = growing()[: again + 4]
+    blocks = [values[at : at + 100] for at in range(0, values.size, 100)]
+    outcome = transfer(blocks, PIPELINE.start(tg.seeded(5)), path)
+    assert outcome.unmeasured == 0
+    file = ReleasedFile.open(str(path))
+    assert file.record.end == outcome.released == again + 4
+    assert all(segment.measured for segment in file.record.segments)
+
+
+def test_a_file_in_its_warm_up_says_what_it_is(tmp_path) -> None:
+    """Before its first rows: a reader may come at any time, and a process be killed."""
+    path = tmp_path / "private.csv"
+    run = MemoryRun(PIPELINE.start())
+    with Writer(Output.to(path, None), run, 0, print) as writer:
+        writer.write(*run.push([1, 2, 3]))
+        with pytest.raises(tg.QueryError, match="still open"):
+            ReleasedFile.open(str(path))

@@ -122,8 +122,8 @@ def transfer(
                 at += run.seen - taken
             if progress is not None:
                 progress(len(batch))
-        unmeasured = run.warming
-        if unmeasured and isinstance(run, MemoryRun):  # the end of the input is public
+        unmeasured = 0 if run.phases else run.warming
+        if isinstance(run, MemoryRun):  # nothing will go on, and the end of the input is public
             run.finish()
         run.save()
     return Transferred(run.seen, run.position, run.holding, run.threshold, unmeasured)

@@ -102,9 +102,10 @@ class Writer:
         if not values.size:
             return
         with self._whole():
+            new = self._sink is None  # its rows may come before any threshold, in a warm-up
             sink = self._opened()
             # Before its rows: a reader may be close behind.
-            if len(self._run.phases) != self._known or first + values.size >= self._due:
+            if new or len(self._run.phases) != self._known or first + values.size >= self._due:
                 self._describe(sink, complete=False)
             sink.write(first, np.asarray(values))
             sink.flush()
