@@ -118,7 +118,7 @@ def test_an_interruption_anywhere_loses_and_doubles_nothing(
     with DurableRelease.open(folder, PIPELINE) as run:
         assert run.recogniser().left == run.seen  # what is remembered is what was taken
         recogniser = run.recogniser()
-        assert recogniser.push(VALUES[: run.seen])
+        assert recogniser.push(run.pipeline.lattice.units(VALUES[: run.seen]))
         again = run.replay()
         wanted = np.concatenate(published)
         values = np.concatenate([np.empty(0), *(piece for _, piece in again)])
@@ -236,7 +236,7 @@ def test_users_may_have_any_name(tmp_path, name):
     with DurableRelease.open(tmp_path / "s", USERS) as run:
         first = run.push(VALUES[:80], users)[1]
     with DurableRelease.open(tmp_path / "s", USERS) as run:
-        assert run.recogniser().push(VALUES[:80], users)
+        assert run.recogniser().push(run.pipeline.lattice.units(VALUES[:80]), users)
         named = {name: 3} if name else {}  # an empty name is nobody's
         assert run._release._cap.counts == {**named, "b": 3}
         second = run.push(VALUES[80:160], users)[1]

@@ -97,7 +97,8 @@ def test_a_run_of_pushes_that_is_killed(place, pipeline):
             found = released(run)
             assert found.size == run.position == max(0, run.seen - 6)
             assert found[: left.size].tobytes() == left.tobytes()
-            assert run.recogniser().push(VALUES[: run.seen], NAMES[: run.seen] if users else None)
+            units = run.pipeline.lattice.units(VALUES[: run.seen])
+            assert run.recogniser().push(units, NAMES[: run.seen] if users else None)
             pushed(run, 40, users)
             assert released(run).tobytes() == wanted.tobytes()
         assert charges(folder) == costs  # none left out, none twice

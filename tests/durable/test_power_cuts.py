@@ -98,7 +98,7 @@ def test_two_runs_and_another_key(place):
                 had = b"".join(left)
                 assert released(run).tobytes().startswith(had)
                 assert wanted.tobytes().startswith(released(run).tobytes())
-                assert run.recogniser().push(VALUES[: run.seen])
+                assert run.recogniser().push(run.pipeline.lattice.units(VALUES[: run.seen]))
                 run.push(VALUES[run.seen :])
                 assert released(run).tobytes() == wanted.tobytes()
             keys.add(key)

@@ -224,7 +224,8 @@ class Durable(RuleBasedStateMachine):
         names = [name for _, name in self.offered[: self.run.seen]]
         users = names if self.run.pipeline.unit == PIPELINES[1].unit else None
         assert self.run.recogniser().left == numbers.size
-        assert not numbers.size or self.run.recogniser().push(numbers, users)
+        units = self.run.pipeline.lattice.units(numbers)
+        assert not numbers.size or self.run.recogniser().push(units, users)
         assert self.run.position == max(0, self.run.seen - 5)
         assert len(self.published.get(self.run.epoch, [])) <= self.run.position
 

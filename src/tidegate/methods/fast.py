@@ -26,7 +26,8 @@ from tidegate.units import Window
 
 _SHARE = Fraction(15, 100)  # of a horizon's values that are measured
 _MOVEMENT = Fraction(1, 100)
-# The controller has the paper's form: gains, errors that are remembered, set point, and step.
+# A controller with a proportional and an integral part, as in the paper; the constants are ours:
+# gains, errors that are remembered, set point, and step.
 _PROPORTIONAL, _INTEGRAL, _REMEMBERED = 0.9, 0.1, 5
 _SET_POINT, _STEP = 0.1, 10.0
 _FARTHEST = 50.0  # of an exponent
