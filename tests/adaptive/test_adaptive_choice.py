@@ -206,7 +206,7 @@ def test_no_two_trees_share_noise() -> None:
 
 
 def test_a_guided_perturber_needs_a_forecaster() -> None:
-    with pytest.raises(tg.SettingError, match=r"forecast\.Mixture"):
+    with pytest.raises(tg.SettingError, match=r"estimate\.Mixture"):
         tg.Pipeline(threshold=tg.threshold.Fixed(9), perturber=stage())
     with pytest.raises(tg.SettingError, match="perturber"):
         tg.Pipeline(
