@@ -39,7 +39,7 @@ class _Nodes(Setting[tuple[int, ...] | None, Sequence[int] | None]):
         """None, or one of the known shapes."""
         if value is None:
             return None
-        if not isinstance(value, list | tuple) or tuple(value) not in RANGE_ERROR:
+        if not isinstance(value, list | tuple) or tuple(value) not in tuple(RANGE_ERROR):
             raise SettingError(self.name, f"must be one of {', '.join(map(str, RANGE_ERROR))}")
         return tuple(value)
 
