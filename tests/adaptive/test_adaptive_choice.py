@@ -216,3 +216,9 @@ def test_a_guided_perturber_needs_a_forecaster() -> None:
         )
     with pytest.raises(tg.SettingError, match="nodes"):
         stage(nodes=[3, 5])
+
+
+def test_nodes_of_any_shape_are_refused_in_words() -> None:
+    """Found by `make fuzz`: lists in a list, which cannot be looked up."""
+    with pytest.raises(tg.SettingError, match="nodes"):
+        tg.perturb.AdaptiveTrees(epsilon=1, horizon=60, nodes=[[1], 8])

@@ -38,7 +38,7 @@ def recorded(program: list[str], root: Path) -> list[Step]:
     log = root.with_name(root.name + ".strace")
     command = ["strace", "-f", "-xx", "-s", "10000000", "-e", f"trace={CALLS}", "-o", str(log)]
     existing = {str(path) for path in root.rglob("*")}
-    subprocess.run([*command, sys.executable, *program], check=True, timeout=240, cwd=_PROJECT)
+    subprocess.run([*command, sys.executable, *program], check=True, timeout=900, cwd=_PROJECT)
     steps = _parsed(log.read_text().splitlines(), str(root), existing)
     # SQLite makes its shared memory anew whenever a database is opened: it is no part of a disk.
     return [step for step in steps if not step.path.endswith("-shm")]
