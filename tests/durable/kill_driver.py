@@ -41,6 +41,7 @@ ROWS, SPLIT = 12_000, 500
 KILLED = 137
 KEY = bytes(range(32))
 BASE = {"epsilon": "1", "bound": "1000", "holdout": 1800, "horizon": 4096, "fanout": 4}
+BASE |= {"preset": "tops", "resolution": "1"}
 SCENARIOS = {
     "csv, block 1": ("csv", False, {"skipped": 0}),
     "csv, block 16, key, non-negative": ("csv", True, {"skipped": 2, "non_negative": True}),
