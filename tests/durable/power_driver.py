@@ -15,7 +15,8 @@ from tidegate.durable import DurableRelease
 
 MARK = b"left: "
 SETTINGS = {"epsilon": "1", "bound": "100", "holdout": 6, "horizon": 32, "fanout": 4, "skipped": 1}
-PIPELINE = tg.tops(**SETTINGS)
+PIPELINE = tg.tops(**SETTINGS, resolution="1")
+SETTINGS |= {"preset": "tops", "resolution": "1"}
 VALUES = np.random.default_rng(5).integers(0, 100, 40)
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
 

@@ -16,7 +16,7 @@ from tidegate.durable.folder import kept_anchor
 from tidegate.errors import TidegateError
 from tidegate.ledger import CapExceeded, Ledger
 
-PIPELINE = tg.tops(epsilon=1, bound=100, holdout=4, horizon=64, fanout=4, skipped=1)
+PIPELINE = tg.tops(epsilon=1, bound=100, resolution=1, holdout=4, horizon=64, fanout=4, skipped=1)
 VALUES = np.arange(40)
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
 

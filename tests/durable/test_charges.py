@@ -92,7 +92,7 @@ def test_a_fixed_threshold_costs_nothing():
 
 @pytest.mark.parametrize("name", ["pak", "pak_with_tops_stream", "pak_with_tops_threshold"])
 def test_other_presets(name):
-    pipeline = getattr(tg, name)(epsilon=1, bound=100, holdout=50, horizon=100)
+    pipeline = getattr(tg, name)(epsilon=1, bound=100, resolution=1, holdout=50, horizon=100)
     found = list(costs(pipeline))
     assert [cost.start for cost in found] == [0, 50]
     assert parallel(*(cost.guarantee for cost in found)) == pipeline.guarantee

@@ -19,8 +19,10 @@ from tidegate.run.release import Release
 from tidegate.threshold import Fixed
 from tidegate.units import UserHorizon
 
-PIPELINE = tg.tops(epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1)
-USERS = tg.tops(epsilon=1, bound=100, holdout=20, horizon=64, unit=UserHorizon(most=3))
+PIPELINE = tg.tops(epsilon=1, bound=100, resolution=1, holdout=20, horizon=256, fanout=4, skipped=1)
+USERS = tg.tops(
+    epsilon=1, bound=100, resolution=1, holdout=20, horizon=64, unit=UserHorizon(most=3)
+)
 VALUES = np.random.default_rng(1).integers(0, 100, 3000)
 
 
@@ -157,7 +159,8 @@ def test_after_an_interruption_nothing_more_is_released(tmp_path, monkeypatch):
 
 def test_a_cap_reached_in_the_middle_releases_what_comes_before(tmp_path):
     pipeline = tg.tops(
-        epsilon=1, bound=100, holdout=20, horizon=256, skipped=0, rethreshold_every=100,
+        epsilon=1, bound=100, resolution=1,
+        holdout=20, horizon=256, skipped=0, rethreshold_every=100,
         rethreshold_share="1/2",
     )  # fmt: skip
     with DurableRelease.open(tmp_path / "s", pipeline, cap=1, source="meters") as run:
@@ -260,9 +263,16 @@ def test_a_refused_user_leaves_a_durable_release_usable_and_is_not_shown(tmp_pat
     [
         PIPELINE,
         tg.tops(
-            epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1, rethreshold_every=90
+            epsilon=1,
+            bound=100,
+            resolution=1,
+            holdout=20,
+            horizon=256,
+            fanout=4,
+            skipped=1,
+            rethreshold_every=90,
         ),
-        tg.adaptive(epsilon=1, bound=100, holdout=20, horizon=150),
+        tg.adaptive(epsilon=1, bound=100, resolution=1, holdout=20, horizon=150),
     ],
     ids=["tops", "again", "adaptive"],
 )
@@ -322,7 +332,7 @@ def test_a_new_epoch_that_reads_nothing_costs_nothing(tmp_path):
 
 def test_a_threshold_that_was_chosen_again_but_not_committed_is_not_told(tmp_path, monkeypatch):
     """No hold-out, so that no phase is committed yet when the first choice from data is made."""
-    chosen = tg.tops(epsilon=1, bound=100, holdout=20, horizon=64)
+    chosen = tg.tops(epsilon=1, bound=100, resolution=1, holdout=20, horizon=64)
     again = tg.Reselection(threshold=chosen.threshold, every=64)
     pipeline = replace(chosen, threshold=Fixed(100), reselect=again)
     with DurableRelease.open(tmp_path / "s", pipeline) as run:
@@ -367,7 +377,7 @@ def test_a_new_epoch_where_nothing_was_begun(tmp_path):
 def test_a_push_longer_than_the_history_forgets_no_phase(tmp_path):
     """Else metadata lacks thresholds, the past cannot be asked, the output is not recognised."""
     again = tg.tops(
-        epsilon=1, bound=100, holdout=20, horizon=16, rethreshold_every=64,
+        epsilon=1, bound=100, resolution=1, holdout=20, horizon=16, rethreshold_every=64,
         rethreshold_share="1/4",
     )  # fmt: skip
     with DurableRelease.open(tmp_path / "s", replace(again, history=64)) as run:

@@ -13,10 +13,13 @@ from tidegate.ledger import Ledger
 from tidegate.units import UserHorizon
 
 PIPELINE = tg.tops(
-    epsilon=1, bound=100, holdout=6, horizon=32, fanout=4, skipped=1, rethreshold_every=12,
+    epsilon=1, bound=100, resolution=1,
+        holdout=6, horizon=32, fanout=4, skipped=1, rethreshold_every=12,
     rethreshold_share="1/2",
 )  # fmt: skip
-USERS = tg.tops(epsilon=1, bound=100, holdout=6, horizon=8, skipped=0, unit=UserHorizon(most=2))
+USERS = tg.tops(
+    epsilon=1, bound=100, resolution=1, holdout=6, horizon=8, skipped=0, unit=UserHorizon(most=2)
+)
 VALUES = np.random.default_rng(5).integers(0, 100, 40)
 NAMES = [f"user {number % 5}" for number in range(40)]
 # An exception between the opening of a file and the assignment leaves it to the collector.

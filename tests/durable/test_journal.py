@@ -18,32 +18,36 @@ from tidegate.record.rebuild import Recorder
 
 def _again(share, blocking):
     """Adaptive, with a threshold that is chosen again."""
-    plain = tg.adaptive(epsilon=1, bound=100, holdout=20, horizon=150)
+    plain = tg.adaptive(epsilon=1, bound=100, resolution=1, holdout=20, horizon=150)
     again = tg.threshold.ScaleFree(epsilon=share, bound=100, holdout=30)
     return replace(plain, reselect=tg.Reselection(threshold=again, every=70, blocking=blocking))
 
 
 PIPELINES = {
-    "block 1": tg.tops(epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=0),
-    "block 16": tg.tops(epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=2),
+    "block 1": tg.tops(epsilon=1, bound=100, resolution=1,
+        holdout=20, horizon=256, fanout=4, skipped=0),
+    "block 16": tg.tops(epsilon=1, bound=100, resolution=1,
+        holdout=20, horizon=256, fanout=4, skipped=2),
     "non-negative": tg.tops(
         epsilon=0.1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1, non_negative=True
     ),
     "shared": tg.tops(
-        epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1,
+        epsilon=1, bound=100, resolution=1, holdout=20, horizon=256, fanout=4, skipped=1,
         rethreshold_every=70, rethreshold_share="0.3",
     ),
     "blocked": tg.tops(
-        epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1, non_negative=True,
+        epsilon=1, bound=100, resolution=1,
+        holdout=20, horizon=256, fanout=4, skipped=1, non_negative=True,
         rethreshold_every=60, estimator=tg.estimate.Mean(),
     ),
     "always blocked": tg.tops(
-        epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1, rethreshold_every=20
+        epsilon=1, bound=100, resolution=1,
+        holdout=20, horizon=256, fanout=4, skipped=1, rethreshold_every=20
     ),
     "no hold-out": tg.Pipeline(
         threshold=tg.threshold.Fixed(50), perturber=tg.perturb.Hierarchy(epsilon=1, horizon=64)
     ),
-    "adaptive": tg.adaptive(epsilon=1, bound=100, holdout=20, horizon=150),
+    "adaptive": tg.adaptive(epsilon=1, bound=100, resolution=1, holdout=20, horizon=150),
     "adaptive, non-negative": tg.adaptive(
         epsilon="1/10", bound=100, holdout=20, horizon=64, non_negative=True, resolution="1/10"
     ),

@@ -23,11 +23,13 @@ from tidegate.units import UserHorizon
 
 PIPELINES = [
     tg.tops(
-        epsilon=1, bound=100, holdout=5, horizon=16, fanout=4, skipped=1, rethreshold_every=8,
+        epsilon=1, bound=100, resolution=1,
+        holdout=5, horizon=16, fanout=4, skipped=1, rethreshold_every=8,
         rethreshold_share="1/2",
     ),
-    tg.tops(epsilon=1, bound=100, holdout=5, horizon=8, skipped=0, unit=UserHorizon(most=2)),
-    tg.adaptive(epsilon=1, bound=100, holdout=5, horizon=16),
+    tg.tops(epsilon=1, bound=100, resolution=1,
+        holdout=5, horizon=8, skipped=0, unit=UserHorizon(most=2)),
+    tg.adaptive(epsilon=1, bound=100, resolution=1, holdout=5, horizon=16),
 ]  # fmt: skip
 CAP = 3
 sizes = st.integers(1, 9)

@@ -13,9 +13,9 @@ import pytest
 
 import tidegate as tg
 from tidegate.durable import DurableRelease, StateError
-from tidegate.errors import TidegateError
+from tidegate.errors import MissingError, TidegateError
 
-PIPELINE = tg.tops(epsilon=1, bound=100, holdout=20, horizon=256, fanout=4, skipped=1)
+PIPELINE = tg.tops(epsilon=1, bound=100, resolution=1, holdout=20, horizon=256, fanout=4, skipped=1)
 VALUES = np.random.default_rng(1).integers(0, 100, 3000)
 
 
@@ -155,7 +155,7 @@ def test_what_is_there_can_be_opened_without_naming_the_settings(folder, tmp_pat
     with DurableRelease.existing(folder) as run:
         assert run.pipeline == PIPELINE
         assert run.seen == 3000
-    with pytest.raises(StateError, match="no state"):
+    with pytest.raises(MissingError, match="no state"):
         DurableRelease.existing(tmp_path / "typo")
     assert not (tmp_path / "typo").exists()
 

@@ -17,9 +17,16 @@ from tidegate.ledger import Ledger
 from tidegate.units import UserHorizon
 
 PIPELINE = tg.tops(
-    epsilon=1, bound=100, holdout=8, horizon=64, fanout=4, skipped=1, rethreshold_every=40
+    epsilon=1,
+    bound=100,
+    resolution=1,
+    holdout=8,
+    horizon=64,
+    fanout=4,
+    skipped=1,
+    rethreshold_every=40,
 )
-GUIDED = tg.adaptive(epsilon=1, bound=100, holdout=8, horizon=64)
+GUIDED = tg.adaptive(epsilon=1, bound=100, resolution=1, holdout=8, horizon=64)
 
 
 def concatenated(pieces):
@@ -289,7 +296,9 @@ def test_a_lock_file_that_was_replaced_is_not_taken_for_the_lock(tmp_path, monke
 
 def test_users_under_threads_are_counted_once_each(tmp_path):
     """The journal of users is behind the same lock."""
-    pipeline = tg.tops(epsilon=1, bound=100, holdout=8, horizon=512, unit=UserHorizon(most=3))
+    pipeline = tg.tops(
+        epsilon=1, bound=100, resolution=1, holdout=8, horizon=512, unit=UserHorizon(most=3)
+    )
     barrier = threading.Barrier(3)
 
     def pushing(name):

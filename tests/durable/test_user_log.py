@@ -9,7 +9,9 @@ import tidegate as tg
 from tidegate.durable import DurableRelease, StateError, user_log
 from tidegate.units import UserHorizon
 
-PIPELINE = tg.tops(epsilon=1, bound=100, holdout=20, horizon=4096, unit=UserHorizon(most=3))
+PIPELINE = tg.tops(
+    epsilon=1, bound=100, resolution=1, holdout=20, horizon=4096, unit=UserHorizon(most=3)
+)
 KEY = bytes(range(32))
 
 
