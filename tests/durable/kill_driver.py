@@ -39,12 +39,8 @@ from tidegate.ledger.chain import Chain
 ROWS, SPLIT = 4000, 250
 KILLED = 137
 KEY = bytes(range(32))
-<<<<<<< HEAD
 BASE = {"epsilon": "1", "bound": "1000", "holdout": 600, "horizon": 1024, "fanout": 4}
-=======
-BASE = {"epsilon": "1", "bound": "1000", "holdout": 1800, "horizon": 4096, "fanout": 4}
 BASE |= {"preset": "tops", "resolution": "1"}
->>>>>>> h/5
 SCENARIOS = {
     "csv, block 1": ("csv", False, {"skipped": 0}),
     "csv, block 16, key, non-negative": ("csv", True, {"skipped": 2, "non_negative": True}),
