@@ -111,11 +111,12 @@ def test_there_is_no_way_around_the_journal(tmp_path):
         public = {name for name in dir(run) if not name.startswith("_")}
         facts = {
             "epoch", "guarantee", "holding", "phases", "pipeline", "position", "record", "sealed",
-            "seen", "source", "threshold",
+            "seen", "source", "threshold", "warming",
         }  # fmt: skip
         reading = {"facts", "queries", "query", "recogniser", "replay"}
         assert public == facts | reading | {
-            "change_key", "close", "erase", "existing", "open", "push", "save", "unseal",
+            "change_key", "close", "erase", "existing", "finish", "open", "push", "save",
+            "unseal",
         }  # fmt: skip
         for name in facts:
             with pytest.raises(AttributeError):
