@@ -190,7 +190,6 @@ def _settings(
         return [*lines, "", "There are too few rows for this epsilon."]
     enough = [budget for budget, error in totals.items() if error <= _GOOD]
     chosen = enough[0] if enough else min(totals, key=totals.__getitem__)
-    holdout, horizon = _split(profile.rows)
     command = ["tidegate", "release", source]
     for name, value in reading.items():
         if name == "header" and value is not None:
@@ -200,7 +199,7 @@ def _settings(
     command += ["-o", "private.csv", "--epsilon", chosen, "--bound", f"{float(bound):.15g}"]
     if thought["resolution"] is not None:
         command += ["--resolution", thought["resolution"]]
-    command += ["--horizon", str(horizon), "--holdout", str(holdout), "--state", "state"]
+    command += ["--horizon", str(max(1, profile.rows)), "--state", "state"]
     return [*lines, "", "To release it:", f"  {shlex.join(command)}"]
 
 
@@ -211,15 +210,13 @@ def _errors(
     from tidegate.methods.adaptive import adaptive
     from tidegate.plan import expect, half_width
 
-    holdout, horizon = _split(profile.rows)
+    horizon = max(1, profile.rows)
     total = max(profile.sum - profile.negative_sum, 1e-300)
     found: dict[str, tuple[float, float, float] | None] = {}
     for budget in _EPSILONS if thought["epsilon"] is None else (thought["epsilon"],):
         resolution = thought["resolution"]
         try:
-            pipeline = adaptive(
-                budget, bound, horizon=horizon, holdout=holdout, resolution=resolution
-            )
+            pipeline = adaptive(budget, bound, horizon=horizon, resolution=resolution)
         except SettingError as problem:
             if problem.setting != "epsilon" or "too small" not in problem.problem:
                 raise
@@ -232,9 +229,3 @@ def _errors(
         )
         found[budget] = whole, part, profile.rounded(pipeline.resolution, bound)
     return found
-
-
-def _split(rows: int) -> tuple[int, int]:
-    """Hold-out and horizon: a sixteenth as in the paper; of a short stream, an eighth."""
-    holdout = min(65_536, max(1, rows // (16 if rows >= 1 << 14 else 8)))
-    return holdout, max(1, rows - holdout)

@@ -30,6 +30,12 @@ def doubts(pipeline: Pipeline) -> list[str]:
     information = rule.epsilon * rule.holdout
     if information >= needed:
         return []
+    if pipeline.warm_up:
+        return [
+            "The first threshold is little better than chance: ε × warm-up is "
+            f"{float(information):.3g}, and {needed} are needed. Use more epsilon, or a longer "
+            "horizon. Later values choose better ones."
+        ]
     return [
         "The threshold is little better than chance: ε × hold-out is "
         f"{float(information):.3g}, and {needed} are needed. Use a hold-out of "
