@@ -26,7 +26,7 @@ SHARED: dict[str, str] = {
 }
 _ARGUMENT_DEPTH = 8  # spaces before the name of an argument, in a docstring
 # Settings for every preset that takes them, small enough for a short stream to cross horizons.
-EXAMPLE = {"epsilon": "1/2", "bound": 40, "horizon": 60, "holdout": 37}
+EXAMPLE = {"epsilon": "1/2", "bound": 40, "horizon": 60, "holdout": 37, "resolution": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
