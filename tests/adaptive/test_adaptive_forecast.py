@@ -8,7 +8,7 @@ import pytest
 from tests.adaptive.paths import covariance_of
 from tidegate.estimate.mixture.batches import Measured
 from tidegate.estimate.mixture.grid import Cells
-from tidegate.estimate.mixture.kalman import LEVEL, SUM, SWING, KalmanFilters, Transition
+from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import noise_path
 from tidegate.estimate.mixture.models import (
     LEVEL_MEAN,
@@ -17,6 +17,7 @@ from tidegate.estimate.mixture.models import (
     models,
 )
 from tidegate.estimate.mixture.smoother import ModelSmoother
+from tidegate.estimate.mixture.transition import LEVEL, SUM, SWING, Transition
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import RANGE_ERROR
 

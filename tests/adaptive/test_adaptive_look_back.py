@@ -10,7 +10,11 @@ from tests.adaptive.paths import HORIZON, blocks_of
 from tidegate.estimate.mixture.batches import Measured, block_batches
 from tidegate.estimate.mixture.cap_steps import moved
 from tidegate.estimate.mixture.grid import Cells
-from tidegate.estimate.mixture.kalman import (
+from tidegate.estimate.mixture.kalman import KalmanFilters
+from tidegate.estimate.mixture.leaf_noise import Leaf
+from tidegate.estimate.mixture.models import models
+from tidegate.estimate.mixture.smoother import ModelSmoother
+from tidegate.estimate.mixture.transition import (
     INNER,
     LEAF,
     LEVEL,
@@ -18,12 +22,8 @@ from tidegate.estimate.mixture.kalman import (
     SIZE,
     SUM,
     SWING,
-    KalmanFilters,
     Transition,
 )
-from tidegate.estimate.mixture.leaf_noise import Leaf
-from tidegate.estimate.mixture.models import models
-from tidegate.estimate.mixture.smoother import ModelSmoother
 
 
 class CellByCell:

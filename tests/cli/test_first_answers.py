@@ -50,7 +50,7 @@ def test_an_output_is_never_replaced_by_nothing(source: Path, tmp_path: Path, ki
     output = tmp_path / f"private.{kind}"
     assert run("release", source, "-o", output, *GOOD).exit_code == 0
     kept = {path: path.read_bytes() for path in tmp_path.glob("private*")}
-    usual = ("--epsilon", "1", "--bound", "12.5", "--overwrite", "--quiet")
+    usual = ("--preset", "tops", "--epsilon", "1", "--bound", "12.5", "--overwrite", "--quiet")
     for words in (("-o", output, *usual), ("-o", tmp_path / f"new.{kind}", *usual)):
         result = run("release", source, *words)
         assert result.exit_code == 5
@@ -61,16 +61,8 @@ def test_an_output_is_never_replaced_by_nothing(source: Path, tmp_path: Path, ki
 
 
 def test_a_state_that_holds_out_says_how_to_go_on(source: Path, tmp_path: Path) -> None:
-    words = (
-        "-o",
-        tmp_path / "a.csv",
-        "--epsilon",
-        "1",
-        "--bound",
-        "12.5",
-        "--state",
-        tmp_path / "s",
-    )
+    settings = ("--preset", "tops", "--epsilon", "1", "--bound", "12.5")
+    words = ("-o", tmp_path / "a.csv", *settings, "--state", tmp_path / "s")
     result = run("release", source, *words)
     assert result.exit_code == 5
     assert "same command again when there are 61,536 more rows" in result.stderr
@@ -96,6 +88,27 @@ def test_a_second_run_needs_to_be_told_to_overwrite(source: Path, tmp_path: Path
     assert run("release", source, "-o", tmp_path / "empty.csv", *GOOD).exit_code == 0
 
 
+def test_values_that_were_cut_are_not_passed_over(source: Path, tmp_path: Path) -> None:
+    """A threshold far below the values: the sum is small and sure of itself; the text says so."""
+    output, settings = tmp_path / "a.csv", ("--epsilon", "1", "--bound", "0.5", "--holdout", "500")
+    result = run("release", source, "-o", output, *settings, "--horizon", "3500")
+    assert "true sum is larger" in result.stderr
+    assert "true sum is larger" in run("query", output, 0, 3500).stdout
+    fine = run("release", source, "-o", tmp_path / "b.csv", *GOOD)
+    assert "true sum is larger" not in fine.stderr
+
+
+def test_a_short_file_tells_its_own_length(tmp_path: Path) -> None:
+    """Without --horizon a warm-up for 2^20 values would swallow all of 600 rows."""
+    short = tmp_path / "short.csv"
+    short.write_text("value\n" + "3\n" * 600)
+    result = run("release", short, "-o", tmp_path / "a.csv", "--epsilon", 3, "--bound", 12)
+    assert result.exit_code == 0, result.output
+    assert read_metadata(tmp_path / "a.csv")["settings"]["perturber"]["horizon"] == 602
+    answer = json.loads(run("query", tmp_path / "a.csv", 0, 600, "--json").stdout)["answers"][0]
+    assert answer["estimate"] == pytest.approx(1800, rel=0.25)
+
+
 def test_a_threshold_by_chance_is_not_passed_over(source: Path, tmp_path: Path) -> None:
     doubtful = ("--epsilon", "0.1", "--bound", "12.5", "--holdout", "100", "--horizon", "3900")
     result = run("release", source, "-o", tmp_path / "a.csv", *doubtful)
@@ -107,11 +120,15 @@ def test_a_threshold_by_chance_is_not_passed_over(source: Path, tmp_path: Path) 
 def test_hopeless_settings_are_refused_before_anything_is_read(tmp_path: Path) -> None:
     absent = tmp_path / "absent.csv"
     unit = ("--epsilon", "0.1", "--bound", "10", "--unit", "window:1440")
-    result = run("release", absent, *unit)
+    paper = ("--preset", "tops")
+    result = run("release", absent, *unit, *paper)
     assert result.exit_code == 2
     assert "Use epsilon 1.1 or more, or a hold-out of 720,000 values" in result.stderr
-    planned = run("plan", *unit)
+    planned = run("plan", *unit, *paper)
     assert (planned.exit_code, "Use epsilon 1.1" in planned.stderr) == (2, True)
+    short = run("release", absent, *unit, "--horizon", 10_000)
+    assert short.exit_code == 2
+    assert "Use epsilon 0.44 or more, or a horizon of 43,200 values" in short.stderr
     above = run("plan", "--epsilon", "1", "--bound", "10", "--threshold", "20")
     assert above.exit_code == 2
     assert "threshold: must not exceed the bound 10" in above.stderr

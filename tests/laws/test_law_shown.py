@@ -47,6 +47,7 @@ def public_classes() -> dict[str, type]:
         if inspect.isclass(thing)
         and not getattr(thing, "_is_protocol", False)
         and not hasattr(thing, "STATE")
+        and not inspect.isabstract(thing)
     }
 
 

@@ -42,7 +42,7 @@ def run(topl: Topl, value: int, column: int | None, seed: int) -> tuple[Server, 
 @pytest.mark.parametrize("epsilon", ["1/2", "2"])
 @pytest.mark.parametrize("report", ["stochastic-rounding", "piecewise", "hybrid"])
 def test_the_attack_stays_within_the_bound_and_reaches_it(report: str, epsilon: str) -> None:
-    topl = Topl(epsilon=epsilon, bound=1000, threshold=100, report=report)
+    topl = Topl(epsilon=epsilon, bound=1000, resolution=1, threshold=100, report=report)
     server = topl.server()
     question = server.announcements[0].question
     assert isinstance(question, ValueQuestion)
@@ -64,7 +64,7 @@ def test_the_attack_stays_within_the_bound_and_reaches_it(report: str, epsilon: 
 
 
 def test_the_bound_speaks_of_the_largest_threshold_that_was_in_use() -> None:
-    server = Topl(epsilon=1, bound=1000, threshold=100, report="hybrid").server()
+    server = Topl(epsilon=1, bound=1000, resolution=1, threshold=100, report="hybrid").server()
     now = server.poisoning_bound(0.1)
     server.collection.collected.begin(250.0)
     later = server.poisoning_bound(0.1)
@@ -96,7 +96,7 @@ def test_noise_amplifies_lies_as_stated(epsilon: Fraction) -> None:
 
 def test_one_client_with_many_reports_counts_once() -> None:
     """The attack that deduplication is for."""
-    topl = Topl(epsilon=1, bound=1000, threshold=100, report="hybrid")
+    topl = Topl(epsilon=1, bound=1000, resolution=1, threshold=100, report="hybrid")
     server, honest = run(topl, 0, None, 1)
     asked = server.announcements[0]
     question = asked.question
@@ -116,7 +116,7 @@ def test_one_client_with_many_reports_counts_once() -> None:
 
 
 def test_values_beyond_every_report_cannot_be_sent() -> None:
-    topl = Topl(epsilon=1, bound=1000, threshold=100, report="hybrid")
+    topl = Topl(epsilon=1, bound=1000, resolution=1, threshold=100, report="hybrid")
     server = topl.server()
     asked = server.announcements[0]
     report = Report(

@@ -18,7 +18,7 @@ from tidegate.local.store import ServerStateError
 from tidegate.local.topl import Topl
 
 SETTINGS: dict[str, Any] = {"epsilon": 2, "bound": 500, "holdout": 600, "report": "hybrid"}
-TOPL = Topl(**SETTINGS, horizon=2**12)
+TOPL = Topl(resolution=1, **SETTINGS, horizon=2**12)
 
 
 def _lie(server: Server, client: str, slot: int = 0) -> Report:

@@ -17,7 +17,7 @@ THETA = 30
 
 
 def released(values, window=5, epsilon=8, seed=2, **more):
-    pipeline = budget_distribution(epsilon, THETA, unit=Window(length=window), **more)
+    pipeline = budget_distribution(epsilon, THETA, unit=Window(length=window), resolution=1, **more)
     release = pipeline.start(tg.seeded(seed))
     out = release.push(values)
     return pipeline.perturber, release, out, release.record.segments[0].leaves.spans()

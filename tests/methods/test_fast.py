@@ -15,7 +15,7 @@ THETA = 40
 
 
 def released(values, seed=2, **settings):
-    pipeline = fast(**{"epsilon": 100, "bound": THETA, "horizon": 120, **settings})
+    pipeline = fast(**{"epsilon": 100, "bound": THETA, "horizon": 120, "resolution": 1, **settings})
     release = pipeline.start(tg.seeded(seed))
     out = release.push(values)
     return pipeline.perturber, release, out, release.record.segments[0].leaves.spans()

@@ -13,6 +13,7 @@ import tidegate as tg
 from tidegate.errors import MissingError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.methods import registered
+from tidegate.methods._shared import HORIZON
 from tidegate.stages import Estimator
 from tidegate.units import Event, Unit, UserHorizon, Window
 
@@ -117,6 +118,21 @@ def build(options: Mapping[str, Any]) -> tg.Pipeline:
             )
     pipeline: tg.Pipeline = preset(**arguments)
     return pipeline
+
+
+def with_length(options: dict[str, Any], source: str) -> dict[str, Any]:
+    """The options, with the number of rows of the input as horizon if that is less than usual.
+
+    How long warm-up and blocks should be depends on how many values come. Only where nothing else
+    hangs on the horizon: a state may go on with more rows, and `fast` protects a horizon.
+    """
+    fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
+    if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
+        return options
+    from tidegate.io.row_count import rows_at_most  # on demand: `plan` reads no file
+
+    rows = rows_at_most(source, options.get("format"))
+    return options if rows is None or rows >= HORIZON else {**options, "horizon": rows}
 
 
 def _taken_by(argument: str) -> str:

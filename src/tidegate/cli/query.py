@@ -165,8 +165,13 @@ def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
         )
         for answer in map(answers.__getitem__, range(len(answers)))
     ]
-    level = f"{answers.threshold:g}"
+    capped = f"Values were capped at {answers.threshold:g}."
     if answers.highest != answers.threshold:
-        level = f"the threshold of their time, {answers.threshold:g} to {answers.highest:g}"
-    lines = [table(head, rows), "", f"Sums of values truncated at {level}. {file.guarantee}."]
+        caps = f"between {answers.threshold:g} and {answers.highest:g}"
+        capped = f"Values were capped; the cap moved {caps}."
+    lines = [table(head, rows), "", f"{capped} {file.guarantee}."]
+    if any(answers[at].crowded for at in range(len(answers))):
+        from tidegate.record.answer import CUT  # on demand: `--help` needs none of it
+
+        lines.append(f"Warning: {CUT}. Use more epsilon, or more values.")
     return "\n".join([*lines, note] if note else lines)

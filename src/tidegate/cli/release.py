@@ -10,7 +10,14 @@ import typer
 from tidegate.cli.choices import EMITTED, PIPES, offering
 from tidegate.cli.exits import NOTHING, complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
-from tidegate.cli.pipelines import DEFAULT_PRESET, PRESETS, SMOOTHERS, build, with_config
+from tidegate.cli.pipelines import (
+    DEFAULT_PRESET,
+    PRESETS,
+    SMOOTHERS,
+    build,
+    with_config,
+    with_length,
+)
 from tidegate.cli.signals import stopping
 from tidegate.cli.streams import (
     Column,
@@ -22,6 +29,7 @@ from tidegate.cli.streams import (
     OutputFormat,
     Source,
     check_output,
+    holds_something,
 )
 from tidegate.errors import SettingError
 from tidegate.run.pipeline import Pipeline
@@ -57,7 +65,8 @@ def release(
         ),
     ] = None,
     horizon: Annotated[
-        int | None, typer.Option(help="Longest range to answer well (default 1048576).")
+        int | None,
+        typer.Option(help="Longest range to answer well (default 1048576, or the input's rows)."),
     ] = None,
     preset: Annotated[
         str | None,
@@ -182,8 +191,8 @@ def _run(source: str, options: dict[str, Any]) -> None:
     from tidegate.durable import transfer
     from tidegate.io import open_source
 
-    pipeline = build(options)
     _check(source, options)
+    pipeline = build(with_length(options, source))
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     with (
         open_source(
@@ -258,7 +267,7 @@ def _check(source: str, options: dict[str, Any]) -> None:
         raise SettingError("overwrite", "goes without --state: with it, the output is continued")
     output = str(options.get("output") or "")
     check_output(source, options.get("output"), options.get("output-format"))
-    if "state" not in options and not options.get("overwrite") and _holds_something(output):
+    if "state" not in options and not options.get("overwrite") and holds_something(output):
         raise SettingError(
             "output",
             f"{output} exists, and this run would spend epsilon on the same values once more. Use "
@@ -274,12 +283,6 @@ def _check(source: str, options: dict[str, Any]) -> None:
     protects_users = str(options.get("unit", "")).startswith("user-horizon")
     if protects_users != ("user-column" in options):
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
-
-
-def _holds_something(output: str) -> bool:
-    """Whether a file would be lost. (An empty one would not; a pipe or device holds nothing.)"""
-    place = Path(output)
-    return output not in ("", "-") and place.is_file() and place.stat().st_size > 0
 
 
 def _close(run: DurableRelease | Release, result: Transferred, *, quiet: bool) -> None:

@@ -72,3 +72,9 @@ def check_output(source: str, output: str | None, output_format: str | None) -> 
         return
     if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
         raise SettingError("output", "is the input: it would be overwritten")
+
+
+def holds_something(output: str) -> bool:
+    """Whether a file would be lost. (An empty one would not; a pipe or device holds nothing.)"""
+    place = Path(output)
+    return output not in ("", "-") and place.is_file() and place.stat().st_size > 0

@@ -112,4 +112,8 @@ def _lines(outcome: Outcome) -> list[str]:
             f"a sum over {rows_known} is known to ± {shown(half)} ({percent(total.confidence)}), "
             "apart from what the threshold cuts"
         )
+        if total.crowded:
+            from tidegate.record.answer import CUT
+
+            lines.append(f"warning: of the threshold, {CUT}. Use more epsilon, or more values")
     return lines

@@ -36,6 +36,9 @@ class FunctionSink(Completed):
         self._positions = Positions(following)
         self.metadata: dict[str, object] = {}
 
+    def __repr__(self) -> str:
+        return "<FunctionSink>"
+
     def write(self, first_position: int, values: FloatArray) -> None:
         """Hand over rows from `first_position` on, which follow those of the call before."""
         array = self._positions.check(first_position, values)

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from tidegate.record.record import Record
 
 
+_CROWDED = 0.85  # of the threshold: where the mean of uncut values seldom lies
+_SAME_LEVEL = 4.0  # thresholds within this factor count as one
+CUT = "values lie close to it: if most are cut, the true sum is larger"
+
+
 @dataclass(frozen=True)
 class Answer:
     """The sum over one range of values truncated at `threshold`.
@@ -52,11 +57,23 @@ class Answer:
         """√(noise_error² + prediction_error²)."""
         return math.hypot(self.noise_error, self.prediction_error)
 
+    @property
+    def crowded(self) -> bool:
+        """Whether the mean lies close to the threshold, as if most values were cut there.
+
+        A function of the answer: free. Then the true sum may be much larger than any interval
+        says.
+        """
+        highest = self.threshold if self.highest is None else self.highest
+        full = self.threshold * (self.end - self.start)
+        return highest <= _SAME_LEVEL * self.threshold and self.estimate > _CROWDED * full > 0
+
     def __str__(self) -> str:
         half = (self.high - self.low) / 2
         return (
             f"[{self.start}, {self.end}): {self.estimate:.6g} ± {half:.3g} ({self.confidence:.0%})"
             f", sum of values truncated at {truncation(self.threshold, self.highest)}"
+            f"{f' ({CUT})' if self.crowded else ''}"
         )
 
 

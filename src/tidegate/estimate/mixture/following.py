@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from tidegate.estimate.mixture.cap_steps import CapSteps
-from tidegate.estimate.mixture.kalman import LEVEL, Transition, mixed
+from tidegate.estimate.mixture.kalman import mixed
 from tidegate.estimate.mixture.leaf_noise import noise_path
 from tidegate.estimate.mixture.run import MixtureRun
+from tidegate.estimate.mixture.transition import LEVEL, Transition
 from tidegate.stages import Layout
 
 # The level after a cap was full, in the new θ: the old one says little about it.

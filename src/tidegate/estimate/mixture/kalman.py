@@ -62,7 +62,6 @@ _ONE_FOR_ALL = np.zeros(SIZE + 1, dtype=np.intp)
 _add, _subtract, _multiply, _divide = np.add, np.subtract, np.multiply, np.divide
 
 Weights = list[tuple[int, float]]  # (model, probability)
-__all__ = ["INNER", "LEAF", "LEVEL", "OUTER", "SIZE", "SUM", "SWING", "KalmanFilters", "Transition"]
 
 
 class KalmanFilters:

@@ -12,8 +12,9 @@ import numpy as np
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
 from tidegate.estimate.mixture.grid import Cells as BlockCells
 from tidegate.estimate.mixture.grid import cells_of
-from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters, Transition, mixed
+from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters, mixed
 from tidegate.estimate.mixture.models import SECOND_CHANCE, models
+from tidegate.estimate.mixture.transition import Transition
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.estimate.mixture.weights import packed
 from tidegate.lattice import FloatArray

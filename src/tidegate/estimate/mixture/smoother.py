@@ -25,9 +25,17 @@ import numpy as np
 from tidegate.estimate.mixture.batches import BlockBatch, FilterPass, Measured, Step, block_batches
 from tidegate.estimate.mixture.block_chain import solve_chain
 from tidegate.estimate.mixture.covariances import CellCovariances, product
-from tidegate.estimate.mixture.kalman import INNER, LEAF, LEVEL, OUTER, SIZE, SUM, SWING
 from tidegate.estimate.mixture.models import Models, models
-from tidegate.estimate.mixture.transition import transition_of
+from tidegate.estimate.mixture.transition import (
+    INNER,
+    LEAF,
+    LEVEL,
+    OUTER,
+    SIZE,
+    SUM,
+    SWING,
+    transition_of,
+)
 from tidegate.lattice import FloatArray, IntArray
 
 

@@ -7,10 +7,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman import SUM, KalmanFilters, Transition
+from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf, noise_path
 from tidegate.estimate.mixture.models import CELLS, ROUGHER, Models, models
 from tidegate.estimate.mixture.portable_math import log
+from tidegate.estimate.mixture.transition import SUM, Transition
 from tidegate.lattice import FloatArray
 from tidegate.stages import Layout, Perturber
 
