@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tidegate.errors import SettingError
 from tidegate.guarantee import EVENT, Guarantee, grouped
 from tidegate.settings import Spec, Whole
 
@@ -91,3 +92,11 @@ class UserHorizon(Spec):
 
 Unit = Event | Window | UserHorizon
 __all__ = ["Event", "UserHorizon", "Window"]
+
+
+def checked_unit(unit: Unit | None) -> Unit:
+    """The unit of privacy; None: one event."""
+    unit = Event() if unit is None else unit
+    if not isinstance(unit, Unit):
+        raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
+    return unit

@@ -7,14 +7,13 @@ from fractions import Fraction
 from inspect import Parameter, signature
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from tidegate import threshold, units
-from tidegate.errors import SettingError
+from tidegate import threshold
 from tidegate.exact_numbers import Number, positive, whole
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement import Refinement
 from tidegate.run.reselection import Reselection, share_of
 from tidegate.stages import Estimator, Perturber, Threshold
-from tidegate.units import Unit
+from tidegate.units import Unit, checked_unit
 
 HORIZON = 2**20
 HOLDOUT = 65_536
@@ -69,14 +68,6 @@ def assembled(
         reselect=reselect,
         **{**_DEFAULTS, **common},
     )
-
-
-def checked_unit(unit: Unit | None) -> Unit:
-    """The unit of privacy; None: one event."""
-    unit = units.Event() if unit is None else unit
-    if not isinstance(unit, Unit):
-        raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
-    return unit
 
 
 def budget(

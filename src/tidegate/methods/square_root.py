@@ -23,15 +23,7 @@ from tidegate.exact_numbers import Number, positive, whole
 from tidegate.guarantee import Guarantee, concentrated, rho_for
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._method import Method
-from tidegate.methods._shared import (
-    HOLDOUT,
-    HORIZON,
-    Common,
-    assembled,
-    checked_unit,
-    preset,
-    truncation,
-)
+from tidegate.methods._shared import HOLDOUT, HORIZON, Common, assembled, preset, truncation
 from tidegate.noise import discrete_gaussian
 from tidegate.perturb.forest import over_horizons
 from tidegate.perturb.run import ForestRun
@@ -39,7 +31,7 @@ from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Delta, Exact, OptionalWhole, Spec, Whole
 from tidegate.stages import Estimator, Layout
-from tidegate.units import Unit
+from tidegate.units import Unit, checked_unit
 
 _PLACES = 16  # binary places of the coefficients
 _HALF = 24  # sums are made of two halves, so that they fit 64 bits
