@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from tidegate.methods.refined import refined
+from tidegate.methods._refined import refined
 
 from benchmarks.short_prototype import Staged
 from benchmarks.short_rules import Floats, Rules, Values

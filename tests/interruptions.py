@@ -65,12 +65,21 @@ def interrupted(
     try:
         sys.settrace(tracer.entered)
         try:
-            action()
+            next(_apart(action))
         finally:
             sys.settrace(before)
     except Interrupted:
         return True
     return tracer.fired
+
+
+def _apart(action: Callable[[], Any]) -> Iterator[Any]:
+    """A generator has the exceptions that are being handled to itself.
+
+    An interruption between two instructions of a handler can leave CPython believing that it is
+    still being handled: later exceptions of the thread would get it as their context.
+    """
+    yield action()
 
 
 def all_interruptions(

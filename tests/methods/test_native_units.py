@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from tidegate.durable.charges import costs
+from tidegate.durable.charging import costs
 
 import tidegate as tg
 from tidegate.errors import SettingError
