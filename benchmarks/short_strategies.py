@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from tidegate.methods._refined import refined
-
 from benchmarks.short_prototype import Staged
 from benchmarks.short_rules import Floats, Rules, Values
 from tidegate.lattice import Lattice
+from tidegate.methods._refined import refined
 from tidegate.noise import discrete_laplace
 from tidegate.randomness import KeystreamWords, seeded
 from tidegate.threshold import TailQuantile

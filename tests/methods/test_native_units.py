@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from tidegate.durable.charging import costs
 
 import tidegate as tg
+from tidegate.durable.charging import costs
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.perturb.flat import Flat
