@@ -10,7 +10,7 @@ from tidegate.estimate.mixture import tree_choice as costs
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
 from tidegate.estimate.mixture.kalman import mixed
 from tidegate.estimate.mixture.leaf_noise import noise_path
-from tidegate.estimate.mixture.run import MixtureRun
+from tidegate.estimate.mixture.mixture_run import MixtureRun
 from tidegate.estimate.mixture.transition import LEVEL, SUM, Transition
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import BLIND, RANGE_ERROR, cap_factor, shares

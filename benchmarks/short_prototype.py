@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.short_follower import Follower, Lengths, tree_of
 from benchmarks.short_rules import Floats, Rules, Values, selected
-from tidegate.perturb.adaptive.run import consistent_noise
+from tidegate.perturb.adaptive.adaptive_run import consistent_noise
 from tidegate.perturb.adaptive.trees import shares
 from tidegate.perturb.budget import level_scales
 from tidegate.stages import Layout, Noisy

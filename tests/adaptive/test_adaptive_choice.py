@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.perturb.adaptive.run import consistent_noise
+from tidegate.perturb.adaptive.adaptive_run import consistent_noise
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import RANGE_ERROR, SHARES, cap_factor, shares
 from tidegate.stages import Layout, Noisy

@@ -31,7 +31,7 @@ from tidegate.errors import TidegateError
 from tidegate.lattice import IntArray
 from tidegate.local.narrow import narrowed, widened
 from tidegate.local.report_checks import REASONS
-from tidegate.local.store_place import Place, ServerStateError, ServerStorageError
+from tidegate.local.store_file import Place, ServerStateError, ServerStorageError
 from tidegate.ownership import Ownership, refused_as
 
 __all__ = ["ServerStateError", "ServerStorageError", "Store", "stored_settings"]

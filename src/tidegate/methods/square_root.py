@@ -26,7 +26,7 @@ from tidegate.methods._method import Method
 from tidegate.methods._shared import HOLDOUT, HORIZON, Common, assembled, preset, truncation
 from tidegate.noise import discrete_gaussian
 from tidegate.perturb.forest import over_horizons
-from tidegate.perturb.run import ForestRun
+from tidegate.perturb.forest_run import ForestRun
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Delta, Exact, OptionalWhole, Spec, Whole

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 from tidegate.perturb.forest import Forest
-from tidegate.perturb.run import ForestRun
+from tidegate.perturb.forest_run import ForestRun
 from tidegate.randomness import Keystream
 from tidegate.stages import Layout
 

@@ -42,7 +42,7 @@ class Hierarchy(ForestStage, Spec):
     """Discrete Laplace noise on every node of a `fanout`-ary forest, made consistent.
 
     Guarantee: pure ε-DP for one replaced value. Each value lies in one node per level; levels share
-    ε by `shares`, and horizons are disjoint (argument: `tidegate.perturb.run.ForestRun`).
+    ε by `shares`, and horizons are disjoint (argument: `tidegate.perturb.forest_run.ForestRun`).
 
     Args:
         epsilon: the budget of the stream.

@@ -15,15 +15,15 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.staged import noisy_sum
 from tidegate.record.entry import JournalEntry, Trace
 from tidegate.record.segment import WARMING, Segment
-from tidegate.run.blocks import Blocks, ReleasedLeaf, Row
-from tidegate.run.course import Course
+from tidegate.run.refined_blocks import Blocks, ReleasedLeaf, Row
+from tidegate.run.refined_state import RefinedState
 from tidegate.run.refinement import KEEP
+from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.warm_up import HoldOut
-from tidegate.run.window_counts import WindowCounts
 from tidegate.stages import NO_SUMS
 
 
-class Refined(Course):
+class Refined(RefinedState):
     """Hands values to the open warm-up or block, and begins what comes next."""
 
     # -- data ------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class Refined(Course):
             trace.totals, trace.widths = np.array([total]), np.array([count])
         return trace, total
 
-    def _choose_again(self, window: WindowCounts, level: float) -> None:
+    def _choose_again(self, window: SelectionCounts, level: float) -> None:
         """A window is complete: another θ, and the forecaster goes on in units of it."""
         self.number, self.start = self.number + 1, self.position
         keystream = self._keys.choice(self.number, window.values)

@@ -8,7 +8,7 @@
 Raw values are visible in exactly two places: `Threshold.choose` and `PerturberRun.push`. All that
 comes after takes `Noisy` or numbers computed from it, so that it is post-processing by type. What
 goes back over the barrier is a function of released data and public settings: a choice between
-public options, so blocks compose in parallel, adaptively (`tidegate.perturb.adaptive.run` has the
+public options, so blocks compose in parallel, adaptively (`perturb.adaptive.adaptive_run` has the
 argument). A fixed hierarchy is a perturber with one option; a smoother is an estimator that always
 chooses it.
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tidegate.errors import SettingError
-from tidegate.estimate.mixture.following import FollowingRun
 from tidegate.estimate.mixture.leaf_noise import MOST_LEVELS
+from tidegate.estimate.mixture.mixture_run import MixtureRun
 from tidegate.estimate.mixture.posterior import MixturePosterior
-from tidegate.estimate.mixture.run import MixtureRun
+from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.weights import unpacked
 from tidegate.exact_numbers import Number, exact
 from tidegate.settings import Setting, Spec
@@ -94,9 +94,9 @@ class Mixture(Spec):
         perturber: Perturber,
         state: Mapping[str, Any] | None = None,
         layout: Layout | None = None,
-    ) -> FollowingRun:
+    ) -> RescaledRun:
         """The same for a release whose threshold will change."""
-        return FollowingRun(threshold, self.truncated, perturber, state, layout)
+        return RescaledRun(threshold, self.truncated, perturber, state, layout)
 
     def posterior(self, recorded: Recorded, until: int) -> MixturePosterior:
         """The models' posterior, given every leaf sum."""

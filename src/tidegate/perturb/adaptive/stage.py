@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
-from tidegate.perturb.adaptive.run import AdaptiveRun
+from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun
 from tidegate.perturb.adaptive.trees import BLIND, RANGE_ERROR, all_trees, shares
 from tidegate.perturb.budget import check_headroom
 from tidegate.randomness import Keystream

@@ -17,7 +17,7 @@ import numpy as np
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.noise import discrete_laplace
-from tidegate.perturb.adaptive.run import AdaptiveRun
+from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import BLIND, all_trees
 from tidegate.randomness import Keystream

@@ -9,21 +9,21 @@ import numpy as np
 
 from tidegate.errors import SnapshotError
 from tidegate.estimate import Mixture
-from tidegate.estimate.mixture.following import FollowingRun
 from tidegate.estimate.mixture.full_caps import CapWatch
+from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.lattice import IntArray
 from tidegate.perturb.adaptive.staged import StagedRun
 from tidegate.randomness import Epoch
 from tidegate.record.codec import restored_segment, segment_state
 from tidegate.record.entry import JournalEntry
 from tidegate.record.segment import Segment
-from tidegate.run.blocks import Blocks
 from tidegate.run.non_negative import Remainder
-from tidegate.run.phase_keys import PhaseKeys
 from tidegate.run.phases import Phase, forget
+from tidegate.run.refined_blocks import Blocks
+from tidegate.run.refined_keys import PhaseKeys
 from tidegate.run.refinement import Refinement
+from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.warm_up import HoldOut
-from tidegate.run.window_counts import WindowCounts
 from tidegate.sealing import restore, state_of
 from tidegate.stages import Layout, Noisy
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
 
-class Course:
+class RefinedState:
     """The parts of a refined release (`tidegate.run.refined.Refined` says what happens when).
 
     The state is secret: the raw values of an open warm-up, the counts of an open window, the raw
@@ -63,7 +63,7 @@ class Course:
         self._keys = PhaseKeys(pipeline, epoch, origin)
         self._remainder = Remainder() if pipeline.non_negative else None
         self._watch = CapWatch()
-        self._follower: FollowingRun | None = None
+        self._follower: RescaledRun | None = None
         self._blocks: Blocks | None = None
         self._held: HoldOut | None = None  # the values of an open warm-up
         self.phases: list[Phase] = []
@@ -125,16 +125,16 @@ class Course:
 
     # -- parts -----------------------------------------------------------------------------------
 
-    def _following(self, threshold: int, **state: Any) -> FollowingRun:
+    def _following(self, threshold: int, **state: Any) -> RescaledRun:
         return self._estimator.follow(threshold=threshold, perturber=self._trees, **state)
 
-    def _window(self, values: int, share: Fraction) -> WindowCounts:
+    def _window(self, values: int, share: Fraction) -> SelectionCounts:
         pipeline = self._pipeline
         stage = self._refinement.choice(pipeline.threshold, pipeline.perturber, values, share)
-        return WindowCounts(stage, share, pipeline.lattice)
+        return SelectionCounts(stage, share, pipeline.lattice)
 
     def _measuring(
-        self, threshold: int, window: WindowCounts | None, state: dict[str, Any] | None = None
+        self, threshold: int, window: SelectionCounts | None, state: dict[str, Any] | None = None
     ) -> Blocks:
         share = Fraction(0) if window is None else window.share
         run = StagedRun(
@@ -154,7 +154,7 @@ class Course:
             raise AssertionError("a warm-up is open")
         return self._blocks
 
-    def _known_follower(self) -> FollowingRun:
+    def _known_follower(self) -> RescaledRun:
         if self._follower is None:
             raise AssertionError("nothing was measured yet")
         return self._follower
@@ -200,7 +200,7 @@ class Course:
             raise SnapshotError("its parts do not belong together")
         window = None
         if (counted := state["window"]) is not None:
-            window = self._window(counted["values"], WindowCounts.share_of(counted))
+            window = self._window(counted["values"], SelectionCounts.share_of(counted))
             window.restore(counted)
         self._blocks = self._measuring(theta, window, state["blocks"])
         self._blocks.level = state["level"]

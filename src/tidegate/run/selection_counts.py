@@ -16,7 +16,7 @@ from tidegate.threshold import TailQuantile
 _MOST = 1 << 15  # values that are counted at once
 
 
-class WindowCounts:
+class SelectionCounts:
     """How many values of an open window exceed each candidate. As secret as the values.
 
     Counts of pieces add up to those of the whole, so that any split of the stream gives the same.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from tidegate.estimate.mixture.following import FollowingRun
+from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.staged import StagedRun
 from tidegate.record.entry import Trace
 from tidegate.record.segment import Segment
-from tidegate.run.window_counts import WindowCounts
+from tidegate.run.selection_counts import SelectionCounts
 from tidegate.stages import NO_SUMS, Layout
 
 Row = tuple[int, int, int, int]  # of a block that was begun: start, length, choice, model_weights
@@ -37,9 +37,9 @@ class Blocks:
     def __init__(
         self,
         perturber: StagedRun,
-        follower: FollowingRun,
+        follower: RescaledRun,
         segment: Segment,
-        window: WindowCounts | None,
+        window: SelectionCounts | None,
     ) -> None:
         self.perturber = perturber
         self.window = window

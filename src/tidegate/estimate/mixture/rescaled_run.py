@@ -7,7 +7,7 @@ import math
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.estimate.mixture.kalman import mixed
 from tidegate.estimate.mixture.leaf_noise import noise_path
-from tidegate.estimate.mixture.run import MixtureRun
+from tidegate.estimate.mixture.mixture_run import MixtureRun
 from tidegate.estimate.mixture.transition import LEVEL, Transition
 from tidegate.stages import Layout
 
@@ -15,7 +15,7 @@ from tidegate.stages import Layout
 _NEW_MEAN, _NEW_VARIANCE = 0.2, 0.1
 
 
-class FollowingRun(MixtureRun):
+class RescaledRun(MixtureRun):
     """A `MixtureRun` that goes on in units of another θ, and takes the sum of a whole warm-up."""
 
     def rescale(self, threshold: int) -> None:
