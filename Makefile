@@ -9,7 +9,8 @@
 
 PYTHON ?=
 ARGS ?=
-WORKERS ?= 2
+# One more than the two cores this is made for: some tests wait for other processes.
+WORKERS ?= 3
 COUNT ?= 1000000
 
 RUN := .venv/bin/python
