@@ -9,8 +9,7 @@
 
 PYTHON ?=
 ARGS ?=
-# One more than the two cores this is made for: some tests wait for other processes.
-WORKERS ?= 3
+WORKERS ?= 2
 COUNT ?= 1000000
 
 RUN := .venv/bin/python
