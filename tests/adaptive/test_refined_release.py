@@ -10,10 +10,11 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import bits
+from tidegate.lattice import Lattice
 from tidegate.perturb.adaptive import staged
 from tidegate.perturb.adaptive.staged import StagedRun
 from tidegate.run import refined as refined_module
-from tidegate.run.refinement import warm_up_length
+from tidegate.run.refinement import least_threshold, warm_up_length
 from tidegate.settings import digest
 from tidegate.threshold import TailQuantile
 
@@ -276,3 +277,27 @@ def test_a_stream_that_ends_in_a_later_warm_up_is_measured_to_its_end(whole) -> 
     resumed = PIPELINE.resume(release.snapshot())
     assert bits(resumed.push(growing()[start + 4 :])) == bits(release.push(growing()[start + 4 :]))
     assert release.query(0, 900).end == 900
+
+
+@pytest.mark.parametrize(("bound", "epsilon"), [("12.5", "0.1"), ("12.5", "0.3"), ("100", "0.2")])
+def test_short_streams_of_decimals_do_not_end_at_one_step(bound: str, epsilon: str) -> None:
+    """θ fell to one lattice step in eight of eight runs: 0.01 of the truth, and sure of it."""
+    values = np.random.default_rng(0).normal(2, 1.2, 500).clip(min=0)
+    pipeline = tg.adaptive(epsilon, bound, horizon=500)
+    missed = 0
+    for seed in range(8):
+        release = pipeline.start(tg.seeded(seed))
+        release.push(values)
+        answer = release.query(0, 500)
+        half = (answer.high - answer.low) / 2
+        missed += abs(answer.estimate - values.sum()) > 2 * half + values.sum() / 20
+    assert missed <= 2
+
+
+def test_the_least_threshold_is_public_and_fades_with_what_is_known() -> None:
+    lattice = Lattice(Fraction(1000), Fraction(1))
+    least = [
+        least_threshold(TailQuantile(epsilon=1, bound=1000, holdout=count, horizon=1000), lattice)
+        for count in (1, 7, 14, 100)
+    ]
+    assert least == [751, 135, 18, 1]  # 1000/exp(count/3.5)

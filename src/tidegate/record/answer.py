@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from tidegate.record.record import Record
 
 
-_CROWDED = 0.85  # of the threshold: where the mean of uncut values seldom lies
-_SAME_LEVEL = 4.0  # thresholds within this factor count as one
+_CROWDED = 0.8  # of the threshold: where the mean of uncut values seldom lies
 CUT = "values lie close to it: if most are cut, the true sum is larger"
 
 
@@ -39,6 +38,7 @@ class Answer:
         threshold: larger values counted as this, in the part of the range where it was lowest. What
             truncation took away is not known here and not part of the interval.
         highest: the same where it was highest. (None: as `threshold`.)
+        full: what the sum would be if every value were cut. (None: as many times `threshold`.)
     """
 
     start: int
@@ -51,6 +51,7 @@ class Answer:
     confidence: float
     threshold: float
     highest: float | None = None
+    full: float | None = None
 
     @property
     def standard_error(self) -> float:
@@ -64,9 +65,8 @@ class Answer:
         A function of the answer: free. Then the true sum may be much larger than any interval
         says.
         """
-        highest = self.threshold if self.highest is None else self.highest
-        full = self.threshold * (self.end - self.start)
-        return highest <= _SAME_LEVEL * self.threshold and self.estimate > _CROWDED * full > 0
+        full = self.threshold * (self.end - self.start) if self.full is None else self.full
+        return self.estimate > _CROWDED * full > 0
 
     def __str__(self) -> str:
         half = (self.high - self.low) / 2
@@ -88,7 +88,8 @@ def truncation(lowest: float, highest: float | None) -> str:
 class Answers:
     """The sums over many ranges: the attributes of `Answer`, as arrays.
 
-    `threshold` is the lowest of all ranges; `caps` has a row for each: lowest and highest.
+    `threshold` is the lowest of all ranges; `caps` has a row for each: lowest,
+    highest, and the sum of the thresholds of all values.
     """
 
     start: IntArray
@@ -105,7 +106,9 @@ class Answers:
     @property
     def highest(self) -> float:
         """The highest level of all ranges at which values were truncated."""
-        return self.threshold if self.caps is None or not len(self) else float(self.caps.max())
+        return (
+            self.threshold if self.caps is None or not len(self) else float(self.caps[:, 1].max())
+        )
 
     @classmethod
     def around(
@@ -155,7 +158,7 @@ class Answers:
         start, end = int(self.start[index]), int(self.end[index])
         numbers["threshold"] = numbers["highest"] = self.threshold
         if self.caps is not None:
-            numbers["threshold"], numbers["highest"] = self.caps[index].tolist()
+            numbers["threshold"], numbers["highest"], numbers["full"] = self.caps[index].tolist()
         return Answer(start, end, confidence=self.confidence, **numbers)
 
 

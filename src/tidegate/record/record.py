@@ -85,7 +85,7 @@ class Record(RangeQueries):
         allowance = np.zeros(begin.size)
         estimate, noise, prediction = (np.zeros(begin.size) for _ in range(3))
         largest = np.zeros(begin.size)
-        caps = np.tile((np.inf, 0.0), (begin.size, 1))
+        caps = np.tile((np.inf, 0.0, 0.0), (begin.size, 1))
         for segment in self.segments:
             inside = (end > segment.start) & (begin < segment.end)
             if inside.any():
@@ -97,11 +97,12 @@ class Record(RangeQueries):
                 noise[inside] += parts.noise_variance
                 prediction[inside] += parts.prediction_variance
                 largest[inside] = np.maximum(largest[inside], parts.largest_variance)
-                lowest, highest = segment.cap_range(low, high)
+                lowest, highest, full = segment.cap_range(low, high)
                 caps[inside, 0] = np.minimum(caps[inside, 0], lowest)
                 caps[inside, 1] = np.maximum(caps[inside, 1], highest)
+                caps[inside, 2] += full
         latest = self.segments[-1].threshold_value
-        caps[caps[:, 1] == 0.0] = latest  # of empty ranges
+        caps[caps[:, 1] == 0.0, :2] = latest  # of empty ranges
         return Answers.around(
             estimate,
             begin,

@@ -156,11 +156,14 @@ class Segment:
         """The lowest cap of the blocks that are kept, in the unit of the data."""
         return self.caps[0]
 
-    def cap_range(self, starts: IntArray, ends: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The lowest and the highest level at which values of [start, end) were truncated."""
+    def cap_range(self, starts: IntArray, ends: IntArray) -> tuple[FloatArray, ...]:
+        """The lowest and the highest level at which values of [start, end) were truncated.
+
+        Third, the sum of the levels: that of the values, if all of them were cut.
+        """
         if not self.blocks:
             level = np.full(starts.size, self.threshold * self.step)
-            return level, level
+            return level, level, level * (ends - starts)
         begun = np.array([block.start for block in self.blocks])
         caps = np.array([block.layout.cap * self.step for block in self.blocks])
         first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)
@@ -169,7 +172,10 @@ class Segment:
         edges = np.stack((first, after), axis=1).reshape(-1)
         padded = np.append(caps, caps[-1])
         lowest = np.minimum.reduceat(padded, edges)[::2]
-        return lowest, np.maximum.reduceat(padded, edges)[::2]
+        places = np.append(begun, max(self.end, begun.item(-1)))
+        before = np.concatenate(([0.0], np.cumsum(caps * np.diff(places))))
+        full = np.interp(ends, places, before) - np.interp(starts, places, before)
+        return lowest, np.maximum.reduceat(padded, edges)[::2], full
 
     def layout(self, length: int, choice: int) -> Layout:
         """The layout of a block, by its length and which option was chosen."""

@@ -17,7 +17,7 @@ from tidegate.record.entry import JournalEntry, Trace
 from tidegate.record.segment import WARMING, Segment
 from tidegate.run.refined_blocks import Blocks, ReleasedLeaf, Row
 from tidegate.run.refined_state import RefinedState
-from tidegate.run.refinement import KEEP
+from tidegate.run.refinement import KEEP, least_threshold
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.warm_up import HoldOut
 from tidegate.stages import NO_SUMS
@@ -136,9 +136,9 @@ class Refined(RefinedState):
         pipeline, refinement, watch = self._pipeline, self._refinement, self._watch
         share = refinement.warm_up_share(pipeline.threshold, pipeline.perturber, first=first)
         stage = refinement.choice(pipeline.threshold, pipeline.perturber, count, share)
-        threshold = stage.choose(
-            values, pipeline.lattice, self._keys.choice(self.number, count), at_least=self.floor
-        )
+        floor = max(self.floor, least_threshold(stage, pipeline.lattice) if first else 1)
+        keystream = self._keys.choice(self.number, count)
+        threshold = stage.choose(values, pipeline.lattice, keystream, at_least=floor)
         spent = int(16 * share * count)
         # A level that has grown without a tail fills its cap and is not cut: the cap was right. (If
         # the choice of it knew far more than this one does.)

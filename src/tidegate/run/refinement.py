@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.estimate import Mixture
 from tidegate.guarantee import Guarantee, parallel, sequential
+from tidegate.lattice import Lattice
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.adaptive.staged import StagedTrees, block_length
 from tidegate.settings import Flag, Spec
@@ -33,6 +35,9 @@ GROWTH = 2  # a choice is made again if it knows this many times as much (share 
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
 _LENGTH = 5  # of the warm-up, in (horizon/ε²)^⅓
 _LEAST = 8
+_CLIMB = Decimal(
+    "3.5"
+)  # ε × values that θ needs to climb by a factor of e: a little above its price
 
 
 def warm_up_length(epsilon: Fraction, horizon: int) -> int:
@@ -52,6 +57,19 @@ def warm_up_length(epsilon: Fraction, horizon: int) -> int:
         found -= 1
     longest = max(_LEAST, math.floor(horizon * Fraction(1, 4)))
     return max(_LEAST, min(longest, found))
+
+
+def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
+    """The least θ that a first choice may give, in lattice units: bound/exp(ε·values/3.5).
+
+    A θ that is e times larger is charged 3/ε values of the warm-up, so with few of them θ cannot
+    climb far, and would stay at one lattice step: a small sum that is sure of itself. It starts
+    where it can get away from instead. The bound is public, and so is this; a θ that is too high
+    costs noise, which intervals show. Later choices know more and may go below it.
+    """
+    with localcontext(Context(prec=30)):
+        steps = (Decimal(float(choice.epsilon * choice.holdout)) / _CLIMB).exp()
+        return max(1, math.floor(lattice.top / min(steps, Decimal(lattice.top))))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
