@@ -35,9 +35,9 @@ GROWTH = 2  # a choice is made again if it knows this many times as much (share 
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
 _LENGTH = 5  # of the warm-up, in (horizon/ε²)^⅓
 _LEAST = 8
-_CLIMB = Decimal(
-    "3.5"
-)  # ε × values that θ needs to climb by a factor of e: a little above its price
+# ε × values that θ needs to climb by a factor of e: a little more than its price.
+_CLIMB = Decimal("3.5")
+_HIGHEST = 128  # lattice steps: a bound that is far away must not decide
 
 
 def warm_up_length(epsilon: Fraction, horizon: int) -> int:
@@ -60,7 +60,9 @@ def warm_up_length(epsilon: Fraction, horizon: int) -> int:
 
 
 def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
-    """The least θ that a first choice may give, in lattice units: bound/exp(ε·values/3.5).
+    """The least θ that a first choice may give, in lattice units.
+
+    bound/exp(ε·values/3.5), and at most 128.
 
     A θ that is e times larger is charged 3/ε values of the warm-up, so with few of them θ cannot
     climb far, and would stay at one lattice step: a small sum that is sure of itself. It starts
@@ -69,7 +71,7 @@ def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
     """
     with localcontext(Context(prec=30)):
         steps = (Decimal(float(choice.epsilon * choice.holdout)) / _CLIMB).exp()
-        return max(1, math.floor(lattice.top / min(steps, Decimal(lattice.top))))
+        return max(1, min(_HIGHEST, math.floor(lattice.top / min(steps, Decimal(lattice.top)))))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
