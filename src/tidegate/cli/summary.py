@@ -101,7 +101,7 @@ def _lines(outcome: Outcome) -> list[str]:
     if released < rows:
         first += f" (the first {rows - released:,} chose the threshold and are not released)"
     lines = [
-        f"{first}; larger values count as {outcome.threshold:g}",
+        f"{first}; larger values count as {outcome.threshold:g}, values below 0 as 0",
         f"spent: {outcome.guarantee}",
     ]
     total = outcome.total() if released <= _LONGEST else None

@@ -79,7 +79,7 @@ class Segment:
         self.blocks: deque[Block] = deque()
         self.cells = 0
         # Leaves have one size, or are forgotten with their block.
-        regular = method.estimator.adds_up
+        self._regular = regular = method.estimator.adds_up
         self._width = method.perturber.block if regular else 1
         most = max(2, -(-method.history // self._width) + 2) if regular else None
         self._spans = SpanBuffer(origin) if method.perturber.irregular else None
@@ -161,7 +161,7 @@ class Segment:
 
         Third, the sum of the levels: that of the values, if all of them were cut.
         """
-        if not self.blocks:
+        if self._regular or not self.blocks:  # one threshold for all
             level = np.full(starts.size, self.threshold * self.step)
             return level, level, level * (ends - starts)
         begun = np.array([block.start for block in self.blocks])
