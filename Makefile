@@ -22,7 +22,7 @@ ifneq ($(wildcard ../shared/data/.),)
 export TIDEGATE_DATA ?= $(CURDIR)/../shared/data
 endif
 
-.PHONY: help demo test matrix lint fuzz power-cuts bench bench-accuracy bench-short experiments experiments-quick docs format clean
+.PHONY: help demo test matrix lint fuzz power-cuts bench bench-accuracy bench-short bench-coverage experiments experiments-quick docs format clean
 
 help: ## show this list
 	@printf 'Tidegate. Each target sets itself up in .venv; nothing else is touched.\n\n'
@@ -64,6 +64,9 @@ bench-accuracy: $(STAMPS)/test ## adaptive against ToPS on the streams of TIDEGA
 
 bench-short: $(STAMPS)/test ## short streams: error over that of the best threshold in hindsight (ten minutes)
 	@$(RUN) -m benchmarks.short_streams $(ARGS)
+
+bench-coverage: $(STAMPS)/test ## whether intervals hold the true sum, on streams that no constant was chosen on (twenty minutes)
+	@$(RUN) -m benchmarks.coverage $(ARGS)
 
 experiments: $(STAMPS)/experiments ## every figure of the paper: results, pictures, one HTML page (five minutes)
 	@$(RUN) -m experiments run $(ARGS)

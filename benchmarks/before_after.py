@@ -12,9 +12,11 @@ import json
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 # Units in which less is better; in the others more is.
-_TIMES = ("s", "ms", "us", "µs", "ns", "kB", "MB")
+_COST_RATIO = "times"
+_TIMES = ("s", "ms", "us", "µs", "ns", "kB", "MB", _COST_RATIO)
 _SLOWER = 0.95
 
 
@@ -46,7 +48,15 @@ def _measured(folder: Path, part: str, full: bool) -> dict[str, tuple[float, str
             cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         rows = json.loads(table.read_text(encoding="utf-8"))[part]
-    return {row["name"]: (row["measured"], row["unit"]) for row in rows}
+    # A ratio to a rival may be better if it is less or if it is more: its target says which.
+    return {
+        row["name"]: (row["measured"], _COST_RATIO if _is_least(row) else row["unit"])
+        for row in rows
+    }
+
+
+def _is_least(row: dict[str, Any]) -> bool:
+    return bool(row["unit"] == "x" and row["sign"] == "<=")
 
 
 def _is_cost(unit: str) -> bool:

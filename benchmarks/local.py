@@ -10,20 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tidegate as tg
-from benchmarks.table import Row, at_least, at_most
-from benchmarks.timing import again, best, best_in_turns, progress
+from benchmarks.table import Row, at_least, at_most, measured
+from benchmarks.timing import again, best, best_in_turns
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.local import mechanisms
 from tidegate.local.density import estimate_density
-from tidegate.local.mechanisms import (
-    hybrid,
-    hybrid_variance,
-    optimal,
-    piecewise,
-    piecewise_variance,
-    square_wave,
-    stochastic_rounding,
-    stochastic_rounding_variance,
-)
 from tidegate.local.mechanisms.optimal import expected_shares
 from tidegate.local.questions import Question, TailQuestion, WaveQuestion
 from tidegate.randomness import WordSource
@@ -33,16 +24,12 @@ _BOUND = 1657
 
 
 def measure(quick: bool) -> list[Row]:
-    parts: list[tuple[str, Callable[[bool], list[Row]]]] = [
-        ("rates of reports", _rates),
-        ("density estimation", _density),
-        ("variances of the tables", _variances),
-    ]
-    rows = []
-    for name, part in parts:
-        progress(name)
-        rows += part(quick)
-    return rows
+    parts = {
+        "rates of reports": _rates,
+        "density estimation": _density,
+        "variances of the tables": _variances,
+    }
+    return measured(parts, quick)
 
 
 def _words() -> WordSource:
@@ -55,12 +42,12 @@ def _rates(quick: bool) -> list[Row]:
     rows = []
     for epsilon in (Fraction(1), Fraction(5)):
         questions: dict[str, Question] = {
-            "stochastic rounding": stochastic_rounding(_THRESHOLD, epsilon),
-            "piecewise": piecewise(_THRESHOLD, epsilon),
-            "piecewise, threshold of 4e6 steps": piecewise(4_000_000, epsilon),
-            "hybrid": hybrid(_THRESHOLD, epsilon),
-            "optimal": optimal(_THRESHOLD, epsilon),
-            "square wave": square_wave(_BOUND, epsilon),
+            "stochastic rounding": mechanisms.stochastic_rounding(_THRESHOLD, epsilon),
+            "piecewise": mechanisms.piecewise(_THRESHOLD, epsilon),
+            "piecewise, threshold of 4e6 steps": mechanisms.piecewise(4_000_000, epsilon),
+            "hybrid": mechanisms.hybrid(_THRESHOLD, epsilon),
+            "optimal": mechanisms.optimal(_THRESHOLD, epsilon),
+            "square wave": mechanisms.square_wave(_BOUND, epsilon),
             "tail": TailQuestion.at(20.0, epsilon, dither=1.0),
         }
         for name, question in questions.items():
@@ -81,7 +68,7 @@ def _density(quick: bool) -> list[Row]:
     repeats, steps = (3, 200) if quick else (7, 400)
     rows = []
     for text in ("0.2", "1", "2"):
-        question = square_wave(_BOUND, Fraction(text), bins=1024)
+        question = mechanisms.square_wave(_BOUND, Fraction(text), bins=1024)
         reports = question.answers(tg.synthetic.baskets(65_536), _words())
         counts = np.bincount(reports, minlength=question.reports)
         matrix = _matrix(question)
@@ -124,9 +111,13 @@ def _variances(_quick: bool) -> list[Row]:
     x = np.linspace(-1, 1, 4_001)
     rows = []
     formulas = (
-        ("stochastic rounding", stochastic_rounding, stochastic_rounding_variance),
-        ("piecewise", piecewise, piecewise_variance),
-        ("hybrid", hybrid, hybrid_variance),
+        (
+            "stochastic rounding",
+            mechanisms.stochastic_rounding,
+            mechanisms.stochastic_rounding_variance,
+        ),
+        ("piecewise", mechanisms.piecewise, mechanisms.piecewise_variance),
+        ("hybrid", mechanisms.hybrid, mechanisms.hybrid_variance),
     )
     for name, build, formula in formulas:
         for text in ("0.1", "0.5", "1", "2", "3", "4", "5"):
@@ -139,8 +130,10 @@ def _variances(_quick: bool) -> list[Row]:
     shares = expected_shares(x)
     for text, target in (("0.7", None), ("1", 1.11), ("2", 1.34), ("3", None), ("5", None)):
         epsilon = Fraction(text)
-        question = optimal(_THRESHOLD, epsilon)
-        gain = float(shares @ hybrid_variance(x, epsilon) / (shares @ question.variance(x)))
+        question = mechanisms.optimal(_THRESHOLD, epsilon)
+        gain = float(
+            shares @ mechanisms.hybrid_variance(x, epsilon) / (shares @ question.variance(x))
+        )
         note = f"{len(question.weights)} x {question.reports} weights; values thin out as e^(-6v/T)"
         title = f"optimal, e={text}, variance below hybrid"
         row = Row(title, gain, "x", note=note)

@@ -94,8 +94,8 @@ def _expected(topl: Topl, simulation: Simulation, values: NDArray[np.int64]) -> 
     share = (np.arange(values.size) + 0.5) / values.size
     weight = 2 * share * (1 - share)
     missed, noise = np.empty(values.size), 0.0
-    stops = [start for start, _ in starts[1:]] + [values.size]
-    for index, ((start, theta), stop) in enumerate(zip(starts, stops, strict=True)):
+    stops = [start for start, *_ in starts[1:]] + [values.size]
+    for index, ((start, theta, _), stop) in enumerate(zip(starts, stops, strict=True)):
         decision = topl.survey.decide(tallies[: len(tallies) - len(starts) + 1 + index])
         part, last = slice(start, stop), index == len(starts) - 1
         kept = np.minimum(values[part], theta)

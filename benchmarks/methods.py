@@ -80,29 +80,19 @@ _ALL = [
         _targets(3.70e14, 9.39e13, 1.58e13, 3.65e12),
     ),
     Method("Base(0)", None, {0.01: 1.05e13, 0.02: 1.05e13}),
-    Method(
-        "fixed p95, H2",
-        _fixed(skipped=0, fanout=2, levels=20, consistent=False),
-        _targets(6.5e10, 1.6e10, 2.6e9, 5.5e8),
-        truncated=True,
-    ),
-    Method(
-        "fixed p95, H16",
-        _fixed(skipped=0, fanout=16, levels=5, consistent=False),
-        _targets(1.4e10, 3.2e9, 5.1e8, 1.4e8),
-        truncated=True,
-    ),
-    Method(
-        "fixed p95, H16c",
-        _fixed(skipped=0, fanout=16, levels=5, consistent=True),
-        _targets(5.2e9, 1.2e9, 1.8e8, 5.1e7),
-        truncated=True,
-    ),
-    Method(
-        "fixed p95, H^16c",
-        _fixed(skipped=None, fanout=16, levels=None, consistent=True),
-        _targets(3.2e8, 7.6e7, 1.7e7, 1.1e7),
-        truncated=True,
+    *(
+        Method(
+            f"fixed p95, {name}",
+            _fixed(skipped=skipped, fanout=fanout, levels=levels, consistent="c" in name),
+            _targets(*targets),
+            truncated=True,
+        )
+        for name, skipped, fanout, levels, targets in (
+            ("H2", 0, 2, 20, (6.5e10, 1.6e10, 2.6e9, 5.5e8)),
+            ("H16", 0, 16, 5, (1.4e10, 3.2e9, 5.1e8, 1.4e8)),
+            ("H16c", 0, 16, 5, (5.2e9, 1.2e9, 1.8e8, 5.1e7)),
+            ("H^16c", None, 16, None, (3.2e8, 7.6e7, 1.7e7, 1.1e7)),
+        )
     ),
 ]
 

@@ -46,14 +46,14 @@ class Follower(MixtureRun):
 
     def select(self, epsilon: Fraction, length: int, ceiling: int) -> Layout:
         """The tree that measures a block of this length."""
-        steps, before = self._cap_steps, self._cap_steps.rung
+        steps, before = self._cap_steps, self._cap_steps.step
         highest = max(0, math.ceil(2 * math.log2(ceiling / self._threshold)) + 1)
         if self._measured:
             steps.observe(self._measured / self._threshold, self._doubt / self._threshold, highest)
-        if steps.rung != before:
-            self._filters.inflate_level(moved(before, steps.rung))
-        steps.rung = min(steps.rung, highest)
-        options = trees_of(epsilon, length, self._threshold, ceiling, steps.rung)
+        if steps.step != before:
+            self._filters.inflate_level(moved(before, steps.step))
+        steps.step = min(steps.step, highest)
+        options = trees_of(epsilon, length, self._threshold, ceiling, steps.step)
         if len(options) == 1:
             return options[0]
         known = self._perturber.lengths(0)
@@ -111,13 +111,13 @@ class Follower(MixtureRun):
 
 
 def trees_of(
-    epsilon: Fraction, length: int, threshold: int, ceiling: int, rung: int
+    epsilon: Fraction, length: int, threshold: int, ceiling: int, cap_step: int
 ) -> list[Layout]:
-    """As `all_trees`, for one rung and with variances in floats: quick."""
+    """As `all_trees`, for one cap step and with variances in floats: quick."""
     found = []
     for shape in [shape for shape in _SHAPES if shape[-1] <= length] or [BLIND]:
-        cap = min(ceiling, max(1, round(threshold * cap_factor(shape, rung))))
-        found.append(tree_of(length, shape, cap, epsilon, shares(shape), rung))
+        cap = min(ceiling, max(1, round(threshold * cap_factor(shape, cap_step))))
+        found.append(tree_of(length, shape, cap, epsilon, shares(shape), cap_step))
     return found
 
 
@@ -127,9 +127,9 @@ def tree_of(
     cap: int,
     epsilon: Fraction,
     parts: tuple[Fraction, ...],
-    rung: int,
+    cap_step: int,
 ) -> Layout:
     """One tree, with exact scales."""
     scales = level_scales(cap, epsilon, parts)
     variances = tuple(2 * float(scale) ** 2 for scale in scales)
-    return Layout(length, shape, cap, scales, variances, rung=rung)
+    return Layout(length, shape, cap, scales, variances, cap_step=cap_step)

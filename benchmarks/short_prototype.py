@@ -240,7 +240,7 @@ class Staged:
             leaves *= 2
         if leaves == 4:
             return tree
-        return tree_of(tree.length, (1, leaves), tree.cap, rest, shares(_WATCH), tree.rung)
+        return tree_of(tree.length, (1, leaves), tree.cap, rest, shares(_WATCH), tree.cap_step)
 
     def _is_full(self, mean: float, doubt: float, cap: int, sure: float) -> bool:
         if cap >= self.bound:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from benchmarks.short_prototype import Staged
 from benchmarks.short_rules import Floats, Rules, Values
 from tidegate.lattice import Lattice
-from tidegate.methods._refined import refined
+from tidegate.methods._without_holdout import without_holdout
 from tidegate.noise import discrete_laplace
 from tidegate.randomness import KeystreamWords, seeded
 from tidegate.threshold import TailQuantile
@@ -69,7 +69,7 @@ def product(
 
     def release(values: Values, bound: int, epsilon: float, seed: int) -> Floats:
         exact = Fraction(str(epsilon))
-        pipeline = refined(exact, bound, values.size, windows=windows, restarts=restarts)
+        pipeline = without_holdout(exact, bound, values.size, windows=windows, restarts=restarts)
         return pipeline.start(seeded(seed)).push(values)
 
     return release

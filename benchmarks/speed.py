@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 import tidegate as tg
 from benchmarks.opendp_tree import tree_rows
-from benchmarks.table import Row, at_least, at_most
-from benchmarks.timing import again, best, best_in_turns, once, progress
+from benchmarks.speed_adaptive import adaptive_rows
+from benchmarks.table import Row, at_least, at_most, measured
+from benchmarks.timing import again, best, best_in_turns, started
 from tidegate.lattice import Lattice
 from tidegate.noise import discrete_laplace
 from tidegate.threshold import NoisyMax, SmoothQuantile
@@ -28,95 +29,17 @@ _MICRO, _MILLI = 1e6, 1e3
 
 
 def measure(quick: bool) -> list[Row]:
-    parts: list[tuple[str, Callable[[bool], list[Row]]]] = [
-        ("bulk push", _bulk),
-        ("one value at a time", _single),
-        ("adaptive release", _adaptive),
-        ("exact sampler", _sampler),
-        ("opendp's tree (the slow one)", tree_rows),
-        ("range queries", _queries),
-        ("thresholds", _thresholds),
-        ("import", _imports),
-    ]
-    rows = []
-    for name, part in parts:
-        progress(name)
-        rows += part(quick)
-    return rows
-
-
-def started(pipeline: tg.Pipeline) -> tg.Release:
-    """A release whose hold-out or warm-up, if it has one, is over."""
-    release = pipeline.start(tg.seeded(1))
-    if waiting := release.holding + release.warming:
-        release.push(tg.synthetic.baskets(waiting))
-    return release
-
-
-def _adaptive(quick: bool) -> list[Row]:
-    """The adaptive release: trees as chosen, and the finest tree throughout."""
-    values = np.tile(tg.synthetic.baskets(1 << 18), 4 if quick else 16)
-    repeats = 3 if quick else 5
-    rows = []
-    for epsilon in (0.01, 0.1, 1.0):
-        chosen = tg.adaptive(epsilon=epsilon, bound=_BOUND)
-        finest = tg.adaptive(epsilon=epsilon, bound=_BOUND, nodes=(1, 16, 128), holdout=_HOLDOUT)
-        for name, pipeline in (("trees as chosen", chosen), ("the finest tree", finest)):
-            started(pipeline).push(values[: 1 << 20])  # the table of costs is made once
-            seconds = best(lambda p=pipeline: partial(started(p).push, values), repeats)
-            rate = values.size / seconds / 1e6
-            title = f"adaptive e={epsilon:g}, bulk, {name}"
-            rows.append(at_least(title, rate, 10, "M values/s"))
-    finest = tg.adaptive(epsilon=0.1, bound=_BOUND, nodes=(1, 16, 128))
-    return [*rows, *_adaptive_single(quick), *_adaptive_look_back(finest, quick)]
-
-
-def _adaptive_single(quick: bool) -> list[Row]:
-    """One value at a time: the mean, and the longest that a block's end took."""
-    rows = []
-    for name, nodes in (("trees as chosen", None), ("the finest tree", (1, 16, 128))):
-        # With a hold-out, where blocks end is known beforehand.
-        release = started(tg.adaptive(0.1, _BOUND, nodes=nodes, holdout=_HOLDOUT))
-        single = tg.synthetic.baskets(200_000 if quick else 1 << 20).tolist()
-        ends, at = set(), 0
-        for length in release.pipeline.perturber.lengths(0):  # type: ignore[union-attr]
-            at += length
-            ends.add(at)
-        push, clock = release.push, time.perf_counter
-        longest, begin = 0.0, clock()
-        for position, value in enumerate(single, start=1):
-            if position in ends:
-                start = clock()
-                push(value)
-                longest = max(longest, clock() - start)
-            else:
-                push(value)
-        each = (clock() - begin) / len(single) * _MICRO
-        rows.append(at_most(f"adaptive, one int at a time, {name}", each, 5, "us", "loop included"))
-        note = "the longest of a horizon"
-        title = f"adaptive, end of a block, {name}"
-        rows.append(at_most(title, longest * _MILLI, 50, "ms", note))
-    return rows
-
-
-def _adaptive_look_back(pipeline: tg.Pipeline, quick: bool) -> list[Row]:
-    """Answers over 16 horizons of the finest tree: the first pays for looking back."""
-    horizons = 4 if quick else 16
-    values = tg.synthetic.baskets(1 << 20)
-    release = started(pipeline)
-    for _ in range(horizons):
-        release.push(values)
-    last = release.position
-    first = once(lambda: release.query(1000, last - 1000))
-    again_ = best(again(lambda: release.query(2000, last - 5000)), 5)
-    draws = np.random.default_rng(3).integers(0, last, size=(2, 100_000))
-    many = once(lambda: release.queries(draws.min(axis=0), draws.max(axis=0)))
-    over = f"over {horizons} horizons of the finest tree"
-    return [
-        at_most(f"adaptive, first query {over}", first, 1, "s", "looks back over all that is kept"),
-        Row("adaptive, the next query", again_ * _MILLI, "ms", note="until more is released"),
-        Row("adaptive, 10^5 queries", many, "s"),
-    ]
+    parts = {
+        "bulk push": _bulk,
+        "one value at a time": _single,
+        "adaptive release": adaptive_rows,
+        "exact sampler": _sampler,
+        "opendp's tree (the slow one)": tree_rows,
+        "range queries": _queries,
+        "thresholds": _thresholds,
+        "import": _imports,
+    }
+    return measured(parts, quick)
 
 
 def _bulk(quick: bool) -> list[Row]:
@@ -285,8 +208,10 @@ def _import_seconds(module: str) -> float:
         "import time; start = time.perf_counter(); "
         f"import {module}; print(time.perf_counter() - start)"
     )
+    # With compiled modules, as they are installed.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     ran = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code], env=kept,
         check=True, capture_output=True, text=True, cwd=Path(__file__).parent.parent,
     )  # fmt: skip
     return float(ran.stdout)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.timing import progress
 
 MET, BETTER, MISSED, INFORMATION = "met", "better", "MISSED", "-"
 
@@ -38,6 +40,15 @@ class Row:
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def measured(parts: Mapping[str, Callable[[bool], list[Row]]], quick: bool) -> list[Row]:
+    """The rows of all parts, one part after the other."""
+    rows = []
+    for name, part in parts.items():
+        progress(name)
+        rows += part(quick)
+    return rows
 
 
 def at_most(name: str, measured: float, target: float, unit: str = "", note: str = "") -> Row:

@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Callable
 
+import tidegate as tg
+
 Job = Callable[[], object]
 Prepare = Callable[[], Job]
 
@@ -40,3 +42,11 @@ def again(job: Job) -> Prepare:
 def progress(text: str) -> None:
     """What is being measured, on standard error: standard output is for results."""
     print(f"  ... {text}", file=sys.stderr, flush=True)
+
+
+def started(pipeline: tg.Pipeline) -> tg.Release:
+    """A release whose hold-out or warm-up, if it has one, is over."""
+    release = pipeline.start(tg.seeded(1))
+    if waiting := release.holding + release.warming:
+        release.push(tg.synthetic.baskets(waiting))
+    return release

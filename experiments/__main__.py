@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,15 +85,7 @@ def _compare(options: argparse.Namespace, console: Console) -> None:
     from experiments.compare import Question, compare
     from experiments.sample import load
 
-    question = Question(
-        epsilon=options.epsilon,
-        bound=options.bound,
-        resolution=options.resolution,
-        holdout=options.holdout,
-        runs=options.runs,
-        ranges=options.ranges,
-        seed=options.seed,
-    )
+    question = Question(**{one.name: getattr(options, one.name) for one in fields(Question)})
     if not options.public_data:
         raise RefusedError(
             "comparing methods looks at the true values, and its results are not private. If this "

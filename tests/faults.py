@@ -91,7 +91,7 @@ class Run:
     def committed(self) -> tuple[int, list[dict]]:
         """How many values the state knows to be released, and its phases."""
         with DurableRelease.existing(self.state) as run:
-            return run.position, [vars(phase) for phase in run.phases]
+            return run.position, [phase.plain() for phase in run.phases]
 
     def check_says_nothing_uncommitted(self) -> None:
         """The output's metadata is of values and thresholds that the state knows."""

@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))  # when a test imports it
+
+from generated import write_or_check
+
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
 HEAD = """# Command line
 
@@ -136,14 +140,7 @@ def _table(head: tuple[str, ...], rows: list[Any]) -> str:
 
 
 def main() -> int:
-    page = reference(command_tree())
-    current = PAGE.exists() and PAGE.read_text(encoding="utf-8") == page
-    if "--check" in sys.argv[1:]:
-        if not current:
-            print(f"{PAGE} is stale: run python tools/cli_reference.py")
-        return 0 if current else 1
-    PAGE.write_text(page, encoding="utf-8")
-    return 0
+    return write_or_check({PAGE: reference(command_tree())}, "cli_reference.py")
 
 
 if __name__ == "__main__":

@@ -81,6 +81,10 @@ def _changes() -> Iterator[dict[str, Any]]:
         yield {name: None}
         yield {name: []}
     yield {"more": 1}
+    for lower in ("-40", "-1/2", "-2/4", "0", "-0", "40", "--1", "-1.5", -40, None, "-" + "9" * 19):
+        yield {"lower": lower}
+    yield {"lower": "-40", "more": 1}
+    yield {"lower": "-40", "slot": MISSING}
     yield {"slot": MISSING, "slots": 0}
     yield from ({"tidegate": value} for value in (0, 2, "1", True))
     yield from ({"kind": value} for value in ("report", "Announcement"))
@@ -106,6 +110,11 @@ def _questions() -> Iterator[Any]:
             wrong: list[Any] = [None, True, "1", -1, 0, 0.5, [], [[]], 2**54]
             yield from ({**sound, name: value} for value in wrong)
         yield {**sound, "more": 1}
+    yield {**TAIL, "form": "tail-below"}
+    yield {**TAIL, "form": "tail-below", "level": -1}
+    yield {**TAIL, "below": True}
+    for lowest in (-1, -(2**53), -(2**53) + 50, -(2**53) - 1, 0, 1, -0.5, "-1", None):
+        yield {**COIN, "lowest": lowest}
     yield {**TAIL, "lie": WORDS // 2}
     yield {**TAIL, "lie": WORDS // 2 + 1}
     table = [[3 * 2**30, 2**30], [2**30, 3 * 2**30]]
@@ -198,6 +207,19 @@ def client_cases() -> Iterator[dict[str, Any]]:
         .ask(0.1, "", **tenth)
         .plain()
     )  # the float 0.1 is a little above 1/10, and counts as it
+    signed = Scenario(lower="-5/2", resolution="1/10", lifetime="100")
+    signed_steps = {"resolution": "1/10", "lower": "-5/2"}
+    below = {**TAIL, "form": "tail-below"}
+    signed.ask(-2, "a", **signed_steps, question={**below, "level": 25.5})
+    signed.ask(-2, "a", **{**signed_steps, "lower": "-3"})
+    signed.ask(-2, "a", **signed_steps, question={**COIN, "lowest": -26})
+    signed.ask(-2.6, "a", **signed_steps, question=below)
+    signed.ask(-2.5, "a", **signed_steps, question=below)
+    signed.ask(-1, "b", **signed_steps, round="r2", question={**COIN, "lowest": -25})
+    signed.ask(-1, "c", resolution="1/10", round="r3")  # a round that does not speak of it
+    yield signed.plain()
+    # A device that knows no values below 0 refuses to be asked about them.
+    yield Scenario().ask(1, "", lower="-1").ask(1, "", question=below).plain()
     clamped = Scenario(clamp=True, lifetime="100")
     for index, value in enumerate((-0.5, 100.5, "nan", "inf", "-inf", None, True, [1], 10**30)):
         clamped.ask(value, f"event {index}", round=f"r{index}")

@@ -69,11 +69,16 @@ def value_questions() -> Iterator[ValueQuestion]:
     yield sliding_table(Fraction(1), 17, 15, total=WORDS, threshold=80)
     yield sliding_table(Fraction(2), 17, 63, total=3 * WORDS // 5, threshold=2**40)
     yield sliding_table(Fraction(1, 2), 40, 21, total=2 * WORDS // 3, threshold=7)
+    signed = sliding_table(Fraction(1), 17, 15, total=WORDS, threshold=80)
+    yield signed.at(80, -33)
+    yield signed.at(2**40, -7)
 
 
 def tail_questions() -> Iterator[TailQuestion]:
     for level, dither in ((20.0, 1.0), (12.5, 0.0), (0.0, 3.25), (2.0**52, 2.0**40)):
         yield TailQuestion.at(level, Fraction(1, 2), dither=dither)
+    yield TailQuestion.at(12.0, Fraction(1, 2), dither=1.0, below=True)
+    yield TailQuestion.at(0.0, Fraction(2), dither=3.25, below=True)
 
 
 def wave_questions() -> Iterator[WaveQuestion]:
@@ -92,9 +97,11 @@ def answer_cases() -> Iterator[dict[str, Any]]:
     for table in value_questions():
         top = table.threshold
         values = {-3, 0, 1, top // 4, top // 2, 3 * top // 4 + 1, top - 1, top, top + 1, 2**53 - 1}
+        if table.lowest:
+            values |= {table.lowest - 1, table.lowest, table.lowest + 1, table.lowest // 3}
         yield _asked(table, sorted(values), _value_words)
     for tail in tail_questions():
-        yield _asked(tail, [0, 1, 12, 13, 19, 20, 21, 2**52, 2**53 - 1], _tail_words)
+        yield _asked(tail, [-13, -12, -1, 0, 1, 12, 13, 19, 20, 21, 2**52, 2**53 - 1], _tail_words)
     for wave in wave_questions():
         top = wave.top
         values = {-3, 0, 1, top // 3, top - 1, top, top + 1, 2**53 - 1}
@@ -133,7 +140,7 @@ def _recorded(start: list[int], more: Iterator[int], taken: list[int]) -> Iterat
 
 
 def _value_words(table: ValueQuestion, value: int) -> Iterator[list[int]]:
-    row, coin = table.place(min(max(value, 0), table.threshold))
+    row, coin = table.place(min(max(value, table.lowest), table.threshold))
     for first in sorted(_words(0, coin - 1, coin, LAST)):
         end = next(accumulate(table.weights[row + (first < coin)]))
         for second in sorted(_words(0, end - 1, end, table.total - 1)):
@@ -226,19 +233,42 @@ def exponential_cases() -> Iterator[list[Any]]:
 
 def lattice_cases() -> Iterator[dict[str, Any]]:
     """Values as JSON has them; what it has not is text, a missing one is null."""
-    values: list[Any] = [0, 0.5, 1, 1.5, 2.5, 0.125, 0.126, 29.995, 30, 31, -1, -0.0, 1e300, 5e-324]
+    values: list[Any] = [
+        0,
+        0.5,
+        1,
+        1.5,
+        2.5,
+        -0.5,
+        -1.5,
+        -2.5,
+        -2.125,
+        0.125,
+        0.126,
+        29.995,
+        30,
+        31,
+        -1,
+        -0.0,
+        1e300,
+        5e-324,
+    ]
     values += [2**53 - 1, 0.1 + 0.2, 12.345, 4503599627370497.5, "nan", "inf", "-inf", None]
-    for bound, resolution in (
-        ("30", "1/100"),
-        ("1657", "1"),
-        ("1", "1/3"),
-        ("9007199254740991", "1"),
-        ("1000", "7"),
-        ("1/10", "1/1000000007"),
+    for bound, resolution, lower in (
+        ("30", "1/100", "0"),
+        ("30", "1/100", "-5/2"),
+        ("1657", "1", "-1"),
+        ("1", "7/10", "-3"),
+        ("1657", "1", "0"),
+        ("1", "1/3", "0"),
+        ("9007199254740991", "1", "0"),
+        ("1000", "7", "0"),
+        ("1/10", "1/1000000007", "0"),
     ):
-        lattice = Lattice(Fraction(bound), Fraction(resolution))
+        lattice = Lattice(Fraction(bound), Fraction(resolution), Fraction(lower))
         units = [lattice.unit(float(v) if isinstance(v, str) else v) for v in values]
-        yield {"bound": bound, "resolution": resolution, "values": values, "units": units}
+        settings = {"bound": bound, "resolution": resolution, "lower": lower}
+        yield {**settings, "values": values, "units": units}
 
 
 def content() -> str:

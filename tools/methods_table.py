@@ -8,6 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))  # when a test imports it
+
+from generated import write_or_check
+
 from tidegate.methods import Method, names, registered
 from tidegate.methods._method import SHARED
 
@@ -60,14 +64,7 @@ and the stages that only this method has. Arguments with these names mean the sa
 def main() -> int:
     """Write the pages, or say whether they are current."""
     wanted = {PAGE: with_table(), REFERENCE: reference()}
-    stale = [page for page, text in wanted.items() if page.read_text(encoding="utf-8") != text]
-    if "--check" in sys.argv[1:]:
-        for page in stale:
-            print(f"{page} is stale: run python tools/methods_table.py")
-        return 1 if stale else 0
-    for page in stale:
-        page.write_text(wanted[page], encoding="utf-8")
-    return 0
+    return write_or_check(wanted, "methods_table.py")
 
 
 if __name__ == "__main__":

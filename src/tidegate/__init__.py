@@ -17,9 +17,10 @@ True
 ε = 0.5 per event (exact arithmetic, central model)
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from tidegate import estimate, methods, perturb, plan, synthetic, threshold, units
+from tidegate import estimate, methods, perturb, synthetic, threshold, units
 from tidegate._version import __version__
 from tidegate.errors import (
     InputError,
@@ -31,13 +32,16 @@ from tidegate.errors import (
 )
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.randomness import secure, seeded
-from tidegate.record.answer import Answer, Answers
+from tidegate.record.answer import Answer
+from tidegate.record.answers import Answers
 from tidegate.record.record import Record
 from tidegate.run.pipeline import Pipeline, load_record
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
+from tidegate.timestamps import read_times
 
 if TYPE_CHECKING:  # at run time a method is imported when it is first asked for: `__getattr__`
+    from tidegate import plan
     from tidegate.methods.adaptive import adaptive
     from tidegate.methods.binary_tree import binary_tree
     from tidegate.methods.budget_distribution import budget_distribution
@@ -49,6 +53,8 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate.methods.square_root import square_root
     from tidegate.methods.topl import topl
     from tidegate.methods.tops import tops
+    from tidegate.released import Released, release
+    from tidegate.released import open_released as open  # noqa: A004  # as in `tg.open`
 
 __all__ = [
     "Answer",
@@ -60,6 +66,7 @@ __all__ = [
     "Record",
     "RefusedError",
     "Release",
+    "Released",
     "Reselection",
     "SettingError",
     "SnapshotError",
@@ -73,12 +80,15 @@ __all__ = [
     "flat",
     "load_record",
     "methods",
+    "open",
     "pak",
     "pak_with_tops_stream",
     "pak_with_tops_threshold",
     "parallel",
     "perturb",
     "plan",
+    "read_times",
+    "release",
     "secure",
     "seeded",
     "sequential",
@@ -89,6 +99,8 @@ __all__ = [
     "tops",
     "units",
 ]
+
+_ON_DEMAND = {"open": "open_released", "release": "release", "Released": "Released"}
 
 
 def __dir__() -> list[str]:
@@ -102,4 +114,9 @@ if not TYPE_CHECKING:  # a type checker would believe that every name exists
         """The preset of a method, by the name of its file in `tidegate.methods`."""
         if name in methods.names():
             return methods.find(name).preset
+        if name == "plan":
+            return importlib.import_module("tidegate.plan")
+        if name in _ON_DEMAND:  # files and tables: a program that only pushes needs neither
+            released = importlib.import_module("tidegate.released")
+            return getattr(released, _ON_DEMAND[name])
         raise AttributeError(f"module 'tidegate' has no attribute {name!r}")

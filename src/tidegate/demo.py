@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import tidegate as tg
-from tidegate.lattice import IntArray
+from tidegate.lattice import FloatArray, IntArray
 
 DAY = 86_400
 BOUND = 2_000
@@ -24,7 +24,7 @@ def main() -> None:
 
     began = time.perf_counter()
     release = pipeline.start(None if options.noise_seed is None else tg.seeded(options.noise_seed))
-    released = release.push(values)
+    rows = release.push_rows(values)
     seconds = time.perf_counter() - began
 
     print(
@@ -33,11 +33,11 @@ def main() -> None:
     print(
         f"The first {DAY:,} (a day) chose the threshold {release.threshold:g} and stay unpublished;"
     )
-    print(f"{released.size:,} private values came out in {seconds:.2f} s.")
+    print(f"{rows.values.size:,} private values came out in {seconds:.2f} s.")
     print(f"Guarantee: {release.guarantee}.\n")
     _print_table(release, values[DAY:])
-    _draw(options.picture, values[DAY:], release)
-    print(f"\nPicture of both moving averages: {options.picture}")
+    _draw(options.picture, values[DAY:], release, rows.levels)
+    print(f"\nPicture of both moving averages, and of the released level: {options.picture}")
 
 
 def _options() -> argparse.Namespace:
@@ -66,7 +66,7 @@ def _print_table(release: tg.Release, values: IntArray) -> None:
     print("Intervals are for the sum of truncated values; 19 in 20 should hold.")
 
 
-def _draw(picture: Path, values: IntArray, release: tg.Release) -> None:
+def _draw(picture: Path, values: IntArray, release: tg.Release, levels: FloatArray) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")  # writes a file, needs no screen
@@ -86,6 +86,7 @@ def _draw(picture: Path, values: IntArray, release: tg.Release) -> None:
         label="95 % interval",
     )  # fmt: skip
     axes.plot(days, answers.estimate / window, color="#0072B2", linewidth=1.2, label="released")
+    axes.plot(days, levels[ends - 1], color="#D55E00", linewidth=0.7, label="released level")
     axes.plot(days, true_mean, color="black", linewidth=0.8, label="true (not published)")
     axes.set(
         xlabel="days after the hold-out",

@@ -20,7 +20,7 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import exact
 
 EVENT = "event"
-PUBLIC = "length, positions and arrival times, all settings, and the chosen threshold"
+PUBLIC = "length, positions, times and arrival times, all settings, and the chosen threshold"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +106,12 @@ class Guarantee:
             f"{rho}ε = {_short(self.epsilon)}{delta} per {self.unit} "
             f"({self.arithmetic} arithmetic, {self.model} model)"
         )
+
+    def _repr_html_(self) -> str:
+        from tidegate.tables import html  # on demand: only notebooks need it
+
+        rows = [("protects", self.neighbours), ("public", self.public)]
+        return html.facts(str(self), rows)
 
 
 def _short(number: Fraction | float) -> str:

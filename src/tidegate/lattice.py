@@ -1,9 +1,10 @@
 """Real values ↔ integers at a public resolution; no error and no branch depends on a number's size.
 
 Input policy: neighbouring streams differ in one value at a fixed position, so a position never
-shifts. A NaN or a missing value counts as 0 in its place; a number is clamped to [0, bound] and
-rounded to the nearest multiple of the resolution (a bound that is none is rounded up). What is not
-a number at all is an error that names the position and never the content.
+shifts. A NaN or a missing value counts as 0 in its place; a number is clamped to [lower, bound],
+lower = 0 unless it is given, and rounded to the nearest multiple of the resolution (a bound that is
+none is rounded outwards). What is not a number at all is an error that names the position and never
+the content.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import math
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
+from tidegate.tables.incoming import MISSING, plain
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -72,43 +75,62 @@ def default_resolution(bound: Fraction, steps: int = FINE) -> Fraction:
     return resolution
 
 
-class Lattice:
-    """The multiples of `resolution` from 0 to `bound`, counted 0, 1, …, `top`.
+# A tuple: a union of types would be made anew for every value.
+_NUMBERS = (int, float, Decimal, Fraction, np.integer, np.floating, np.bool_)
 
-    A bound that is no multiple is rounded up to the next one.
+
+class Lattice:
+    """The multiples of `resolution` from `lower` to `bound`, counted −`bottom`, …, 0, …, `top`.
+
+    A bound that is no multiple is rounded outwards to the next one.
 
     >>> lattice = Lattice(bound=Fraction(30), resolution=Fraction(1, 100))
     >>> lattice.top
     3000
     >>> lattice.units(lattice.numbers([0.126, 31, -5, float("nan")]))
     array([  13, 3000,    0,    0])
+    >>> signed = Lattice(bound=Fraction(30), resolution=Fraction(1), lower=Fraction(-4))
+    >>> signed.units(signed.numbers([-2.6, 31, -5, float("nan")]))
+    array([-3, 30, -4,  0])
     """
 
-    def __init__(self, bound: Fraction, resolution: Fraction) -> None:
-        self.bound = bound
+    def __init__(
+        self, bound: Fraction, resolution: Fraction, lower: Fraction = Fraction(0)
+    ) -> None:
+        self.bound, self.lower = bound, lower
         self.resolution = resolution
         # Rounded up: a bound of 12.5 in whole numbers is 13. Down, it would cut values that the
         # public bound allows.
         self.top = math.ceil(bound / resolution)
         if resolution > bound:
             raise SettingError("resolution", f"must not exceed the bound {bound}, not {resolution}")
-        if self.top >= _LARGEST:
+        self.bottom = math.ceil(-lower / resolution)
+        if max(self.top, self.bottom) >= _LARGEST:
             raise SettingError("resolution", "too fine: bound/resolution must stay below 2**53")
         self.step = float(resolution)
         self._per_unit = float(1 / resolution)
         self._unscaled = resolution == 1
 
     def __repr__(self) -> str:
-        return f"Lattice(bound={self.bound}, resolution={self.resolution})"
+        lower = f", lower={self.lower}" if self.lower else ""
+        return f"Lattice(bound={self.bound}, resolution={self.resolution}{lower})"
+
+    @cached_property
+    def scale(self) -> Lattice:
+        """The lattice of sizes |v|: up to the larger of both bounds."""
+        return Lattice(max(self.bound, -self.lower), self.resolution)
 
     def numbers(self, values: Any, position: int = 0) -> NDArray[Any]:
         """`values` as a one-dimensional array of numbers; the only place where input can be
         refused.
 
+        Columns of pandas, polars, pyarrow and DuckDB are read too (`tidegate.tables`).
+
         Raises:
             InputError: if something is not a number; it names the position, counted from
                 `position`.
         """
+        values = plain(values, position)
         try:
             array = np.asarray(values)
         except (ValueError, TypeError):
@@ -132,7 +154,9 @@ class Lattice:
         if numbers.dtype.kind == "f" or not self._unscaled:
             with np.errstate(all="ignore"):  # whatever the value, it is no event
                 scaled = np.multiply(numbers, self._per_unit, dtype=np.float64, casting="unsafe")
-                np.fmax(scaled, 0.0, out=scaled)  # fmax takes the 0 when the other is NaN
+                if self.bottom:
+                    np.copyto(scaled, 0.0, where=np.isnan(scaled))
+                np.fmax(scaled, float(-self.bottom), out=scaled)  # takes the 0 instead of a NaN
                 np.fmin(scaled, float(self.top), out=scaled)
                 np.rint(scaled, out=scaled)
             rounded: IntArray = scaled.astype(np.int64)
@@ -141,17 +165,25 @@ class Lattice:
             # May not fit int64 before it is clamped.
             numbers = np.minimum(numbers, np.uint64(self.top), dtype=np.uint64)
         integers = numbers.astype(np.int64, copy=False)
-        clamped: IntArray = np.clip(integers, 0, self.top)
+        clamped: IntArray = np.clip(integers, -self.bottom, self.top)
         return clamped
+
+    def bounded(self, levels: FloatArray) -> None:
+        """Turn levels in units into the unit of the data, within the bounds, in place."""
+        levels *= self.step
+        np.clip(levels, float(self.lower), float(self.bound), out=levels)
 
     def unit(self, value: Any, position: int = 0) -> int:
         """Clamp and round one value to lattice units: the same result as `units` gives."""
         if type(value) is int and self._unscaled:
-            return 0 if value < 0 else self.top if value > self.top else value
+            low = -self.bottom
+            return low if value < low else self.top if value > self.top else value
         scaled = (value if type(value) is float else self._float(value, position)) * self._per_unit
         if scaled >= self.top:
             return self.top
-        return round(scaled) if scaled > 0 else 0  # NaN compares false: 0
+        if scaled <= -self.bottom:
+            return -self.bottom
+        return 0 if math.isnan(scaled) else round(scaled)
 
     def _from_objects(self, values: Iterable[Any], position: int) -> FloatArray:
         return np.array(
@@ -162,13 +194,13 @@ class Lattice:
     def _float(self, value: Any, position: int) -> float:
         if value is None:
             return 0.0
-        if isinstance(
-            value, int | float | Decimal | Fraction | np.integer | np.floating | np.bool_
-        ):
+        if isinstance(value, _NUMBERS):
             try:
                 return float(value)
             except OverflowError:  # an integer beyond every float: clamped like any large value
-                return float("inf") if value > 0 else 0.0
+                return float("inf") if value > 0 else -float("inf")
             except (ValueError, TypeError):  # a signalling NaN, a duration
                 pass
+        if type(value).__name__ in MISSING:
+            return 0.0
         raise InputError(f"value at position {position} is not a number") from None

@@ -162,12 +162,15 @@ def _rebuilt(payload: bytes) -> dict[str, Any]:
     return body
 
 
+State = Mapping[str, Any]  # of a run: numbers, lists, arrays and mappings of them, by name
+
+
 def state_of(run: object) -> dict[str, Any]:
     """The attributes that a run names in STATE."""
     return {name: getattr(run, name) for name in run.STATE}  # type: ignore[attr-defined]
 
 
-def restore(run: object, state: Mapping[str, Any]) -> None:
+def restore(run: object, state: State) -> None:
     """Put a saved state into a freshly started run."""
     for name in run.STATE:  # type: ignore[attr-defined]
         setattr(run, name, state[name])

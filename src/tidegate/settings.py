@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 import numpy as np
 
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, positive, said, whole
+from tidegate.exact_numbers import Number, exact, positive, said, whole
 
 Kept = TypeVar("Kept")
 Given = TypeVar("Given")
@@ -116,6 +116,24 @@ class OptionalExact(Setting[Fraction | None, Number | None]):
     def check(self, value: Number | None) -> Fraction | None:
         """None, or positive and neither absurdly small nor large."""
         return None if value is None else _within(self.name, value, Delta.smallest, Exact.largest)
+
+
+class Lower(Setting[Fraction, Number]):
+    """A lower limit: 0, the default, or a number below it."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def check(self, value: Number) -> Fraction:
+        """At most 0, and neither absurdly small nor large."""
+        number = exact(self.name, value)
+        if number > 0:
+            raise SettingError(
+                self.name, f"must be 0 or below, not {said(value)}: 0 lies between the two bounds"
+            )
+        if number and not Exact.smallest <= -number <= Exact.largest:
+            raise SettingError(self.name, f"must lie between -1e18 and -1e-18, not {said(value)}")
+        return number
 
 
 class Resolution(Setting[Fraction, Number | None]):

@@ -6,8 +6,11 @@ The random numbers here shape example data; they are no noise and protect nothin
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tidegate.lattice import IntArray
+from tidegate.lattice import FloatArray, IntArray
+
+_FLATS = 20
 
 
 def baskets(count: int, seed: int = 0) -> IntArray:
@@ -32,3 +35,29 @@ def traffic(count: int, seed: int = 0, day: int = 86_400) -> IntArray:
     for start in random.integers(0, max(1, count), size=count // 400_000):
         counts[start : start + int(random.integers(300, 1800))] = 0
     return np.asarray(counts, dtype=np.int64)
+
+
+def meter(days: int = 30, seed: int = 0) -> tuple[NDArray[np.datetime64], FloatArray]:
+    """The electricity meter of a house with 20 flats, once a minute: times (UTC), and watts.
+
+    Base load, nights and evenings, appliances that come and go, and a reading that is missing now
+    and then (NaN).
+
+    >>> times, watts = meter(days=2)
+    >>> str(times[-1]), watts.size
+    ('2024-01-02T23:59:00', 2880)
+    """
+    random = np.random.default_rng(seed)
+    minutes = np.arange(days * 1440)
+    hour = minutes / 60 % 24
+    awake = 1 / (1 + np.exp(-3 * (hour - 6.5))) - 1 / (1 + np.exp(-3 * (hour - 23)))
+    evening = np.exp(-(((hour - 19.5) / 2) ** 2))
+    watts = _FLATS * (70 + 110 * awake + 180 * evening)
+    for most, length, daily in ((2000, 4, 6), (900, 45, 2), (2600, 25, 1.2)):  # kettle, oven, …
+        used = random.choice(minutes, size=int(_FLATS * daily * days), p=awake / awake.sum())
+        for start in used.tolist():
+            watts[start : start + max(1, round(random.gamma(4, length / 4)))] += most
+    watts = np.rint(watts * random.gamma(400, 1 / 400, size=watts.size))
+    watts[random.random(watts.size) < 1 / 500] = np.nan
+    times = np.datetime64("2024-01-01T00:00:00") + minutes.astype("timedelta64[m]")
+    return times, watts

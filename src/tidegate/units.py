@@ -11,6 +11,7 @@ the user is derived: `Pipeline.guarantee` says it for the unit.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -40,9 +41,27 @@ class Event(Spec):
         return EVENT
 
 
+class _Group(ABC):
+    """A unit of several events: it gets group privacy, over any values that it can hold."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many events the unit can hold."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As guarantees say it."""
+
+    def widen(self, guarantee: Guarantee) -> Guarantee:
+        """What protects an event, for all events of the unit together."""
+        return grouped(guarantee, self.size, self.name)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Window(Spec):
-    """Any `length` consecutive values, all replaced at once."""
+class Window(_Group, Spec):
+    """Any `length` consecutive values, all replaced at once: across hold-out and stream too."""
 
     KIND: ClassVar[str] = "units.Window"
 
@@ -53,10 +72,6 @@ class Window(Spec):
         """How many events the unit can hold."""
         return self.length
 
-    def widen(self, guarantee: Guarantee) -> Guarantee:
-        """Group privacy over the window, wherever it lies: across hold-out and stream too."""
-        return grouped(guarantee, self.length, self.name)
-
     @property
     def name(self) -> str:
         """As guarantees say it."""
@@ -64,7 +79,7 @@ class Window(Spec):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class UserHorizon(Spec):
+class UserHorizon(_Group, Spec):
     """All values of one user within one horizon; at most `most` of them count.
 
     Further values of the user count as 0 in their place. The hold-out is a horizon of its own. A
@@ -79,10 +94,6 @@ class UserHorizon(Spec):
     def size(self) -> int:
         """How many events the unit can hold."""
         return self.most
-
-    def widen(self, guarantee: Guarantee) -> Guarantee:
-        """Group privacy over the values of one user that count within one horizon."""
-        return grouped(guarantee, self.most, self.name)
 
     @property
     def name(self) -> str:

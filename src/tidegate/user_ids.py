@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 
 from tidegate.errors import InputError
+from tidegate.tables.incoming import MISSING
 
 _LONGEST = 1_000  # characters: the counts of all users are kept in memory and state
 _WIDEST = 3_320  # bits: fewer than _LONGEST digits
 _ROUNDED = 1 << 53  # from here on a float no longer tells one whole number from the next
-_MISSING = ("NAType", "NaTType")  # of pandas, without importing it
 
 
 _ALONE = ({int}, {float}, {bytes})
@@ -88,7 +88,7 @@ def _listed(users: Any) -> list[Any]:
 def _name(user: Any) -> str | None:
     if isinstance(user, str):
         return _text(str.__str__(user))
-    if user is None or type(user).__name__ in _MISSING:
+    if user is None or type(user).__name__ in MISSING:
         return None
     if isinstance(user, int | np.integer) and not isinstance(user, bool | np.timedelta64):
         number = int(user)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import tidegate as tg
-from tidegate.estimate.mixture.batches import Measured
+from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.grid import cells_of
 from tidegate.estimate.mixture.leaf_noise import Leaf
 
@@ -33,12 +33,12 @@ def covariance_of(path: Sequence[Leaf]) -> np.ndarray:
 
 
 def blocks_of(epsilon: str, cut: int) -> list[Measured]:
-    """Two horizons of blocks, of all kinds, on changing rungs; the last is still open."""
+    """Two horizons of blocks, of all kinds, on changing cap steps; the last is still open."""
     stage = tg.perturb.AdaptiveTrees(epsilon=epsilon, horizon=HORIZON)
     random = np.random.default_rng(len(epsilon) + cut)
     found, at = [], 100
     for length in (*stage.lengths(0), *stage.lengths(1)):
-        options = [tree for tree in stage.layouts(length, THETA, 400) if tree.rung < 3]
+        options = [tree for tree in stage.layouts(length, THETA, 400) if tree.cap_step < 3]
         tree = options[int(random.integers(len(options)))]
         sums = random.integers(0, THETA * length // tree.leaves, size=tree.leaves)
         found.append(Measured(at, cells_of(tree, THETA), sums, at + length))

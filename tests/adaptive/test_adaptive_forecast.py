@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.adaptive.paths import covariance_of
-from tidegate.estimate.mixture.batches import Measured
+from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import Cells
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import noise_path
@@ -16,7 +17,6 @@ from tidegate.estimate.mixture.models import (
     Models,
     models,
 )
-from tidegate.estimate.mixture.smoother import ModelSmoother
 from tidegate.estimate.mixture.transition import LEVEL, SUM, SWING, Transition
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import RANGE_ERROR

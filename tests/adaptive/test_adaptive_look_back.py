@@ -7,13 +7,13 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, blocks_of
-from tidegate.estimate.mixture.batches import Measured, block_batches
+from tidegate.estimate.mixture.block_batches import Measured, block_batches
 from tidegate.estimate.mixture.cap_steps import moved
+from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import Cells
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.models import models
-from tidegate.estimate.mixture.smoother import ModelSmoother
 from tidegate.estimate.mixture.transition import (
     INNER,
     LEAF,
@@ -36,12 +36,12 @@ class CellByCell:
         self.rows, self.levels, self.maps, self.informations = [], [], [], []
         transitions: dict[int, Transition] = {}
         closing = np.eye(SIZE)
-        rung = blocks[0].cells.tree.rung
+        cap_step = blocks[0].cells.tree.cap_step
         for block in blocks:
             cells = block.cells
-            if cells.tree.rung != rung:
-                filters.inflate_level(moved(rung, cells.tree.rung))
-                rung = cells.tree.rung
+            if cells.tree.cap_step != cap_step:
+                filters.inflate_level(moved(cap_step, cells.tree.cap_step))
+                cap_step = cells.tree.cap_step
             for number in range(cells.count):
                 begin = block.start + cells.edges[number]
                 end = min(block.start + cells.edges[number + 1], block.end)

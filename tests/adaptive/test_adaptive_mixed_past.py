@@ -7,13 +7,13 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
-from tidegate.estimate.mixture.batches import Measured
+from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import cells_of
 from tidegate.estimate.mixture.leaf_noise import noise_path
 from tidegate.estimate.mixture.models import COUNT, models
+from tidegate.estimate.mixture.packed_weights import MOST_MODELS, UNDECIDED, packed, unpacked
 from tidegate.estimate.mixture.posterior import MixtureSmoother, reweighted
-from tidegate.estimate.mixture.smoother import ModelSmoother
-from tidegate.estimate.mixture.weights import MOST_MODELS, UNDECIDED, packed, unpacked
 from tidegate.perturb.adaptive.trees import RANGE_ERROR
 
 

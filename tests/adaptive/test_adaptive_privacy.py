@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.privacy.scores import check_scores
 from tidegate.lattice import Lattice
 from tidegate.noise import discrete_laplace_variance, permute_and_flip
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
-from tidegate.perturb.adaptive.trees import RANGE_ERROR, shares
+from tidegate.perturb.adaptive.trees import RANGE_ERROR, all_trees, cap_factor, shares
+from tidegate.perturb.budget import level_scales
 
 THETA = 40
 
@@ -42,6 +44,24 @@ def test_node_noise_has_the_claimed_scale(shape: tuple[int, ...]) -> None:
         assert abs(found / claimed - 1) < 0.15
         assert abs(found / (1.3 * claimed) - 1) > 0.1
         assert abs(found / (0.7 * claimed) - 1) > 0.1
+
+
+@pytest.mark.parametrize("threshold", [1, 2, 3, 77, 512, 1537, 10**6 + 1, 2**40 + 3])
+@pytest.mark.parametrize("epsilon", ["1/100", "0.7", "3", "22/7"])
+def test_every_tree_spends_epsilon_and_not_more(threshold: int, epsilon: str) -> None:
+    """Caps and scales are made in integers; here they are checked in exact fractions."""
+    exact = Fraction(epsilon)
+    trees = all_trees(tuple(RANGE_ERROR), exact, 64, threshold, 300 * threshold)
+    for tree in trees:
+        spent = sum(tree.cap / scale for scale in tree.scales)
+        assert exact * (1 - Fraction(1, 10**5)) <= spent <= exact
+        assert tree.cap == max(1, round(threshold * cap_factor(tree.nodes, tree.cap_step)))
+    assert len(trees) > 16 * len(RANGE_ERROR)
+
+
+def test_levels_that_would_overspend_are_refused() -> None:
+    with pytest.raises(AssertionError, match="overspend"):
+        level_scales(10, Fraction(1), (Fraction(2, 3), Fraction(2, 3)))
 
 
 def test_the_published_sum_of_a_block_has_the_noise_of_its_tree() -> None:
@@ -134,19 +154,7 @@ def test_candidates_are_geometric_and_end_at_the_bound() -> None:
 def test_scores_are_monotone_with_sensitivity_one() -> None:
     lattice = Lattice(Fraction(200), Fraction(1))
     stage = tg.threshold.ScaleFree(epsilon="1/3", bound=200, holdout=50)
-    random = np.random.default_rng(1)
-    largest = 0
-    for _ in range(200):
-        values = random.integers(0, 201, size=50)
-        other = values.copy()
-        other[random.integers(50)] = random.integers(0, 201)
-        grid, before, denominator = stage.scores(values, lattice)
-        moved = stage.scores(other, lattice)[1] - before
-        assert np.abs(moved).max() <= denominator
-        assert (moved >= 0).all() or (moved <= 0).all()
-        assert grid.size == before.size
-        largest = max(largest, int(np.abs(moved).max()))
-    assert largest == denominator  # not less either: that would be paid for and not used
+    check_scores(lambda values: stage.scores(values, lattice), rounds=200)
 
 
 @pytest.mark.parametrize("bound", [200, 2**52])

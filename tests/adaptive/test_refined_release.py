@@ -11,10 +11,10 @@ import pytest
 import tidegate as tg
 from tests.laws.catalogue import bits
 from tidegate.lattice import Lattice
-from tidegate.perturb.adaptive import staged
-from tidegate.perturb.adaptive.staged import StagedRun
-from tidegate.run import refined as refined_module
-from tidegate.run.refinement import least_threshold, warm_up_length
+from tidegate.perturb.adaptive import refinement_trees
+from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
+from tidegate.run import refinement_run
+from tidegate.run.refinement import least_threshold
 from tidegate.settings import digest
 from tidegate.threshold import TailQuantile
 
@@ -65,7 +65,7 @@ def test_the_stream_has_every_kind_of_piece(whole) -> None:
 
 def test_the_bits_are_pinned(whole) -> None:
     """On every processor. Another digest means other noise or forecasts: see CHANGELOG.md."""
-    assert hashlib.sha256(whole[1].tobytes()).hexdigest()[:16] == "5f2fd83e68e86671"
+    assert hashlib.sha256(whole[1].tobytes()).hexdigest()[:16] == "289df6cd77f4ab8d"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -103,8 +103,8 @@ def test_everything_else_follows_from_what_was_released(whole, monkeypatch) -> N
 
         monkeypatch.setattr(owner, name, spy)
 
-    spied(StagedRun, "push")
-    spied(refined_module, "noisy_sum")
+    spied(RefinementTreesRun, "push")
+    spied(refinement_run, "noisy_sum")
     spied(TailQuantile, "choose_from")
     assert bits(PIPELINE.start(tg.seeded(5)).push(growing())) == bits(out)
     replaying = list(heard)
@@ -142,7 +142,7 @@ def test_an_answer_speaks_of_the_caps_of_its_range(whole) -> None:
     both = release.query(0, 900)
     assert both.threshold <= early.threshold
     assert both.highest >= late.threshold
-    assert f"truncated at {both.threshold:g} to {both.highest:g}" in str(both)
+    assert f"capped at {both.threshold:g} to {both.highest:g}" in str(both)
     # No sum of capped values can exceed what the text says.
     assert late.estimate <= 200 * late.highest
 
@@ -205,14 +205,6 @@ def test_a_fork_in_a_warm_up_begins_its_own() -> None:
     assert later.query(310, 320).end == 320
 
 
-def test_its_length_comes_from_public_settings() -> None:
-    assert warm_up_length(Fraction(1, 100), 2**20) == 10_944  # ⌈5·(n/ε²)^⅓⌉
-    assert warm_up_length(Fraction(1, 1000), 1024) == 256  # at most a quarter of the horizon
-    window = tg.adaptive(1, 100, horizon=2**16, unit=tg.units.Window(length=10))
-    assert window.warm_up == warm_up_length(Fraction(1, 10), 2**16)
-    assert window.guarantee.epsilon == 1
-
-
 def test_the_papers_form_keeps_its_settings_and_its_noise() -> None:
     """Digests as they were before the warm-up was released."""
     plain = tg.adaptive(epsilon="1/10", bound=1657, holdout=65_536, resolution=1)
@@ -224,8 +216,8 @@ def test_the_papers_form_keeps_its_settings_and_its_noise() -> None:
 
 def test_every_length_has_the_costs_of_the_nearest() -> None:
     trees = PIPELINE.measurer
-    assert isinstance(trees, staged.StagedTrees)
-    lengths = {staged.block_length(HORIZON, age, age) for age in range(12, 3 * HORIZON)}
+    assert isinstance(trees, refinement_trees.RefinementTrees)
+    lengths = {refinement_trees.block_length(HORIZON, age, age) for age in range(12, 3 * HORIZON)}
     assert max(lengths) <= 2 * HORIZON // 16
     for length in lengths:
         numbers = trees.every_layout(length, 100, PIPELINE.ceiling)
@@ -259,7 +251,7 @@ def test_a_warm_up_that_could_not_be_finished_is_refused(monkeypatch) -> None:
     def broken(*arguments, **options):
         raise MemoryError
 
-    monkeypatch.setattr(refined_module, "noisy_sum", broken)
+    monkeypatch.setattr(refinement_run, "noisy_sum", broken)
     with pytest.raises(MemoryError):
         release.finish()
     monkeypatch.undo()

@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -17,6 +18,17 @@ every_format = pytest.mark.parametrize("undisturbed", FORMATS, ids=" ".join, ind
 
 def sidecar(run):
     return run.output.with_name(run.output.name + ".meta.json")
+
+
+@contextmanager
+def rolled_back(begun, folder, first):
+    """A run of the first values; in the end its state is restored from a backup of that moment."""
+    run = begun.copy(folder / "run")
+    run.go(VALUES[:first])
+    shutil.copytree(run.state, folder / "backup")
+    yield run
+    shutil.rmtree(run.state)
+    shutil.copytree(folder / "backup", run.state)
 
 
 def cut_in_half(path):
@@ -61,12 +73,8 @@ def test_what_lacks_nothing_is_completed(undisturbed, shared_memory):
 @every_format
 def test_a_state_older_than_its_output_is_refused_by_what_is_left_of_it(undisturbed, shared_memory):
     begun, _ = undisturbed
-    run = begun.copy(shared_memory / "run")
-    run.go(VALUES[:1600])
-    shutil.copytree(run.state, shared_memory / "backup")
-    run.go()
-    shutil.rmtree(run.state)
-    shutil.copytree(shared_memory / "backup", run.state)
+    with rolled_back(begun, shared_memory, 1600) as run:
+        run.go()
     for number, change in enumerate(("no metadata", "no output", None)):
         copy = run.copy(shared_memory / str(number))
         if change == "no output" and not sidecar(run).exists():
@@ -82,13 +90,9 @@ def test_a_state_older_than_its_output_is_refused_by_what_is_left_of_it(undistur
 @pytest.mark.parametrize("undisturbed", FORMATS[:1], ids=" ".join, indirect=True)
 def test_an_edit_does_not_hide_that_the_state_is_older(undisturbed, shared_memory):
     begun, _ = undisturbed
-    run = begun.copy(shared_memory / "run")
-    run.go(VALUES[:1600])
-    metadata = sidecar(run).read_bytes()
-    shutil.copytree(run.state, shared_memory / "backup")
-    run.go()
-    shutil.rmtree(run.state)
-    shutil.copytree(shared_memory / "backup", run.state)
+    with rolled_back(begun, shared_memory, 1600) as run:
+        metadata = sidecar(run).read_bytes()
+        run.go()
     sidecar(run).write_bytes(metadata)  # which is written when a threshold is chosen, or at the end
     lines = run.output.read_bytes().splitlines(keepends=True)
     lines[100] = b"99,12345\n"
@@ -101,14 +105,10 @@ def test_an_edit_does_not_hide_that_the_state_is_older(undisturbed, shared_memor
 def test_a_threshold_that_left_is_not_chosen_again(undisturbed, shared_memory):
     """The hold-out is over and nothing is released yet: θ is all that the output tells."""
     begun, _ = undisturbed
-    run = begun.copy(shared_memory / "run")
-    run.go(VALUES[:800])
-    shutil.copytree(run.state, shared_memory / "backup")
-    run.go(VALUES[:900])
-    assert run.metadata()["threshold"] is not None
-    assert run.metadata()["released"] == 0
-    shutil.rmtree(run.state)
-    shutil.copytree(shared_memory / "backup", run.state)
+    with rolled_back(begun, shared_memory, 800) as run:
+        run.go(VALUES[:900])
+        assert run.metadata()["threshold"] is not None
+        assert run.metadata()["released"] == 0
     with pytest.raises(StateError, match="older than its output"):
         run.go(np.append(VALUES[:800], np.zeros(100, dtype=int)))
 

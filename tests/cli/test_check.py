@@ -2,20 +2,12 @@
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
-from tidegate.cli.app import app
+from tests.cli.invoking import run
 from tidegate.plan.preflight import Profile
-
-
-def run(*words: Any) -> Result:
-    result = CliRunner().invoke(app, [str(word) for word in words], prog_name="tidegate")
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 @pytest.fixture

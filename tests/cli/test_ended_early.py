@@ -50,15 +50,15 @@ def test_a_file_says_whether_it_is_complete(shared_memory, kind):
 @pytest.mark.parametrize(("pipeline", "kind"), [("tops", "csv.gz"), ("adaptive", "jsonl")])
 def test_a_push_that_fails_half_way_leaves_no_trace(shared_memory, monkeypatch, pipeline, kind):
     """Its threshold was chosen in memory, and its values were not handed out."""
-    path, push, calls = shared_memory / f"out.{kind}", Release.push, []
+    path, push, calls = shared_memory / f"out.{kind}", Release.push_rows, []
 
-    def failing(self, values, users=None):
-        calls.append(push(self, values, users))
+    def failing(self, values, *more):
+        calls.append(push(self, values, *more))
         if len(calls) == 7:
             raise MemoryError
         return calls[-1]
 
-    monkeypatch.setattr(Release, "push", failing)
+    monkeypatch.setattr(Release, "push_rows", failing)
     with pytest.raises(MemoryError):
         go(path, Pieces(), pipeline)
     facts = read_metadata(path)

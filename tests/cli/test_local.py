@@ -13,10 +13,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import tidegate as tg
+from tests.local.devices import reply
 from tidegate.cli.app import app
 from tidegate.io import read_metadata, read_released
 from tidegate.local.memory import Memory
-from tidegate.local.messages import Announcement, Report
+from tidegate.local.messages import Announcement
 from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions import Question
 from tidegate.local.topl import Topl
@@ -49,14 +50,7 @@ def announced(state: Path, *options: Any) -> list[Announcement]:
 
 
 def report(asked: Announcement, client: str, answer: int = 0) -> str:
-    return Report(
-        round=asked.round,
-        phase=asked.phase,
-        epsilon=asked.epsilon,
-        slot=asked.slot,
-        client=client,
-        report=answer,
-    ).json()
+    return reply(asked, client, answer).json()
 
 
 def lines(count: int, asked: Announcement, first: int = 0) -> str:
@@ -136,8 +130,8 @@ def test_devices_of_a_whole_survey(tmp_path: Path) -> None:
             for n in range(90)
         ]
         said = json.loads(done("collect", state, "--json", stdin="\n".join(batch)))
-        assert said["accepted"] + said["rejected"].get("round", 0) == 90
-        taken, late = taken + said["accepted"], late + said["rejected"].get("round", 0)
+        assert said["accepted"] + said["rejected"].get("late", 0) == 90
+        taken, late = taken + said["accepted"], late + said["rejected"].get("late", 0)
         asked = announced(state)
     assert said["accepted_in_all"] == taken == 612
     assert late > 0
@@ -236,6 +230,9 @@ def test_rejected_lines_are_counted_by_reason_and_the_rest_is_taken(state: Path)
         "phase": 1,
         "epsilon": 1,
     }
+    assert said["rejected_at"]["1"] == "duplicate"
+    assert said["rejected_at"]["2"] == "malformed"
+    assert len(said["rejected_at"]) == 9
     again = json.loads(done("collect", state, "--json", stdin="also no report"))
     assert again["rejected_in_all"]["malformed"] == 3
     assert again["rejected"] == {"malformed": 1}
@@ -311,9 +308,15 @@ def collected(state: Path) -> Path:
 
 def test_a_query_shows_sum_interval_and_guarantee(collected: Path) -> None:
     text = done("query", collected, 0, 400)
-    assert text.splitlines()[0].split() == ["range", "sum", "±", "(95", "%)", "std.", "error"]
+    assert text.splitlines()[0].split() == ["range", "sum", "95", "%", "interval", "std.", "error"]
     assert text.splitlines()[2].startswith("[0, 400)")
-    assert "truncated at 40. ε = 1 per event (exact arithmetic, local model)." in text
+    low, high = (
+        json.loads(done("query", collected, 0, 400, "--json"))["answers"][0][end]
+        for end in ("low", "high")
+    )
+    assert f"{low:,.0f} to {high:,.0f}" in text  # the interval of --json, not half of its width
+    assert "Sums of values capped at 40" in text
+    assert "ε = 1 per event (exact arithmetic, local model)." in text
 
 
 def test_queries_of_a_file_and_as_json(tmp_path: Path, collected: Path) -> None:

@@ -258,7 +258,8 @@ def test_a_table_for_people(csv_file: Written, ask: Callable[..., Result]) -> No
     assert result.exit_code == 0
     assert "[100, 20000)" in result.stdout
     assert f"{answer.estimate:,.0f}" in result.stdout
-    assert "± (95 %)" in result.stdout
+    assert "95 % interval" in result.stdout
+    assert "These are sums of capped values." in result.stdout
     assert f"capped at {release.threshold:g}" in result.stdout
     assert str(release.guarantee) in result.stdout
 

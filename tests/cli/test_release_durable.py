@@ -156,7 +156,7 @@ def test_a_pipe_that_is_resent_is_recognised_and_skipped(folder):
     assert second.startswith(first)
     assert len(second.splitlines()) == 2901
     new = ok(folder.pipe(VALUES, "--emit", "new")).stdout
-    assert new in ("", "position,value\n")
+    assert new in ("", "position,value,level\n")
     new = ok(folder.pipe([*VALUES, 7, 8], "--emit", "new")).stdout
     assert [line.partition(",")[0] for line in new.splitlines()[-2:]] == ["2900", "2901"]
     assert len(new.splitlines()) <= 3
@@ -231,7 +231,7 @@ def test_an_edited_output_is_noticed(folder):
     ok(folder.run())
     lines = folder.output.read_bytes().splitlines(keepends=True)
     before = b"".join(lines)
-    lines[1500] = b"1499,999\n"
+    lines[1500] = b"1499,999,999\n"
     folder.output.write_bytes(b"".join(lines))
     result = folder.run()
     assert result.exit_code in (0, 3)

@@ -75,7 +75,12 @@ def test_every_kind_can_be_read(tmp_path, kind):
     result = run(source, "--column", "value", "--skipped", "0", "--quiet")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0] == "position,value"
+    if kind.startswith("jsonl"):  # the output follows the input
+        rows = [json.loads(line) for line in lines]
+        assert [row["position"] for row in rows] == list(range(600))
+        assert set(rows[0]) == {"position", "value", "level"}
+        return
+    assert lines[0] == "position,value,level"
     assert [line.partition(",")[0] for line in lines[1:]] == [str(row) for row in range(600)]
 
 

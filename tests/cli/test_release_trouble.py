@@ -224,7 +224,7 @@ def test_a_closed_pipe(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        assert process.stdout.readline() == b"position,value\n"
+        assert process.stdout.readline() == b"position,value,level\n"
         process.stdout.close()
         error = process.stderr.read().decode()
         assert process.wait(PATIENCE) == 4
@@ -263,7 +263,7 @@ def test_a_piped_value_is_answered_at_once(tmp_path, durable):
         command("--skipped", "0", *state), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as process:
         process.stdin.write("".join(f"{value}\n" for value in VALUES[:101]).encode())
-        assert read_line(process) == b"position,value\n"
+        assert read_line(process) == b"position,value,level\n"
         assert read_line(process).startswith(b"0,")
         for position in range(1, 40):  # each is answered while the pipe stays open
             process.stdin.write(b"50\n")

@@ -19,13 +19,14 @@ FOUNDATION = {
         "_files",
         "_forks",
         "_version",
+        "clock",
         "errors",
         "exact_numbers",
         "guarantee",
     ),
-    *("lattice", "ownership", "randomness", "sealing", "settings", "user_ids"),
+    *("lattice", "ownership", "randomness", "sealing", "settings", "timestamps", "user_ids"),
 }
-ENTRANCES = ["__init__", "__main__", "demo", "synthetic", "units"]
+ENTRANCES = ["__init__", "__main__", "demo", "duckdb", "polars", "synthetic", "units"]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_there_are_ten_layers_at_most() -> None:
     assert len(layers) <= 10
     named = [re.split(r" [|:] ", line) for line in layers]
     assert all(not set(above) & set(below) for above, below in pairwise(named))
-    assert set(named[-1]) == FOUNDATION
+    assert set(named[-1]) == {*FOUNDATION, "tables"}
 
 
 def test_only_the_foundation_lies_at_the_top() -> None:

@@ -58,90 +58,71 @@ def test_bound(name: str, value: Any) -> None:
     assert refused(name, bound=value).setting == "bound"
 
 
+RECENT, FLAT = tg.estimate.Recent(), tg.perturb.Flat(epsilon=1)
+WRONG: dict[str, dict[str, list[Any]]] = {
+    "Fixed": {
+        "value": [0, "x"],
+    },
+    "Hierarchy": {
+        "fanout": [1, 0, -2, 2.5, None],
+        "horizon": [0, -1, 10.5, float("inf"), None, True],
+        # 3: 16² already covers the horizon of 100
+        "skipped": [-1, 3, 0.5],
+        "levels": [0, 5],
+        "shares": [[], [1, 0], [1, -1], [1, "x"], [1, float("nan")]],
+    },
+    "Flat": {
+        "block": [0],
+        "horizon": [0],
+    },
+    "NoisyMax": {
+        "holdout": [0, -5, 1.5],
+        "horizon": [0],
+        "fanout": [1],
+        "scale": [0],
+        "step": [0],
+        "stream_epsilon": [0],
+        "selection": ["best", None],
+    },
+    "SmoothQuantile": {
+        "holdout": [0],
+        "delta": [0, 1, 1.5],
+        "percentile": [0, 100.5],
+        # "1e-30": κ would not be positive
+        "failure": [0, 0.5, 0.9, "1e-30"],
+        # 50: no smooth sensitivity for so large an ε
+        "epsilon": [50],
+    },
+    "MovingAverage": {
+        "window": [0, 1.5],
+    },
+    "Exponential": {
+        "alpha": [0, 1.01, "2"],
+    },
+    "Pipeline": {
+        # 10: above the bound; "1e-16": 9e16 steps do not fit a float
+        "resolution": [0, -1, "x", 10, "1e-16"],
+        "history": [0, 2.5],
+        "threshold": [None, RECENT, FLAT, tg.threshold.Fixed],
+        "perturber": [None, "H16c", RECENT, tg.threshold.Fixed(9), tg.perturb.Hierarchy],
+        "estimator": [None, "recent", FLAT, tg.threshold.Fixed(9), tg.estimate.Recent],
+    },
+    "tops": {
+        "horizon": [0],
+        "holdout": [0],
+        "fanout": [1],
+        "resolution": [10],
+    },
+    "pak": {
+        "delta": [0, 2],
+        "horizon": [0],
+    },
+}
+
+
 @pytest.mark.parametrize(
     ("name", "setting", "value"),
-    [
-        ("Fixed", "value", 0),
-        ("Fixed", "value", "x"),
-        ("Hierarchy", "fanout", 1),
-        ("Hierarchy", "fanout", 0),
-        ("Hierarchy", "fanout", -2),
-        ("Hierarchy", "fanout", 2.5),
-        ("Hierarchy", "fanout", None),
-        ("Hierarchy", "horizon", 0),
-        ("Hierarchy", "horizon", -1),
-        ("Hierarchy", "horizon", 10.5),
-        ("Hierarchy", "horizon", float("inf")),
-        ("Hierarchy", "horizon", None),
-        ("Hierarchy", "horizon", True),
-        ("Hierarchy", "skipped", -1),
-        ("Hierarchy", "skipped", 3),  # 16² already covers the horizon of 100
-        ("Hierarchy", "skipped", 0.5),
-        ("Hierarchy", "levels", 0),
-        ("Hierarchy", "levels", 5),
-        ("Hierarchy", "shares", []),
-        ("Hierarchy", "shares", [1, 0]),
-        ("Hierarchy", "shares", [1, -1]),
-        ("Hierarchy", "shares", [1, "x"]),
-        ("Hierarchy", "shares", [1, float("nan")]),
-        ("Flat", "block", 0),
-        ("Flat", "horizon", 0),
-        ("NoisyMax", "holdout", 0),
-        ("NoisyMax", "holdout", -5),
-        ("NoisyMax", "holdout", 1.5),
-        ("NoisyMax", "horizon", 0),
-        ("NoisyMax", "fanout", 1),
-        ("NoisyMax", "scale", 0),
-        ("NoisyMax", "step", 0),
-        ("NoisyMax", "stream_epsilon", 0),
-        ("NoisyMax", "selection", "best"),
-        ("NoisyMax", "selection", None),
-        ("SmoothQuantile", "holdout", 0),
-        ("SmoothQuantile", "delta", 0),
-        ("SmoothQuantile", "delta", 1),
-        ("SmoothQuantile", "delta", 1.5),
-        ("SmoothQuantile", "percentile", 0),
-        ("SmoothQuantile", "percentile", 100.5),
-        ("SmoothQuantile", "failure", 0),
-        ("SmoothQuantile", "failure", 0.5),
-        ("SmoothQuantile", "failure", 0.9),
-        ("SmoothQuantile", "failure", "1e-30"),  # κ would not be positive
-        ("SmoothQuantile", "epsilon", 50),  # no smooth sensitivity for so large an ε
-        ("MovingAverage", "window", 0),
-        ("MovingAverage", "window", 1.5),
-        ("Exponential", "alpha", 0),
-        ("Exponential", "alpha", 1.01),
-        ("Exponential", "alpha", "2"),
-        ("Pipeline", "resolution", 0),
-        ("Pipeline", "resolution", -1),
-        ("Pipeline", "resolution", "x"),
-        ("Pipeline", "resolution", 10),  # above the bound
-        ("Pipeline", "resolution", "1e-16"),  # 9e16 steps do not fit a float
-        ("Pipeline", "history", 0),
-        ("Pipeline", "history", 2.5),
-        ("Pipeline", "threshold", None),
-        ("Pipeline", "threshold", 21),
-        ("Pipeline", "threshold", tg.estimate.Recent()),
-        ("Pipeline", "threshold", tg.perturb.Flat(epsilon=1)),
-        ("Pipeline", "threshold", tg.threshold.Fixed),
-        ("Pipeline", "perturber", None),
-        ("Pipeline", "perturber", "H16c"),
-        ("Pipeline", "perturber", tg.estimate.Recent()),
-        ("Pipeline", "perturber", tg.threshold.Fixed(9)),
-        ("Pipeline", "perturber", tg.perturb.Hierarchy),
-        ("Pipeline", "estimator", None),
-        ("Pipeline", "estimator", "recent"),
-        ("Pipeline", "estimator", tg.threshold.Fixed(9)),
-        ("Pipeline", "estimator", tg.perturb.Flat(epsilon=1)),
-        ("Pipeline", "estimator", tg.estimate.Recent),
-        ("tops", "horizon", 0),
-        ("tops", "holdout", 0),
-        ("tops", "fanout", 1),
-        ("tops", "resolution", 10),
-        ("pak", "delta", 0),
-        ("pak", "delta", 2),
-        ("pak", "horizon", 0),
-    ],
+    [(name, key, one) for name in WRONG for key in WRONG[name] for one in WRONG[name][key]],
     ids=lambda value: value if isinstance(value, str) else repr(value)[:30],
 )
 def test_each_setting_is_named(name: str, setting: str, value: Any) -> None:

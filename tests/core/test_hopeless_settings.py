@@ -9,7 +9,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.errors import SettingError
-from tidegate.plan import doubts, expect
+from tidegate.plan import expect, setting_warnings
 from tidegate.units import Window
 
 PRESETS: list[Callable[..., tg.Pipeline]] = [tg.adaptive, tg.tops]
@@ -65,12 +65,12 @@ def test_noise_does_exceed_every_total_where_it_is_refused() -> None:
 def test_doubts_name_the_holdout_that_would_do() -> None:
     for preset in PRESETS:
         doubtful = preset("0.1", 100, holdout=400, horizon=4000)
-        (sentence,) = doubts(doubtful)
+        (sentence,) = setting_warnings(doubtful)
         found = re.search(r"hold-out of ([0-9,]+) values", sentence)
         assert found is not None
-        assert not doubts(preset("0.1", 100, holdout=int(found[1]), horizon=4000))
+        assert not setting_warnings(preset("0.1", 100, holdout=int(found[1]), horizon=4000))
     fixed = tg.Pipeline(threshold=tg.threshold.Fixed(9), perturber=tg.perturb.Flat(epsilon=1))
-    assert doubts(fixed) == []
+    assert setting_warnings(fixed) == []
 
 
 def test_a_threshold_above_the_bound_is_not_planned_with() -> None:

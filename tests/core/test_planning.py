@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.plan import best_hierarchy, expect
+from tidegate.plan import best_hierarchy, expect, half_width
 
 THETA = 50
 TREES: dict[str, Any] = {
@@ -189,3 +189,21 @@ def test_a_plan_for_a_guided_release_is_honest(roughness: str) -> None:
         shown = math.sqrt(np.mean(said[item.length]))
         assert empirical == pytest.approx(item.standard_error, rel=0.3)
         assert shown == pytest.approx(item.standard_error, rel=0.2)
+
+
+def test_a_plan_knows_what_truncation_will_leave_unknown() -> None:
+    """The same part of the interval as in answers, for the same threshold and a calm stream."""
+    pipeline = tg.adaptive(1, 10_000, horizon=4096, holdout=1024)
+    planned, shown = [], []
+    for seed in range(3):
+        release = pipeline.start(tg.seeded(seed))
+        release.push(np.rint(np.random.default_rng(seed).gamma(1.0, 30, 5120)))
+        (item,) = expect(pipeline, [1500], threshold=release.threshold, roughness="0.01")
+        answer = release.query(2000, 3500)
+        assert item.truncation_error == pytest.approx(answer.truncation_error, rel=0.15)
+        planned.append(half_width(pipeline, item))
+        shown.append((answer.high - answer.low) / 2)
+    assert planned == pytest.approx(shown, rel=0.15)
+    capped = expect(tg.tops(1, 10_000, horizon=4096, holdout=1024), [1500], threshold=100)
+    assert capped[0].excess is None
+    assert capped[0].truncation_error == 0

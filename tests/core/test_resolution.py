@@ -66,7 +66,8 @@ def test_the_default_leaves_room_for_sums() -> None:
         pipeline = tg.adaptive(epsilon, 100, horizon=horizon, holdout=10**9)
         assert pipeline.resolution <= 1
         tg.adaptive(epsilon, 100, horizon=horizon, holdout=10**9, resolution=1)
-    assert tg.adaptive(1, 100).resolution == Fraction(1, 100_000)
+    assert tg.adaptive(1, 100, holdout=65_536).resolution == Fraction(1, 100_000)
+    assert tg.adaptive(1, 100).resolution == Fraction(1, 100)  # a first choice of 80 values
     assert tg.adaptive(1, 10**10).resolution == 1
     assert tg.tops(1, 1657).resolution == 1  # the paper's, as it was
 

@@ -61,10 +61,25 @@ SCENARIOS = {
     "csv, block 1, users": (
         "csv", True, {"skipped": 0, "unit": "user-horizon:2", "user_column": "user"},
     ),
-    "csv, adaptive, key": ("csv", True, {"preset": "adaptive", "fanout": None}),
+    "csv, adaptive, key": ("csv", True, {"preset": "adaptive", "fanout": None, "holdout": None}),
+    "csv, adaptive, lower": (
+        "csv", False, {"preset": "adaptive", "fanout": None, "holdout": None, "lower": "-300"},
+    ),
+    "jsonl.zst, adaptive, held out": ("jsonl.zst", True, {"preset": "adaptive", "fanout": None}),
     "parquet, adaptive, blocked": (
         "parquet", False,
         {"preset": "adaptive", "fanout": None, "non_negative": True, "rethreshold": "every=2000"},
+    ),
+    "csv, adaptive, times": (
+        "csv", True,
+        {
+            "preset": "adaptive", "fanout": None, "holdout": None, "time": "when",
+            "zone": "Europe/Berlin",
+        },
+    ),
+    "jsonl, block 4, numbers as times": ("jsonl", False, {"skipped": 1, "time": "epoch"}),
+    "parquet, block 1, late times": (
+        "parquet", True, {"skipped": 0, "time": "late", "late": "keep"},
     ),
 }  # fmt: skip
 
@@ -79,8 +94,7 @@ class Split:
         for batch in self._source.batches():
             step = random.randint(SPLIT // 2, 2 * SPLIT)  # a restart falls inside a batch
             for start in range(0, len(batch), step):
-                part = slice(start, start + step)
-                yield Batch(batch.values[part], None if batch.users is None else batch.users[part])
+                yield batch.part(start, start + step)
 
     def fraction(self):
         return None
@@ -134,15 +148,15 @@ def dies(*_):
 
 
 def replay_dies(number):
-    original = DurableRelease.replay
+    original = DurableRelease.replay_rows
 
-    def replay(self, start=0):
+    def replay_rows(self, start=0):
         for index, piece in enumerate(original(self, start)):
             yield piece
             if index + 1 == number:
                 die()
 
-    DurableRelease.replay = replay
+    DurableRelease.replay_rows = replay_rows
 
 
 def commit_sees_kill(number):
@@ -201,7 +215,7 @@ def child(source, options, arm=None):
         tidegate.io.open_source = lambda *given, **named: Split(original(*given, **named))
         if arm is not None:
             arm()
-        command.release(source, **options, quiet=True)
+        command.release(source=source, **options, quiet=True)
     except typer.Exit as result:
         os._exit(result.exit_code)
     except BaseException:  # noqa: BLE001  # whatever it is, it must not return to the parent's code
@@ -269,7 +283,8 @@ def scenario(folder, name, kills, rng, faults):
     shutil.copytree(work, pristine)
     options = options_of(work, extension, key, extra)
     unkilled = options_of(reference, extension, key, extra)
-    command.release(source, **unkilled, quiet=True)  # here: no child has to import or plan anything
+    # Here: no child has to import or plan anything.
+    command.release(source=source, **unkilled, quiet=True)
     wanted = Path(unkilled["output"]).read_bytes()
     kinds = Counter()
     attempts = 0
@@ -301,10 +316,15 @@ def scenario(folder, name, kills, rng, faults):
 def main():
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     rng = random.Random(seed)
-    values = np.random.default_rng(seed).integers(0, 400, ROWS)
+    values = np.random.default_rng(seed).integers(-90, 400, ROWS)
     users = np.random.default_rng(seed + 1).integers(0, 900, ROWS)
-    rows = "".join(f"{value},{user}\n" for value, user in zip(values, users, strict=True))
-    (folder / "in.csv").write_text("value,user\n" + rows)
+    # Irregular, with equal ones: naive times with fractions, milliseconds, and some that go back.
+    ticks = np.cumsum(np.random.default_rng(seed + 2).choice([0, 1, 900_000, 900_000], ROWS))
+    moments = np.datetime64("2024-01-01T00:00:00.000", "ms") + ticks.astype("timedelta64[ms]")
+    late = moments - np.random.default_rng(seed + 3).integers(0, 2, ROWS).astype("timedelta64[s]")
+    columns = (values, users, moments, moments.astype(np.int64), late)
+    rows = "".join(",".join(map(str, row)) + "\n" for row in zip(*columns, strict=True))
+    (folder / "in.csv").write_text("value,user,when,epoch,late\n" + rows)
     wanted = sys.argv[4:] or list(SCENARIOS)
     faults = cycle(rng.sample(sorted(FAULTS), len(FAULTS)))
     for number, name in enumerate(wanted):

@@ -16,6 +16,7 @@ from tidegate.durable import DurableRelease
 MARK = b"left: "
 SETTINGS = {"epsilon": "1", "bound": "100", "holdout": 6, "horizon": 32, "fanout": 4, "skipped": 1}
 PIPELINE = tg.tops(**SETTINGS, resolution="1")
+REFINED = tg.adaptive(epsilon=1, bound=100, resolution=1, horizon=32)
 SETTINGS |= {"preset": "tops", "resolution": "1"}
 VALUES = np.random.default_rng(5).integers(0, 100, 40)
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
@@ -42,6 +43,13 @@ def first_run(folder, null):
         push(run, 12, null)
 
 
+def warm_up(folder, null):
+    """The warm-up is released, from its first value on; its end lies within the second push."""
+    with DurableRelease.open(folder / "state", REFINED) as run:
+        push(run, 4, null)
+        push(run, 15, null)
+
+
 def new_epoch(folder, null):
     with DurableRelease.open(folder / "state", PIPELINE, new_epoch=True) as run:
         push(run, 12, null)
@@ -50,7 +58,7 @@ def new_epoch(folder, null):
 def output(folder, extension):
     """What leaves is the file itself: the test looks at it."""
     command.release(
-        str(folder.with_name("in.csv")),
+        source=str(folder.with_name("in.csv")),
         **SETTINGS,
         output=str(folder / f"out.{extension}"),
         state=folder / "state",
@@ -58,7 +66,12 @@ def output(folder, extension):
     )
 
 
-SCENARIOS = {"two runs": two_runs, "first run": first_run, "new epoch": new_epoch}
+SCENARIOS = {
+    "two runs": two_runs,
+    "first run": first_run,
+    "new epoch": new_epoch,
+    "warm-up": warm_up,
+}
 
 if __name__ == "__main__":
     place, name, null = Path(sys.argv[1]), sys.argv[2], os.open(os.devnull, os.O_WRONLY)

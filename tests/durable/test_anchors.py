@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tidegate as tg
+from tests.durable.moments import image
 from tidegate.cli.app import app
 from tidegate.durable import DurableRelease, StateError
 from tidegate.durable.folder import kept_anchor
@@ -93,7 +94,94 @@ def test_state_and_ledger_rolled_back_together_are_noticed_by_the_lock(tmp_path)
     for path in (tmp_path / "backup").iterdir():
         if path.name != "lock":
             shutil.copy(path, tmp_path / "s" / path.name)
+    with pytest.raises(StateError, match="older than its last commit"):
+        DurableRelease.open(tmp_path / "s", PIPELINE)
     with pytest.raises(TidegateError, match="put the newer one"):
+        DurableRelease.open(tmp_path / "s", PIPELINE, new_epoch=True)
+
+
+# -- commits ---------------------------------------------------------------------------------------
+
+
+def without_log(folder):
+    """A state whose `-wal` file was lost after a kill: SQLite opens it without a word."""
+    (folder / "state.sqlite-wal").unlink()
+
+
+def of_a_backup(folder):
+    for path in folder.glob("state.sqlite*"):
+        path.unlink()
+    shutil.copy(folder.with_name("backup") / "state.sqlite", folder)
+
+
+@pytest.mark.parametrize(
+    ("later", "loss"),
+    [
+        (lambda run: run.push(VALUES[10:11]), without_log),
+        (lambda run: run.push(VALUES[10:11]), of_a_backup),
+        (lambda run: run.change_key(OTHER), of_a_backup),
+        (lambda run: run.unseal(), of_a_backup),
+        (lambda run: run.erase(), of_a_backup),
+    ],
+    ids=["push, no log", "push", "rekey", "unseal", "erase"],
+)
+def test_a_state_that_was_rolled_back_is_refused(tmp_path, loss, later):
+    """Nothing that left this process tells: the lock file must."""
+    with DurableRelease.open(tmp_path / "s", PIPELINE, key=KEY, cap=2) as run:
+        run.push(VALUES[:10])
+    image(tmp_path / "s", tmp_path / "backup")
+    with DurableRelease.open(tmp_path / "s", PIPELINE, key=KEY) as run:
+        later(run)
+        image(tmp_path / "s", tmp_path / "killed")
+    loss(tmp_path / "killed")
+    with pytest.raises(StateError, match="older than its last commit"):
+        DurableRelease.open(tmp_path / "killed", PIPELINE, key=KEY)
+    with DurableRelease.open(tmp_path / "killed", PIPELINE, key=KEY, new_epoch=True) as run:
+        run.push(VALUES[:10])
+    with DurableRelease.open(tmp_path / "killed", PIPELINE, key=KEY) as run:
+        assert run.seen == 10
+
+
+def test_a_charge_that_is_interrupted_leaves_an_anchor_that_fits(tmp_path, monkeypatch):
+    """The entry is on the disk, and memory does not know: the anchor is of the entry before."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    run = DurableRelease.open(tmp_path / "s", PIPELINE, cap=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "_take", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run.push(VALUES)
+    run.close()
+    with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
+        run.push(VALUES)
+        assert run.seen == VALUES.size
+    assert spent(tmp_path / "s") == 1
+
+
+def test_a_commit_that_the_lock_file_has_not_seen_is_continued(tmp_path):
+    """A power cut keeps the commit, which is synced, and may lose the note of it."""
+    with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
+        run.push(VALUES[:10])
+        lock = (tmp_path / "s" / "lock").read_bytes()
+        run.push(VALUES[10:11])
+    for torn in (lock, lock[:8200], b""):
+        (tmp_path / "s" / "lock").write_bytes(torn)
+        with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
+            assert run.seen == 11
+
+
+def test_a_branch_of_the_state_is_refused(tmp_path):
+    """As many commits as the lock file knows, but others: a copy that went on by itself."""
+    with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
+        run.push(VALUES[:10])
+    shutil.copytree(tmp_path / "s", tmp_path / "copy")
+    for name, value in ("s", 0), ("copy", 100):
+        with DurableRelease.open(tmp_path / name, PIPELINE) as run:
+            run.push([value] * 30)
+    shutil.copy(tmp_path / "copy" / "state.sqlite", tmp_path / "s")
+    with pytest.raises(StateError, match="older than its last commit"):
         DurableRelease.open(tmp_path / "s", PIPELINE)
 
 

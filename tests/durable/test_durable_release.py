@@ -19,7 +19,8 @@ from tidegate.run.release import Release
 from tidegate.threshold import Fixed
 from tidegate.units import UserHorizon
 
-PIPELINE = tg.tops(epsilon=1, bound=100, resolution=1, holdout=20, horizon=256, fanout=4, skipped=1)
+SMALL = {"epsilon": 1, "bound": 100, "resolution": 1, "holdout": 20}
+PIPELINE = tg.tops(**SMALL, horizon=256, fanout=4, skipped=1)
 USERS = tg.tops(
     epsilon=1, bound=100, resolution=1, holdout=20, horizon=64, unit=UserHorizon(most=3)
 )
@@ -55,7 +56,7 @@ def test_charge_then_release_then_commit(tmp_path, monkeypatch):
         for owner, name in (
             (os, "fsync"),
             (Ledger, "charge"),
-            (Release, "push"),
+            (Release, "push_rows"),
             (Store, "commit"),
         ):
             spy(owner, name)
@@ -63,13 +64,13 @@ def test_charge_then_release_then_commit(tmp_path, monkeypatch):
         assert [name for name in events if name != "fsync"] == [
             "charge",
             "charge",
-            "push",
+            "push_rows",
             "commit",
         ]
         assert events.index("fsync") < events.index("charge")  # on the disk before it counts
         events.clear()
         run.push(VALUES[:30])
-        assert events == ["push", "commit"]
+        assert events == ["push_rows", "commit"]
 
 
 def test_the_identity_of_the_noise_is_stored_before_any_value(tmp_path):
@@ -99,7 +100,7 @@ def interrupted(run, monkeypatch, owner, name, error, after=False):
     [
         (Store, "commit"),
         (Committer, "_state"),
-        (Release, "push"),
+        (Release, "push_rows"),
         (Release, "journal_entries"),
         (Ledger, "charge"),
         (InputDigests, "push"),
@@ -262,17 +263,8 @@ def test_a_refused_user_leaves_a_durable_release_usable_and_is_not_shown(tmp_pat
     "pipeline",
     [
         PIPELINE,
-        tg.tops(
-            epsilon=1,
-            bound=100,
-            resolution=1,
-            holdout=20,
-            horizon=256,
-            fanout=4,
-            skipped=1,
-            rethreshold_every=90,
-        ),
-        tg.adaptive(epsilon=1, bound=100, resolution=1, holdout=20, horizon=150),
+        tg.tops(**SMALL, horizon=256, fanout=4, skipped=1, rethreshold_every=90),
+        tg.adaptive(**SMALL, horizon=150),
     ],
     ids=["tops", "again", "adaptive"],
 )

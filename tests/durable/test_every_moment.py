@@ -20,6 +20,7 @@ PIPELINE = tg.tops(
 USERS = tg.tops(
     epsilon=1, bound=100, resolution=1, holdout=6, horizon=8, skipped=0, unit=UserHorizon(most=2)
 )
+REFINED = tg.adaptive(epsilon=1, bound=100, resolution=1, horizon=32)
 VALUES = np.random.default_rng(5).integers(0, 100, 40)
 NAMES = [f"user {number % 5}" for number in range(40)]
 # An exception between the opening of a file and the assignment leaves it to the collector.
@@ -84,7 +85,9 @@ def begun(folder, pipeline, count=0, key=None):
     return secret, wanted, charges(undisturbed)
 
 
-@pytest.mark.parametrize("pipeline", [PIPELINE, USERS], ids=["chosen again", "users"])
+@pytest.mark.parametrize(
+    "pipeline", [PIPELINE, USERS, REFINED], ids=["chosen again", "users", "warm-up released"]
+)
 def test_a_run_of_pushes_that_is_killed(place, pipeline):
     """Open, three pushes (into, out of and after the hold-out), close: at every line of it."""
     users = pipeline is USERS
@@ -98,7 +101,7 @@ def test_a_run_of_pushes_that_is_killed(place, pipeline):
         with DurableRelease.open(folder, pipeline) as run:
             left = np.concatenate([np.empty(0), *(values for _, values in out)])
             found = released(run)
-            assert found.size == run.position == max(0, run.seen - 6)
+            assert found.size == run.position == max(0, run.seen - pipeline.holdout)
             assert found[: left.size].tobytes() == left.tobytes()
             units = run.pipeline.lattice.units(VALUES[: run.seen])
             assert run.recogniser().push(units, NAMES[: run.seen] if users else None)

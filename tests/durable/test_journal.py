@@ -54,6 +54,13 @@ PIPELINES = {
     "adaptive, refined": tg.adaptive(
         epsilon=8, bound=100, horizon=90, non_negative=True, resolution="1/10"
     ),
+    "adaptive, refined, lower": tg.adaptive(
+        epsilon=8, bound=100, horizon=90, lower=-60, resolution="1/10"
+    ),
+    "blocked, lower": tg.tops(
+        epsilon=1, bound=100, resolution=1, lower=-60,
+        holdout=20, horizon=256, fanout=4, skipped=1, rethreshold_every=60,
+    ),
     "adaptive, shared": _again(share="1/4", blocking=False),
     "adaptive, blocked": _again(share=1, blocking=True),
 }  # fmt: skip
@@ -67,7 +74,7 @@ PIPELINES = {
 )
 def test_a_replay_is_what_was_published(tmp_path_factory, name, cuts, from_where):
     folder = tmp_path_factory.mktemp("journal")
-    values = np.random.default_rng(5).integers(0, 100, 400)
+    values = np.random.default_rng(5).integers(-30, 100, 400)
     published, start, run = [], 0, DurableRelease.open(folder, PIPELINES[name])
     for end, reopened in [*cuts, (400, False)]:
         published.append(run.push(values[start:end])[1])
@@ -211,9 +218,9 @@ def test_the_record_of_an_endless_guided_release_is_bounded(monkeypatch):
     recorder, starts = Recorder(pipeline), []
     for part in np.array_split(np.random.default_rng(1).integers(0, 100, 3000), 70):
         release.push(part)
-        thresholds = {phase.start: (phase.threshold, phase.epoch) for phase in release.phases}
+        phases = {phase.start: phase for phase in release.phases}
         for piece in release.journal_entries():
-            recorder.push(piece, thresholds)
+            recorder.push(piece, phases)
         record = recorder.record("")
         if record is not None:
             assert record.end == release.position

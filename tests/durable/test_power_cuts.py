@@ -12,7 +12,7 @@ import typer
 from tests.durable.moments import scratch
 from tests.durable.power import recorded, traceable
 from tests.durable.power_disks import different
-from tests.durable.power_driver import NEW, OLD, PIPELINE, SETTINGS, VALUES
+from tests.durable.power_driver import NEW, OLD, PIPELINE, REFINED, SETTINGS, VALUES
 from tests.durable.sqlite_view import FRAME_HEADER, HEADER, read_alike, whole_commits
 from tidegate.cli import release as command
 from tidegate.durable import DurableRelease, StateError
@@ -76,9 +76,9 @@ def test_what_sqlite_reads_is_what_counts(place):
     assert len(kinds) == 5
 
 
-def undisturbed(place, key):
+def undisturbed(place, key, pipeline=PIPELINE):
     shutil.copytree(place / "base", place / "undisturbed")
-    with DurableRelease.open(place / "undisturbed" / "state", PIPELINE, key=key) as run:
+    with DurableRelease.open(place / "undisturbed" / "state", pipeline, key=key) as run:
         run.push(VALUES[run.seen :])
         return released(run)
 
@@ -123,6 +123,20 @@ def test_a_first_run(place):
     assert count > 30
 
 
+def test_a_warm_up_that_is_released(place):
+    DurableRelease.open(place / "base" / "state", REFINED).close()
+    wanted = undisturbed(place, None, REFINED)
+    count = 0
+    for folder, left in disks(place, "warm-up"):
+        with DurableRelease.open(folder / "state", REFINED) as run:
+            assert released(run).tobytes().startswith(b"".join(left))
+            run.push(VALUES[run.seen :])
+            assert released(run).tobytes() == wanted.tobytes()
+        assert total(folder / "state") == 1
+        count += 1
+    assert count > 10
+
+
 def test_a_new_epoch(place):
     """What had left of the new epoch stays known; the old epoch stays counted."""
     with DurableRelease.open(place / "base" / "state", PIPELINE) as run:
@@ -152,7 +166,7 @@ def test_an_output(place, extension):
     def again(folder):
         output = folder / f"out.{extension}"
         command.release(
-            str(place / "in.csv"),
+            source=str(place / "in.csv"),
             **SETTINGS,
             output=str(output),
             state=folder / "state",
@@ -179,14 +193,14 @@ def test_a_hole_in_an_output_does_not_hide_that_the_state_is_older(place, capsys
     with DurableRelease.open(state, PIPELINE) as run:
         run.push(VALUES[:20])
     shutil.copytree(state, place / "older")
-    command.release(str(place / "in.csv"), **options, state=state)
+    command.release(source=str(place / "in.csv"), **options, state=state)
     whole = output.read_bytes()
     output.write_bytes(bytes(60) + whole[60:])
     facts = Path(f"{output}.meta.json")
     facts.write_text(facts.read_text().replace('"released": 34', '"released": 8'))  # not yet told
     with pytest.raises(typer.Exit) as refused:
-        command.release(str(place / "in.csv"), **options, state=place / "older")
+        command.release(source=str(place / "in.csv"), **options, state=place / "older")
     assert refused.value.exit_code == 3
     assert "older than its output" in capsys.readouterr().err
-    command.release(str(place / "in.csv"), **options, state=state)  # the newest one mends it
+    command.release(source=str(place / "in.csv"), **options, state=state)  # the newest one mends it
     assert output.read_bytes() == whole

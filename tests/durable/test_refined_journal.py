@@ -147,6 +147,6 @@ def test_a_file_in_its_warm_up_says_what_it_is(tmp_path) -> None:
     path = tmp_path / "private.csv"
     run = MemoryRun(PIPELINE.start())
     with Writer(Output.to(path, None), run, 0, print) as writer:
-        writer.write(*run.push([1, 2, 3]))
+        writer.write(run.push_rows([1, 2, 3]))
         with pytest.raises(tg.QueryError, match="still open"):
             ReleasedFile.open(str(path))

@@ -16,17 +16,9 @@ from tidegate.errors import TidegateError
 from tidegate.ledger import Ledger
 from tidegate.units import UserHorizon
 
-PIPELINE = tg.tops(
-    epsilon=1,
-    bound=100,
-    resolution=1,
-    holdout=8,
-    horizon=64,
-    fanout=4,
-    skipped=1,
-    rethreshold_every=40,
-)
-GUIDED = tg.adaptive(epsilon=1, bound=100, resolution=1, holdout=8, horizon=64)
+SMALL = {"epsilon": 1, "bound": 100, "resolution": 1, "holdout": 8, "horizon": 64}
+PIPELINE = tg.tops(**SMALL, fanout=4, skipped=1, rethreshold_every=40)
+GUIDED = tg.adaptive(**SMALL)
 
 
 def concatenated(pieces):
@@ -110,13 +102,13 @@ def test_there_is_no_way_around_the_journal(tmp_path):
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
         public = {name for name in dir(run) if not name.startswith("_")}
         facts = {
-            "epoch", "guarantee", "holding", "phases", "pipeline", "position", "record", "sealed",
-            "seen", "source", "threshold", "warming",
+            "clock", "epoch", "guarantee", "holding", "phases", "pipeline", "position", "record",
+            "sealed", "seen", "source", "threshold", "warming",
         }  # fmt: skip
-        reading = {"facts", "queries", "query", "recogniser", "replay"}
+        reading = {"facts", "queries", "query", "recogniser", "replay", "replay_rows", "table"}
         assert public == facts | reading | {
-            "change_key", "close", "erase", "existing", "finish", "open", "push", "save",
-            "unseal",
+            "change_key", "close", "erase", "existing", "finish", "open", "push", "push_rows",
+            "save", "unseal",
         }  # fmt: skip
         for name in facts:
             with pytest.raises(AttributeError):

@@ -66,29 +66,28 @@ def mutated(rng: random.Random, value: Any, changes: int | None = None) -> Any:
     return result
 
 
+def _at(rng: random.Random, value: Any, place: Any, other: Any) -> Any:
+    """Drop what is at this place, replace it by what is at another, or change it."""
+    kind = rng.random()
+    if kind < 0.07:
+        del value[place]
+    else:
+        value[place] = copy.deepcopy(value[other]) if kind < 0.11 else _once(rng, value[place])
+    return value
+
+
 def _once(rng: random.Random, value: Any) -> Any:
     if isinstance(value, dict) and value and rng.random() < 0.95:
-        key = rng.choice(list(value))
-        kind = rng.random()
-        if kind < 0.06:
-            del value[key]
-        elif kind < 0.1:
+        if rng.random() < 0.04:
             value[rng.choice(["x", "", "kind", "state", "epsilon"])] = atom(rng)
-        elif kind < 0.14:
-            value[key] = copy.deepcopy(value[rng.choice(list(value))])
-        else:
-            value[key] = _once(rng, value[key])
-        return value
+            return value
+        return _at(rng, value, rng.choice(list(value)), rng.choice(list(value)))
     if isinstance(value, list) and value and rng.random() < 0.9:
         at = rng.randrange(len(value))
-        kind = rng.random()
-        if kind < 0.1:
-            del value[at]
-        elif kind < 0.2:
+        if rng.random() < 0.1:
             value.insert(at, copy.deepcopy(value[at]))
-        else:
-            value[at] = _once(rng, value[at])
-        return value
+            return value
+        return _at(rng, value, at, rng.randrange(len(value)))
     kind = rng.random()
     if isinstance(value, int) and not isinstance(value, bool) and kind < 0.4:
         return value + rng.choice([-1, 1, -value, 2**31, -(2**63), value])

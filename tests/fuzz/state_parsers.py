@@ -44,6 +44,8 @@ def pipelines() -> tuple[tg.Pipeline, ...]:
         tg.tops(**_BASE, unit=UserHorizon(most=3), skipped=0),
         tg.adaptive(**_BASE, unit=Window(length=2)),
         tg.adaptive(epsilon=8, bound=100, horizon=64),
+        tg.adaptive(epsilon=8, bound=100, horizon=64, lower=-30),
+        tg.tops(**_BASE, lower="-7/2", rethreshold_every=64),
         tg.pak(**_BASE, delta="1e-9"),
         tg.square_root(**_BASE, delta="1e-9"),
         tg.budget_distribution(**_BASE, unit=Window(length=5)),
@@ -59,7 +61,7 @@ def releases() -> tuple[tuple[tg.Release, np.ndarray], ...]:
         for pipeline in pipelines():
             release = pipeline.start()
             users = np.arange(140) if release._cap is not None else None
-            found.append((release, release.push(np.arange(140) % 50, users)))
+            found.append((release, release.push(np.arange(140) % 50 - 9, users)))
     return tuple(found)
 
 

@@ -31,11 +31,16 @@ from tidegate.io.json_rows import JsonRows
 from tidegate.lattice import Lattice
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="tidegate-fuzz-")
-_LATTICES = [Lattice(Fraction(100), Fraction(1)), Lattice(Fraction(30), Fraction(1, 100))]
+_LATTICES = [
+    Lattice(Fraction(100), Fraction(1)),
+    Lattice(Fraction(30), Fraction(1, 100)),
+    Lattice(Fraction(30), Fraction(1, 100), Fraction(-7)),
+]
 _CELLS = ["", "nan", "1", "2.5", "-3", "1e400", "null", '"7"', '"', "ann", " 7 ", "1_0", "٣", "\r"]
 _OPTIONS = [
     "epsilon", "bound", "delta", "resolution", "holdout", "horizon", "fanout", "skipped", "preset",
     "estimator", "unit", "rethreshold", "start-early", "non-negative", "column", "header", "follow",
+    "lower",
 ]  # fmt: skip
 
 
@@ -87,7 +92,7 @@ def lattice(rng: random.Random) -> None:
         except InputError:
             continue
         assert units.dtype == np.int64
-        assert ((units >= 0) & (units <= grid.top)).all()
+        assert ((units >= -grid.bottom) & (units <= grid.top)).all()
         alone = [grid.unit(value) for value in values]
         assert alone == units.tolist()
 

@@ -114,7 +114,7 @@ def test_a_wrong_column_lists_the_right_ones(write, tmp_path, name, setting):
     settings = {"column": "load"} | {setting: "nope"}
     with pytest.raises(SettingError, match=f"^{setting}: .*'nope'.*'time', 'load'"):
         open_source(path, **settings, **header)
-    with pytest.raises(SettingError, match=r"^column: which one.*'time', 'load'"):
+    with pytest.raises(SettingError, match=r"^column: choose one with --column: .*'time', 'load'"):
         open_source(path, **header)
 
 

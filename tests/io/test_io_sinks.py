@@ -104,14 +104,12 @@ def test_bytes_do_not_depend_on_the_split(tmp_path, monkeypatch, kind):
 def test_few_rows_and_many_are_written_alike(values, first):
     array = np.array(values * 70)[:70]
     for rows in (csv_rows, json_rows):
-        alone = b"".join(
-            bytes(rows(first + index, array[index : index + 1])) for index in range(array.size)
-        )
-        assert bytes(rows(first, array)) == alone
-        assert bytes(rows(first, np.sort(array))) == b"".join(
-            bytes(rows(first + index, np.sort(array)[index : index + 1]))
-            for index in range(array.size)
-        )
+        for columns in ([array], [np.sort(array)], [array, np.sort(array)]):
+            alone = b"".join(
+                bytes(rows(first + index, [column[index : index + 1] for column in columns]))
+                for index in range(array.size)
+            )
+            assert bytes(rows(first, columns)) == alone
 
 
 @given(st.floats(allow_nan=False))

@@ -7,7 +7,7 @@ laws fail and say so. `VARIANTS` adds settings worth a run of their own.
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -211,6 +211,14 @@ def pipelines() -> dict[str, tg.Pipeline]:
         reselect=tg.Reselection(threshold=again, every=18),  # windows without a gap between them
         non_negative=True,
     )
+    # Values below 0: a rule of every kind, blocks of one and of many values, sampling, no hold-out.
+    low = {"lower": -25, "resolution": 1}
+    for method in ("tops", "adaptive", "fast", "binary_tree", "square_root", "pak"):
+        one = found[method]
+        found[f"{method},lower=-25"] = replace(one, **low)
+    found["adaptive,refined,lower=-25"] = replace(found["adaptive,refined"], **low)
+    for name in ("reselect", "reselect,blocking", "threshold.ScaleFree+tops"):
+        found[f"{name},lower=-5/2"] = replace(found[name], lower="-5/2", resolution="1/2")
     return found
 
 
@@ -246,6 +254,14 @@ def stream(count: int, seed: int = 0, top: int = 60) -> np.ndarray:
     random = np.random.default_rng(seed)
     values = np.minimum(random.geometric(0.09, size=count), top)
     values[count // 3 : count // 3 + 20] = 0
+    return values
+
+
+def inputs(pipeline: tg.Pipeline, seed: int = 0) -> np.ndarray:
+    """As many as the pipeline needs; below 0, too, where they count."""
+    values = stream(length(pipeline), seed)
+    if pipeline.lower:
+        values[np.random.default_rng(seed).random(values.size) < 0.4] *= -1
     return values
 
 

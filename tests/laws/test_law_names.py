@@ -27,6 +27,7 @@ GOLDEN = {
     "perturb.AdaptiveTrees": "2e18783a885da8b8",
     "perturb.Flat": "b6e385b15376a5e0",
     "perturb.Hierarchy": "62cd89f0375d733e",
+    "perturb.RefinementTrees": "731a3b4992b35b6a",
     "estimate.Exponential": "f55b21ca94d61bb4",
     "estimate.Mean": "5d1a646e39fd479d",
     "estimate.Median": "7b6ce077e9af7573",
@@ -41,7 +42,7 @@ GOLDEN = {
     "refinement.Refinement": "096a0e30304299af",
     "reselection.Reselection": "60e62ea702bcceaa",
     "pipeline.Pipeline": "980e5de856664830",
-    "local.Topl": "58c6df53686049ec",
+    "local.Topl": "c4cd197a2ba6ff69",
     "methods.AdaptiveSampling": "99dc20aaf2e3e6c5",
     "methods.DistributedBudget": "c8cbb4c2cae85fd8",
     "methods.FilteredLevel": "6fcf8e01150916eb",
@@ -59,6 +60,7 @@ def examples() -> list[Any]:
         tg.units.UserHorizon(most=5),
         tg.Reselection(threshold=make("threshold.NoisyMax"), every=50),
         Refinement(),
+        Refinement().trees(tg.threshold.Fixed(12), make("perturb.AdaptiveTrees")),
         tg.Pipeline(threshold=tg.threshold.Fixed(12), perturber=make("perturb.Hierarchy")),
         Topl(epsilon=1, bound=40, resolution=1),
     ]
@@ -146,7 +148,7 @@ def test_other_noise_has_another_identity() -> None:
         replace(tree, cap=11),
         replace(tree, scales=tree.scales[:1]),
         replace(tree, variances=tree.variances[:1]),
-        replace(tree, rung=1),
+        replace(tree, cap_step=1),
     ]
     assert len({law.identity for law in (forest, *others)}) == 6
     assert len({law.identity for law in (tree, *other_trees)}) == 7

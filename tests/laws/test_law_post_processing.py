@@ -14,14 +14,14 @@ from tests.laws.catalogue import (
     bits,
     courses,
     exported,
-    length,
+    inputs,
     perturbers,
     pipelines,
     smoothers,
     stages,
     stream,
 )
-from tidegate.estimate.spread import Smoother
+from tidegate.estimate.smoother import Smoother
 from tidegate.settings import Spec
 from tidegate.stages import Noisy
 
@@ -67,7 +67,7 @@ def test_the_output_can_be_computed_from_what_the_smoother_saw(name: str) -> Non
     pipeline = pipelines()[name]
     spy = Spy(pipeline.estimator)
     watched = tg.Pipeline(threshold=pipeline.threshold, perturber=pipeline.perturber, estimator=spy)
-    values = stream(length(pipeline))
+    values = inputs(pipeline)
     out = watched.start(tg.seeded(3)).push(values)
     assert bits(out) == bits(pipeline.start(tg.seeded(3)).push(values))
     assert spy.started == {"threshold": 12, "block": 4, "blocks": 15}
@@ -97,11 +97,13 @@ def test_what_is_published_between_measurements_can_be_computed_from_them(name: 
     """The whole output again, from the released numbers, spans and marks alone."""
     pipeline = replace(pipelines()[name], history=10**6)
     release = pipeline.start(tg.seeded(3))
-    out = release.push(stream(length(pipeline)))
+    out = release.push(inputs(pipeline))
     for course in courses(release):
         known = course.leaves.spans()
         assert 0 < np.count_nonzero(known.marks) < out.size  # some values are measured, not all
-        run = pipeline.estimator.start(threshold=course.threshold, perturber=pipeline.perturber)
+        run = pipeline.estimator.start(
+            threshold=course.threshold, perturber=pipeline.perturber, below=course.below
+        )
         rebuilt = np.zeros(course.end - course.origin)
         at = 0
         for number, span, mark in zip(
@@ -122,14 +124,14 @@ def test_what_a_forecaster_did_can_be_computed_from_what_was_released(name: str)
     """Trees and output again, from the released sums and public numbers alone."""
     pipeline = replace(pipelines()[name], history=10**6)
     release = pipeline.start(tg.seeded(3))
-    out = release.push(stream(length(pipeline)))
+    out = release.push(inputs(pipeline))
     stage, forecaster = pipeline.perturber, pipeline.estimator
     for course in courses(release):
-        run = forecaster.start(threshold=course.threshold, perturber=stage)
+        run = forecaster.start(threshold=course.threshold, perturber=stage, below=course.below)
         sums, rebuilt, chunk, number = iter(course.released.tolist()), [], 0, 0
         for tree in course.layouts:
             options = stage.layouts(
-                stage.lengths(chunk)[number], course.threshold, pipeline.ceiling
+                stage.lengths(chunk)[number], course.threshold, pipeline.ceiling + course.below
             )
             choice = run.choose(options, first=number == 0)
             assert options[choice] == tree
@@ -156,7 +158,7 @@ def test_what_was_answered_then_is_the_answer_as_of_then(name: str) -> None:
     if not pipeline.estimator.adds_up:  # there, what was forgotten would have said something too
         pipeline = replace(pipeline, history=10**6)
         moments = 3  # and answers take their time
-    values = stream(length(pipeline))
+    values = inputs(pipeline)
     release = pipeline.start(tg.seeded(3))
     then = {}
     for part in np.array_split(values, moments):

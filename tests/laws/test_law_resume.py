@@ -8,9 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tests.laws.catalogue import answers, bits, facts, known, length, pipelines, stream
+from tests.laws.catalogue import answers, bits, facts, inputs, known, length, pipelines, stream
 
 KEY = bytes(range(32))
+
+
+def uninterrupted(name: str, seed: int) -> tuple[tg.Pipeline, np.ndarray, tg.Release, np.ndarray]:
+    """A pipeline, values for it, and the release of all of them at once."""
+    pipeline = pipelines()[name]
+    values = inputs(pipeline, seed=seed)
+    whole = pipeline.start(tg.seeded(9))
+    return pipeline, values, whole, whole.push(values)
 
 
 def release_with_stops(
@@ -47,10 +55,7 @@ def places(pipeline: tg.Pipeline) -> list[int]:
 
 @pytest.mark.parametrize("name", pipelines())
 def test_resume_is_invisible(name: str) -> None:
-    pipeline = pipelines()[name]
-    values = stream(length(pipeline), seed=2)
-    whole = pipeline.start(tg.seeded(9))
-    expected = whole.push(values)
+    pipeline, values, whole, expected = uninterrupted(name, seed=2)
     wanted = known(whole)
 
     @settings(max_examples=8 if pipeline.estimator.adds_up else 5)
@@ -69,10 +74,7 @@ def test_resume_is_invisible(name: str) -> None:
 @pytest.mark.parametrize("name", pipelines())
 def test_resume_is_invisible_at_every_boundary(name: str, single: bool) -> None:
     """All boundaries in one chain of snapshots."""
-    pipeline = pipelines()[name]
-    values = stream(length(pipeline), seed=3)
-    whole = pipeline.start(tg.seeded(9))
-    expected = whole.push(values)
+    pipeline, values, whole, expected = uninterrupted(name, seed=3)
     stops = [(place, bool(place % 2), single) for place in places(pipeline)]
     out, release = release_with_stops(pipeline, values, stops)
     assert bits(out) == bits(expected)
@@ -84,7 +86,7 @@ def test_resume_is_invisible_at_every_boundary(name: str, single: bool) -> None:
 @pytest.mark.parametrize("name", pipelines())
 def test_taking_a_snapshot_does_not_disturb_the_release(name: str) -> None:
     pipeline = pipelines()[name]
-    values = stream(length(pipeline), seed=4)
+    values = inputs(pipeline, seed=4)
     quiet, busy = pipeline.start(tg.seeded(9)), pipeline.start(tg.seeded(9))
     expected = quiet.push(values)
     out: list[float] = []
@@ -101,7 +103,7 @@ def test_a_stored_record_answers_like_the_release(name: str) -> None:
     release = pipeline.start(tg.seeded(9))
     # Guided answers take their time: once, at the end, in the middle of a horizon and of a block.
     moments = 4 if pipeline.estimator.adds_up else 1
-    for part in np.array_split(stream(length(pipeline), seed=6), moments):
+    for part in np.array_split(inputs(pipeline, seed=6), moments):
         release.push(part)
         if release.threshold is None:
             continue
@@ -112,10 +114,7 @@ def test_a_stored_record_answers_like_the_release(name: str) -> None:
 
 @pytest.mark.parametrize("name", pipelines())
 def test_a_brief_snapshot_goes_on_alike(name: str) -> None:
-    pipeline = pipelines()[name]
-    values = stream(length(pipeline), seed=7)
-    whole = pipeline.start(tg.seeded(9))
-    expected = whole.push(values)
+    pipeline, values, whole, expected = uninterrupted(name, seed=7)
     out: list[float] = []
     release = pipeline.start(tg.seeded(9))
     for part in np.array_split(values, 6):

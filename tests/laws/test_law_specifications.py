@@ -17,6 +17,7 @@ from tests.laws.catalogue import (
     VARIANTS,
     bits,
     exported,
+    inputs,
     length,
     make,
     perturbers,
@@ -66,7 +67,7 @@ def test_the_guarantee_is_that_of_the_stages(name: str) -> None:
     assert isinstance(found.epsilon if found.rho is None else found.rho, Fraction)  # exact
     release = pipeline.start()
     assert release.guarantee == found  # before the first value …
-    release.push(stream(length(pipeline)))
+    release.push(inputs(pipeline))
     assert release.guarantee == found  # … and after all of them
     simulated = pipeline.start(tg.seeded(1)).guarantee
     assert not simulated.holds

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.laws.catalogue import answers, bits, length, pipelines, smoothers, stream
+from tests.laws.catalogue import answers, bits, inputs, length, pipelines, smoothers, stream
 from tidegate.durable.journal import encoded, entries, merged, published
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.perturb import AdaptiveTrees
@@ -70,7 +70,6 @@ def test_state_is_plain_and_belongs_to_nobody(name: str) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_order_of_a_state_does_not_matter(name: str) -> None:
-    pipeline = pipelines()[name]
     release = released(name)
     run = release._run
     assert run is not None
@@ -81,15 +80,12 @@ def test_the_order_of_a_state_does_not_matter(name: str) -> None:
             return {key: reversed_(value[key]) for key in reversed(value)}
         return [reversed_(item) for item in value] if isinstance(value, list) else value
 
-    again = type(run)(pipeline, run._epoch, run._origin, state=reversed_(state))
+    again = type(run)(run._keys, state=reversed_(state))
     values = np.minimum(stream(70, seed=3), 12)
     outs = []
     for phases in (run, again):
-        out, at = np.zeros(values.size), 0
-        while at < values.size:
-            end = at + phases.reach(values.size - at)
-            phases.push(values[at:end], out[at:end])
-            at = end
+        out = np.zeros(values.size)
+        phases.push(values, out)
         outs.append(bits(out))
     assert outs[0] == outs[1]
 
@@ -128,11 +124,11 @@ def test_a_record_is_the_same_in_every_encoding(name: str) -> None:
 def test_a_record_whose_parts_do_not_fit_is_refused(name: str, damage: dict[str, Any]) -> None:
     segment = released(name, 100).record.segments[0]
     state = segment_state(segment)
-    restored_segment(segment._method, state)
+    restored_segment(segment.method, state)
     if name == "estimate.Median()" and np.array_equal(damage.get("blocks", ()), [0, 64, 0, 0]):
         return  # it has no models: this is no damage
     with pytest.raises((ValueError, KeyError, IndexError)):
-        restored_segment(segment._method, {**state, **damage})
+        restored_segment(segment.method, {**state, **damage})
 
 
 @pytest.mark.parametrize("name", [*KINDS, "perturb.AdaptiveTrees(horizon=700)"])
@@ -141,7 +137,7 @@ def test_a_journal_of_small_rows_publishes_the_same_again(name: str) -> None:
     pipeline = pipelines()[name]
     release = pipeline.start(tg.seeded(4))
     release.journal_entries()
-    values, bodies, outs, at = stream(length(pipeline)), [], [], 0
+    values, bodies, outs, at = inputs(pipeline), [], [], 0
     head = bytes(32)
     for size in itertools.cycle((1, 7, 2, 0, 31, 3)):
         outs.append(release.push(values[at : at + size]))
@@ -151,7 +147,7 @@ def test_a_journal_of_small_rows_publishes_the_same_again(name: str) -> None:
         at += size
         if at >= values.size:
             break
-    again = [part for _, part in published(pipeline, entries(bodies))]
+    again = [rows.values for rows in published(pipeline, entries(bodies), release.phases)]
     assert bits(np.concatenate(again)) == bits(np.concatenate(outs))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.laws.catalogue import courses, length, perturbers, pipelines, stream
+from tests.laws.catalogue import courses, inputs, perturbers, pipelines, stream
 from tidegate.perturb import forest as forest_module
 from tidegate.perturb.forest import Forest
 
@@ -77,7 +77,7 @@ GUIDED = [name for name, one in SIGNED.items() if not one.estimator.adds_up]
 def test_published_values_of_a_block_add_up_to_whole_steps(name: str) -> None:
     pipeline = SIGNED[name]
     release = pipeline.start(tg.seeded(2))
-    out = release.push(stream(length(pipeline))) / float(pipeline.resolution)
+    out = release.push(inputs(pipeline)) / float(pipeline.resolution)
     blocks = 0
     for course in courses(release):
         start = course.start
@@ -95,7 +95,7 @@ def test_published_values_of_a_block_add_up_to_its_noisy_sum(name: str) -> None:
     pipeline = SIGNED[name]
     block = pipeline.perturber.block
     release = pipeline.start(tg.seeded(2))
-    out = release.push(stream(length(pipeline)))
+    out = release.push(inputs(pipeline))
     full = out.size // block * block
     ends = np.arange(block, full + 1, block)
     ends = ends[ends - block >= release.record.start]

@@ -153,23 +153,19 @@ def test_a_forger_needs_the_key(path: Path, filled: Anchor, key: bytes | None) -
         Ledger.open(path, expected=filled)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b'"kind":"charge"', b'"kind":"refund"'),
-        (b'"start":64', b'"start":-64'),
-        (b'"start":64', b'"start":"64"'),
-        (b'"end":64', b'"end":0'),
-        (b'"end":128', b'"end":1'),
-        (b'"charge":4', b'"charge":1'),
-        (b'"charge":4', b'"charge":3'),
-        (b'"charge":4', b'"charge":99'),
-        (b'"epsilon":"1/10"', b'"epsilon":"-1/10"'),
-        (b'"epsilon":"1/10"', b'"epsilon":"1/0"'),
-        (b'"delta":"0"', b'"delta":"1"'),
-        (b'"epoch":"5f",', b""),
-    ],
-)
+NONSENSE = {
+    b'"kind":"charge"': [b'"kind":"refund"'],
+    b'"start":64': [b'"start":-64', b'"start":"64"'],
+    b'"end":64': [b'"end":0'],
+    b'"end":128': [b'"end":1'],
+    b'"charge":4': [b'"charge":1', b'"charge":3', b'"charge":99'],
+    b'"epsilon":"1/10"': [b'"epsilon":"-1/10"', b'"epsilon":"1/0"'],
+    b'"delta":"0"': [b'"delta":"1"'],
+    b'"epoch":"5f",': [b""],
+}
+
+
+@pytest.mark.parametrize(("old", "new"), [(old, new) for old in NONSENSE for new in NONSENSE[old]])
 @pytest.mark.parametrize("key", [None], indirect=True)
 def test_nonsense_with_right_hashes_is_refused(
     path: Path, filled: Anchor, key: None, old: bytes, new: bytes

@@ -6,11 +6,17 @@ from typing import Any
 
 from tidegate.local.client import Client
 from tidegate.local.memory import Memory
-from tidegate.local.messages import Announcement
+from tidegate.local.messages import Announcement, Report
 from tidegate.local.privacy_loss import coin_weights
 from tidegate.local.questions import ValueQuestion
 
 ONE = Fraction(1)
+
+
+def reply(asked: Announcement, client: str, report: int = 0) -> Report:
+    """What a client that answered like this sends."""
+    same = {name: getattr(asked, name) for name in ("round", "phase", "slot", "epsilon")}
+    return Report(**same, client=client, report=report)
 
 
 def coin(threshold: int = 100, epsilon: Fraction = ONE) -> ValueQuestion:

@@ -228,8 +228,8 @@ def test_memory_does_not_grow_with_the_stream():
 
 
 def test_thresholds_of_ranges_and_positions_of_another_theta():
-    assert [threshold for _, threshold in WHOLE.collected.thresholds] == [35, 36, 37, 38, 39]
-    assert [start for start, _ in WHOLE.collected.thresholds] == [0, 512, 1024, 1536, 2048]
+    assert [threshold for _, threshold, _ in WHOLE.collected.thresholds] == [35, 36, 37, 38, 39]
+    assert [start for start, *_ in WHOLE.collected.thresholds] == [0, 512, 1024, 1536, 2048]
     assert WHOLE.query(0, 4000).threshold == 35
     assert WHOLE.query(2048, 4000).threshold == 39
     assert WHOLE.threshold == 39

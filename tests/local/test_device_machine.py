@@ -62,23 +62,25 @@ class Devices(RuleBasedStateMachine):
         client = device(self.memory, lifetime=LIFETIME)
         return client.answer(ASKED[question], value, event=event)
 
+    def _answered(self, *given: Any) -> Report | None:
+        try:
+            return self._answer(*given)
+        except RefusedError:
+            return None
+
     def _leaves(self, report: Report) -> None:
         known = self.left_device.setdefault(report.round, report)
         assert report == known, "a second, different report for a round"
 
     @rule(question=questions, value=values, event=events)
     def answer(self, question: tuple[str, Fraction], value: int, event: str) -> None:
-        try:
-            report = self._answer(question, value, event)
-        except RefusedError:
-            return
-        self._leaves(report)
+        if report := self._answered(question, value, event):
+            self._leaves(report)
 
     @rule(question=questions, value=values, event=events)
     def crash_before_sending(self, question: tuple[str, Fraction], value: int, event: str) -> None:
-        try:
-            report = self._answer(question, value, event)
-        except RefusedError:
+        report = self._answered(question, value, event)
+        if report is None:
             return
         self.reopen(0)
         pin = self.memory.pin(report.round)  # nobody has seen it, and nobody will see another

@@ -1,6 +1,7 @@
 """clients/js under Node: its own tests, its types, and that it says of itself what is true."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -57,9 +58,24 @@ def test_the_types_hold_and_the_declarations_are_current(tmp_path: Path) -> None
     (tmp_path / "use.mts").write_text(_USE, encoding="utf-8")
     strict = ("--strict", "--noEmit", "--module", "NodeNext", "--target", "ES2022")
     run(*compiler, *strict, "--skipLibCheck", tmp_path / "use.mts", folder=tmp_path)
+    # Nor do they need the declarations of browsers or of Node.
+    (tmp_path / "bare.mts").write_text(_BARE, encoding="utf-8")
+    options = {"strict": True, "noEmit": True, "module": "NodeNext", "target": "ES2022"}
+    bare = {"compilerOptions": {**options, "lib": ["ES2022"], "types": []}, "files": ["bare.mts"]}
+    (tmp_path / "tsconfig.json").write_text(json.dumps(bare), encoding="utf-8")
+    run(modules / ".bin" / "tsc", "--project", "tsconfig.json", folder=tmp_path)
     load = 'await import("@tidegate/client"); await import("@tidegate/client/file")'
     run("node", "--input-type=module", "--eval", load, folder=tmp_path)
 
+
+_BARE = """
+import { Client, VolatileStorage } from "@tidegate/client";
+
+const storage = new VolatileStorage();
+const client = await Client.open({ epsilon: 1, lower: -5, bound: 100n, storage });
+for (const report of await client.unacknowledged()) await client.acknowledge(report.round);
+export {};
+"""
 
 _USE = """
 import { Client, VolatileStorage, type Pin, type Storage } from "@tidegate/client";
@@ -95,6 +111,14 @@ def test_the_package_says_what_it_is() -> None:
     for target in package["exports"].values():
         assert all((CLIENT / path).is_file() for path in target.values())
     assert not list(CLIENT.glob("*lock*")), "a lock file would name hosts"
+    licence = (CLIENT.parent.parent / "LICENSE").read_text(encoding="utf-8")
+    assert (CLIENT / "LICENSE").read_text(encoding="utf-8") == licence
+    assert package["files"] == ["src", "types"]  # README and LICENSE go by themselves; no vectors
+    assert package["keywords"]
+    readme = (CLIENT / "README.md").read_text(encoding="utf-8")
+    assert "docs/" not in readme, "it must stand alone"
+    for name in re.findall(r"`client\.(\w+)\(", readme):
+        assert f"async {name}(" in (CLIENT / "src" / "client.js").read_text(encoding="utf-8")
 
 
 def test_browsers_get_no_module_of_node() -> None:

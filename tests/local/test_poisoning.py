@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.local.devices import reply
 from tidegate.local.mechanisms import hybrid, piecewise, stochastic_rounding
-from tidegate.local.messages import Report
 from tidegate.local.poisoning import bound_of, tail_shift
 from tidegate.local.questions import TailQuestion, ValueQuestion
 from tidegate.local.server import Server
@@ -101,14 +101,7 @@ def test_one_client_with_many_reports_counts_once() -> None:
     asked = server.announcements[0]
     question = asked.question
     assert isinstance(question, ValueQuestion)
-    flood = Report(
-        round=asked.round,
-        phase=asked.phase,
-        epsilon=asked.epsilon,
-        slot=0,
-        client="the-same",
-        report=int(np.argmax(question.decoded)),
-    )
+    flood = reply(asked, "the-same", int(np.argmax(question.decoded)))
     received = server.collect_many([flood.json()] * 1000)
     assert (received.accepted, received.rejected) == (1, {"duplicate": 999})
     after = server.query(0, COUNT + 1).estimate
@@ -119,14 +112,7 @@ def test_values_beyond_every_report_cannot_be_sent() -> None:
     topl = Topl(epsilon=1, bound=1000, resolution=1, threshold=100, report="hybrid")
     server = topl.server()
     asked = server.announcements[0]
-    report = Report(
-        round=asked.round,
-        phase=asked.phase,
-        epsilon=asked.epsilon,
-        slot=0,
-        client="a",
-        report=asked.question.reports,
-    )
+    report = reply(asked, "a", asked.question.reports)
     assert server.collect_many([report]).rejected == {"domain": 1}
 
 

@@ -9,16 +9,16 @@ import pytest
 import tidegate as tg
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import Tally
+from tidegate.local.tail.rounds import held_out
 from tidegate.local.tail.survey import TailSurvey
 
+HORIZON = 2**18
 SURVEY = TailSurvey(
     epsilon=Fraction(1),
     stream_epsilon=Fraction(1),
     variance=4.0,
     top=1000,
-    holdout=20_003,
-    in_stream=12_001,
-    horizon=2**18,
+    rounds=held_out(20_003, 12_001, HORIZON),
 )
 
 
@@ -70,7 +70,7 @@ def test_every_question_costs_epsilon_and_lies_within_the_bound(tallies):
 
 def test_the_ladder_climbs_to_the_levels_of_its_shares(tallies):
     levels = np.array([question.level for question in tallies[-1].questions])
-    wanted = -10 * np.log(SURVEY.shares)  # of the exponential distribution
+    wanted = -10 * np.log(SURVEY.shares(1))  # of the exponential distribution
     assert levels == pytest.approx(wanted, rel=0.25)
 
 
@@ -79,8 +79,8 @@ def test_the_threshold_costs_little_more_than_the_best_one(tallies):
     excess = 10 * np.exp(-decision.threshold / 10)
 
     def error(theta, missed):
-        noise = SURVEY.horizon / 3 * SURVEY.variance * theta**2 / 4
-        return noise + SURVEY.horizon**2 / 6 * missed**2
+        noise = HORIZON / 3 * SURVEY.variance * theta**2 / 4
+        return noise + HORIZON**2 / 6 * missed**2
 
     thetas = np.arange(1, 300)
     best = error(thetas, 10 * np.exp(-thetas / 10)).min()
@@ -105,7 +105,7 @@ def test_a_busy_round_does_not_outvote_the_others(tallies):
 
 
 def test_a_bound_of_one_step_and_tiny_holdouts_work():
-    tiny = replace(SURVEY, top=1, holdout=100, in_stream=0)
+    tiny = replace(SURVEY, top=1, rounds=held_out(100, 0, HORIZON))
     tallies = _asked(tiny, np.ones(100, dtype=np.int64))
     assert tiny.decide(tallies).threshold == 1
     assert len(tallies) == 5
@@ -122,7 +122,7 @@ def test_constant_streams_work(value):
 @pytest.mark.parametrize("epsilon", [0.5, 1])
 def test_between_zeros_and_a_tail_the_slope_may_be_next_to_nothing(epsilon):
     """Nine zeros in ten: what is no zero is above the top rung already, and falls much later."""
-    topl = tg.topl(epsilon, 100_000)
+    topl = tg.topl(epsilon, 100_000, holdout=65_536)
     random = np.random.default_rng(2)
     drawn = np.where(random.random(140_000) < 0.9, 0, random.lognormal(5, 1, 140_000))
     values = np.rint(np.minimum(drawn, 100_000)).astype(np.int64)

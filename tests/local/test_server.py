@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.local.devices import reply
 from tests.local.settings import ASKING, GIVEN
 from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.local import store
@@ -32,15 +33,7 @@ Talk = tuple[Server, list[str]]
 
 
 def answered(server: Server, client: str, report: int = 0, slot: int = 0) -> Report:
-    asked = server.announcements[slot]
-    return Report(
-        round=asked.round,
-        phase=asked.phase,
-        epsilon=asked.epsilon,
-        slot=slot,
-        client=client,
-        report=report,
-    )
+    return reply(server.announcements[slot], client, report)
 
 
 def reports_of(server: Server, count: int, first: int = 0) -> Iterator[Report]:
@@ -84,7 +77,7 @@ def test_a_client_may_report_again_in_the_next_round_and_never_in_the_last(serve
     assert name != old.round
     with pytest.raises(RejectedError) as caught:
         server.collect(old)
-    assert caught.value.reason == "round"
+    assert caught.value.reason == "late"
     server.collect(answered(server, "a"))
     assert server.accepted == 2
 
@@ -120,7 +113,7 @@ def wrong_reports(server: Server) -> dict[str, list[Any]]:
 
 def test_wrong_reports_are_rejected_with_their_reason_and_leave_no_trace(server: Server) -> None:
     wrong = wrong_reports(server)
-    assert set(wrong) | {"duplicate", "assignment"} == set(REASONS)
+    assert set(wrong) | {"duplicate", "assignment", "late"} == set(REASONS)
     before = json.dumps(server.collection.plain())
     expected: Counter[str] = Counter()
     for reason, reports in wrong.items():
@@ -196,7 +189,11 @@ def test_reports_that_were_read_before_are_duplicates_or_late(talk: Talk) -> Non
     before = server.collection.plain()
     received = server.collect_many(texts)
     assert received.accepted == 0
-    assert set(received.rejected) == {"round", "duplicate"}
+    assert set(received.rejected) == {"late", "duplicate"}
+    outcomes = [received.outcome(place) for place in range(len(texts))]
+    assert outcomes.count("late") == received.rejected["late"]
+    assert outcomes[0] == "late"
+    assert outcomes[-1] == "duplicate"
     assert received.rejected.total() == 1200
     assert server.collection.plain() == before
 
@@ -316,16 +313,29 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_two_servers_on_one_file_notice_each_other(tmp_path: Path) -> None:
+def test_two_servers_on_one_file_follow_each_other(tmp_path: Path) -> None:
+    """A command beside a live server: what either has taken counts for both."""
     path = tmp_path / "server"
     first, second = Topl(**GIVEN).server(path), Topl(**GIVEN).server(path)
     first.collect(answered(first, "a"))
-    with pytest.raises(ServerStateError, match="another process"):
-        second.collect(answered(second, "b"))
-    with pytest.raises(ServerStateError):  # and for good
-        second.collect(answered(second, "b"))
+    second.collect(answered(second, "b"))
+    with pytest.raises(RejectedError, match="has reported"):
+        second.collect(answered(second, "a"))
+    first.collect(answered(first, "c"))
+    assert (first.accepted, first.rejected["duplicate"], first.collection.collected.count) == (
+        3,
+        1,
+        3,
+    )
+    late = answered(first, "d")
+    assert second.next_round() != late.round
+    with pytest.raises(RejectedError) as caught:
+        first.collect(late)
+    assert caught.value.reason == "late"
+    first.collect(answered(first, "a"))
     with Topl(**GIVEN).server(path) as third:
-        assert third.accepted == 1
+        assert third.accepted == 4
+        assert third.collection.plain() == first.collection.plain()
 
 
 @pytest.mark.parametrize("content", [b"hello", b"SQLite format 3\0" + bytes(100), bytes(4096)])

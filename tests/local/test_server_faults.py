@@ -136,6 +136,18 @@ def test_a_file_that_is_no_longer_the_one_that_was_opened_takes_nothing(
         assert server.accepted == 1
 
 
+def test_an_older_content_of_the_same_file_is_refused(tmp_path: Path) -> None:
+    """A backup copied over the file: reports that came since would be counted again."""
+    scheme = Topl(epsilon=1, bound=500, threshold=40, report="hybrid")
+    server = scheme.server(tmp_path / "new")
+    server.collect(scheme.client().answer(server.announcement(), 17))
+    with sqlite3.connect(tmp_path / "new") as other:
+        other.execute("UPDATE facts SET value = value - 1 WHERE name = 'generation'")
+    with pytest.raises(ServerStateError, match="older copy"):
+        server.collect(scheme.client().answer(server.announcement(), 17))
+    server.close()
+
+
 def test_a_relative_name_means_the_folder_in_which_it_was_opened(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

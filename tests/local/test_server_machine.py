@@ -100,13 +100,18 @@ class Servers(RuleBasedStateMachine):
 
     @rule(names=clients, at=st.integers(0, 200))
     def interrupt(self, names: list[str], at: int) -> None:
+        if self._interrupted(names, at):
+            self._uncertain(names)
+
+    def _interrupted(self, names: list[str], at: int) -> bool:
+        """Whether an interruption came in between; if not, the reports count."""
         if self.cut_short:
-            return
+            return False
         given = self._reports(names)
-        if not interrupted(lambda: self.server.collect_many(given), at, pure=PURE):
-            self._count(names)
-            return
-        self._uncertain(names)
+        if interrupted(lambda: self.server.collect_many(given), at, pure=PURE):
+            return True
+        self._count(names)
+        return False
 
     def _uncertain(self, names: list[str]) -> None:
         """Whole or not at all, and the same reports again make it certain."""
@@ -120,14 +125,10 @@ class Servers(RuleBasedStateMachine):
     @rule(names=clients, at=st.integers(0, 200))
     def interrupt_and_go_on(self, names: list[str], at: int) -> None:
         """Without opening it again: it refuses everything, or nothing has happened."""
-        if self.cut_short:
-            return
-        given = self._reports(names)
-        if not interrupted(lambda: self.server.collect_many(given), at, pure=PURE):
-            self._count(names)
+        if not self._interrupted(names, at):
             return
         try:
-            self.server.collect_many(given)
+            self.server.collect_many(self._reports(names))
         except ServerStateError:
             self.cut_short = True
         self._count(names)

@@ -103,8 +103,10 @@ def test_input_policy_is_that_of_the_lattice():
     wild[4100], wild[4101], wild[4102] = np.nan, -5, 1e9
     tame = wild.copy()
     tame[4100], tame[4101], tame[4102] = 0, 0, 500
-    outs = [_small().simulate(values, tg.seeded(1)).released for values in (wild, tame)]
+    outs = [_small().simulate(values, tg.seeded(1), clamp=True).released for values in (wild, tame)]
     assert np.array_equal(*outs)
+    with pytest.raises(tg.SettingError, match=r"lower: 1 values .* position 4,101"):
+        _small().simulate(wild, tg.seeded(1))
     with pytest.raises(tg.InputError, match="position 1"):
         _small().simulate([1, "x"], tg.seeded(1))
     with pytest.raises(tg.SettingError, match="randomness"):

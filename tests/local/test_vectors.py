@@ -59,7 +59,7 @@ def test_answers(vector: dict[str, Any]) -> None:
         assert question.answer(value, left.__next__) == report
         assert list(left) == []
         thrown_away += len(words) > 2
-    if vector["question"]["form"] != "tail" and question.total < 2**32:
+    if not vector["question"]["form"].startswith("tail") and question.total < 2**32:
         assert thrown_away > 0, "some words must be rejected"
 
 
@@ -89,7 +89,7 @@ def test_the_exponential() -> None:
 
 def test_values_to_steps() -> None:
     for case in VECTORS["lattice"]:
-        lattice = Lattice(Fraction(case["bound"]), Fraction(case["resolution"]))
+        lattice = Lattice(*(Fraction(case[one]) for one in ("bound", "resolution", "lower")))
         values = [value_of(value) for value in case["values"]]
         assert [lattice.unit(value) for value in values] == case["units"]
         floats = np.array([0.0 if value is None else float(value) for value in values])

@@ -12,7 +12,7 @@ import pytest
 import tidegate as tg
 from tests.adaptive.test_refined_release import HORIZON, PIPELINE, growing
 from tests.privacy.test_tail_quantile import law, scored
-from tidegate.perturb.adaptive.staged import noisy_sum
+from tidegate.perturb.adaptive.refinement_trees import noisy_sum
 from tidegate.randomness import Epoch
 from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE, Refinement
 from tidegate.threshold import TailQuantile
@@ -24,9 +24,9 @@ def spent(monkeypatch, pipeline: tg.Pipeline, values: np.ndarray) -> tuple[list[
     release = pipeline.start(tg.seeded(5))
     choices, original = [], TailQuantile.choose_from
 
-    def choose_from(stage, above, lattice, keystream, *, at_least=1):
+    def choose_from(stage, above, lattice, keystream, **public):
         choices.append((release.position, stage))
-        return original(stage, above, lattice, keystream, at_least=at_least)
+        return original(stage, above, lattice, keystream, **public)
 
     monkeypatch.setattr(TailQuantile, "choose_from", choose_from)
     release.push(values)

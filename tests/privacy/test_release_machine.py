@@ -32,6 +32,8 @@ PIPELINES = (
     tg.tops(**BASE, unit=tg.units.UserHorizon(most=2)),
     tg.adaptive(epsilon=1, bound=9, holdout=HOLDOUT, horizon=64),
     tg.adaptive(epsilon=1, bound=9, holdout=HOLDOUT, horizon=64, unit=tg.units.UserHorizon(most=2)),
+    tg.adaptive(epsilon=1, bound=9, horizon=32),
+    tg.adaptive(epsilon=2, bound=9, horizon=32, unit=tg.units.UserHorizon(most=2)),
 )
 numbers = st.integers(-1, 11)
 
@@ -85,7 +87,7 @@ class ReleaseMachine(RuleBasedStateMachine):
         assert branch.release.position == before + len(out)
         seen = branch.begins + branch.taken
         assert branch.release.seen == seen
-        assert branch.release.position == max(0, seen - HOLDOUT)
+        assert branch.release.position == max(0, seen - self.pipeline.holdout)
 
     @rule(fresh=st.lists(numbers, min_size=1, max_size=12))
     def push(self, fresh: list[int]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tidegate as tg
+from tests.privacy.scores import check_scores
 from tidegate.lattice import Lattice
 from tidegate.noise import permute_and_flip
 from tidegate.randomness import Keystream
@@ -43,12 +44,15 @@ def law(scores: Ints, denominator: int, rate: float) -> list[float]:
     return found
 
 
-def worst_loss(stage: TailQuantile, rate: float, at_least: int) -> float:
+def worst_loss(
+    stage: TailQuantile, rate: float, at_least: int, positive: int | None = None
+) -> float:
     """Over all windows of three values up to 6, all replaced values and all outcomes."""
     lattice = Lattice(stage.bound, UNIT)
     laws = {}
     for window in itertools.combinations_with_replacement(range(7), 3):
-        _, scores, denominator = scored(stage, np.array(window), lattice, at_least)
+        above = stage.above(np.array(window), lattice)
+        _, scores, denominator = stage.scores(above, lattice, at_least, positive)
         laws[window] = law(scores, denominator, rate)
     worst = 0.0
     for window, before in laws.items():
@@ -68,31 +72,24 @@ STAGES = [
 ]
 
 
+@pytest.mark.parametrize("positive", [None, 0, 3, 100])
 @pytest.mark.parametrize(("stage", "at_least"), STAGES)
-def test_the_loss_is_at_most_epsilon(stage: TailQuantile, at_least: int) -> None:
+def test_the_loss_is_at_most_epsilon(
+    stage: TailQuantile, at_least: int, positive: int | None
+) -> None:
     epsilon = float(stage.guarantee.epsilon)
-    loss = worst_loss(stage, epsilon, at_least)
+    loss = worst_loss(stage, epsilon, at_least, positive)
     assert loss <= epsilon * (1 + 1e-9)
     assert loss > 0.6 * epsilon  # not paid for in vain
     # A selection at a rate that is 30 % too high would be noticed where the loss is used up.
     if loss > 0.8 * epsilon:
-        assert worst_loss(stage, 1.3 * epsilon, at_least) > epsilon
+        assert worst_loss(stage, 1.3 * epsilon, at_least, positive) > epsilon
 
 
 def test_scores_are_monotone_with_sensitivity_one() -> None:
     lattice = Lattice(Fraction(200), UNIT)
     stage = TailQuantile(epsilon="1/3", bound=200, holdout=50, horizon=500)
-    random = np.random.default_rng(1)
-    largest = 0
-    for _ in range(60):
-        values = random.integers(0, 201, size=50)
-        other = values.copy()
-        other[random.integers(50)] = random.integers(0, 201)
-        _, before, denominator = scored(stage, values, lattice)
-        moved = scored(stage, other, lattice)[1] - before
-        assert (moved >= 0).all() or (moved <= 0).all()
-        largest = max(largest, int(np.abs(moved).max()))
-    assert largest == denominator
+    check_scores(lambda values: scored(stage, values, lattice), rounds=60)
 
 
 @pytest.mark.parametrize(("actual", "fits"), [("2", True), ("2.6", False)])
@@ -137,6 +134,23 @@ def test_little_to_go_by_gives_the_scale_and_no_absurd_threshold(bound: int) -> 
     assert np.median(chosen) >= 8
     assert np.quantile(chosen, 0.9) <= 30 * 10
     assert chosen.max() <= 30 * 300
+
+
+def test_few_values_above_zero_pay_for_the_climb_if_it_is_known_how_many() -> None:
+    """A tenth are 1, in steps of 1/100,000: told so, θ climbs to them."""
+    lattice = Lattice(Fraction(5), Fraction(1, 100_000))
+    values = np.where(np.arange(4000) % 10 == 0, 100_000, 0)
+    stage = TailQuantile(epsilon="1/10", bound=5, holdout=4000, horizon=8000)
+    above = stage.above(values, lattice)
+
+    def chosen(positive: int | None) -> list[int]:
+        return [
+            stage.choose_from(above, lattice, keystream(seed), positive=positive)
+            for seed in range(20)
+        ]
+
+    assert np.mean(np.array(chosen(400)) > 50_000) > 0.9
+    assert np.mean(np.array(chosen(4000)) > 50_000) < 0.1  # as if all could pay: a steep price
 
 
 def test_a_full_cap_is_not_chosen_again() -> None:

@@ -16,7 +16,7 @@
 
 import { checkAnnouncement } from "./demands.js";
 import { InputError, RefusedError, SettingError } from "./errors.js";
-import { positive } from "./fraction.js";
+import { notPositive, positive } from "./fraction.js";
 import { Lattice } from "./lattice.js";
 import { hexadecimal, Memory } from "./memory.js";
 import { Announcement, Report } from "./messages.js";
@@ -36,6 +36,7 @@ import { secureWords } from "./words.js";
  * @typedef {object} ClientOptions
  * @property {Exact} epsilon the most that one report may cost
  * @property {Exact} bound the largest value there is
+ * @property {Exact} [lower] the least value there is: 0, the default, or below it
  * @property {Exact} [resolution] the step between values; by default that of the round
  * @property {Exact} [lifetime] the most that all reports of this device may cost together; by default
  *   as much as one report
@@ -46,7 +47,7 @@ import { secureWords } from "./words.js";
  * @property {Words} [words] words that are not random, only to simulate and with `VolatileStorage`
  */
 
-const NUMBERS = ["epsilon", "bound", "resolution", "lifetime"];
+const NUMBERS = ["epsilon", "lower", "bound", "resolution", "lifetime"];
 const OPTIONS = [...NUMBERS, "storage", "name", "clamp", "words"];
 
 /** One device. `await Client.open({ epsilon: 1, bound: 100, storage })`. */
@@ -67,6 +68,7 @@ export class Client {
     const { epsilon, bound, resolution, lifetime = epsilon, storage, name, words } = options;
     const own = {
       epsilon: positive("epsilon", epsilon),
+      lower: notPositive("lower", options.lower ?? 0),
       bound: positive("bound", bound),
       resolution: resolution === undefined ? undefined : positive("resolution", resolution),
     };
@@ -75,7 +77,7 @@ export class Client {
       throw new SettingError("lifetime", `must not be less than epsilon ${own.epsilon}`);
     }
     // Refused now rather than in the first round.
-    if (own.resolution !== undefined) new Lattice(own.bound, own.resolution);
+    if (own.resolution !== undefined) new Lattice(own.bound, own.resolution, own.lower);
     this.#own = own;
     this.#name = name === undefined ? undefined : nameField({ name }, "name");
     this.#clamp = flag("clamp", options.clamp);
@@ -179,6 +181,30 @@ export class Client {
   }
 
   /**
+   * The reports of which nobody has said that they arrived, to send them again: after a page was
+   * reloaded, or without a network. The same reports: sending one twice costs and tells nothing more.
+   *
+   * @returns {Promise<Report[]>}
+   */
+  async unacknowledged() {
+    return (await this.#refreshed()).unacknowledged.map(reportOf);
+  }
+
+  /**
+   * Remember that the report of a round arrived, or never will: the server has taken it, had it
+   * already, or has closed the round.
+   *
+   * @param {string} round
+   * @returns {Promise<void>}
+   */
+  async acknowledge(round) {
+    await this.#oneAtATime(async () => {
+      do await this.#memory.refresh();
+      while (!(await this.#memory.acknowledge(round)));
+    });
+  }
+
+  /**
    * Every report so far: when, in which round, at what cost.
    *
    * @returns {Promise<Pin[]>}
@@ -258,9 +284,9 @@ export class Client {
     if (typeof number !== "number" || Number.isNaN(number)) {
       throw new InputError("the value is not a number: nothing was reported");
     }
-    const { bound } = this.#own;
-    if (!this.#clamp && !(number >= 0 && number <= bound.toNumber())) {
-      throw new InputError(`the value is not between 0 and ${bound}: nothing was reported`);
+    const { lower, bound } = this.#own;
+    if (!this.#clamp && !(number >= lower.toNumber() && number <= bound.toNumber())) {
+      throw new InputError(`the value is not between ${lower} and ${bound}: nothing was reported`);
     }
     return lattice.unit(number);
   }

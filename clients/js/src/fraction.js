@@ -138,6 +138,19 @@ export function positive(name, value) {
 }
 
 /**
+ * An exact number of at most zero.
+ *
+ * @param {string} name
+ * @param {unknown} value
+ * @returns {Fraction}
+ */
+export function notPositive(name, value) {
+  const number = exact(name, value);
+  if (number.numerator > 0n) throw new SettingError(name, "must be 0 or below");
+  return number;
+}
+
+/**
  * How many binary digits a positive whole number has.
  *
  * @param {bigint} number

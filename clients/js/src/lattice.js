@@ -2,7 +2,7 @@
  * Real values → whole steps of a public resolution; what a number is decides no error.
  *
  * The same policy as Python's `tidegate.lattice`: NaN or a missing value counts as 0, a number is
- * clamped to [0, bound] and rounded to the nearest step, ties to even.
+ * clamped to [lower, bound] and rounded to the nearest step, ties to even.
  */
 
 import { InputError, SettingError } from "./errors.js";
@@ -12,8 +12,8 @@ import { Fraction } from "./fraction.js";
 const LARGEST = 2n ** 53n;
 
 /**
- * The multiples of `resolution` from 0 to `bound`, counted 0, 1, …, `top`. A bound that is none is
- * rounded up.
+ * The multiples of `resolution` from `lower` to `bound`, counted −`bottom`, …, 0, …, `top`. A bound
+ * that is none is rounded outwards.
  */
 export class Lattice {
   #perStep;
@@ -21,17 +21,21 @@ export class Lattice {
   /**
    * @param {Fraction} bound
    * @param {Fraction} resolution
+   * @param {Fraction} [lower] at most 0
    */
-  constructor(bound, resolution) {
-    // Rounded up: down, values that the public bound allows would be cut.
+  constructor(bound, resolution, lower = new Fraction(0n)) {
+    // Rounded outwards: values that the public bounds allow would be cut otherwise.
     const down = bound.over(resolution).floor();
     const top = new Fraction(down).compare(bound.over(resolution)) < 0 ? down + 1n : down;
+    const bottom = -lower.over(resolution).floor();
     if (resolution.compare(bound) > 0) throw new SettingError("resolution", `must not exceed the bound ${bound}`);
-    if (top >= LARGEST) {
+    if (top >= LARGEST || bottom >= LARGEST) {
       throw new SettingError("resolution", "too fine: bound/resolution must stay below 2**53");
     }
     /** How many steps the bound is. */
     this.top = Number(top);
+    /** How many steps below 0 the lower bound is. */
+    this.bottom = Number(bottom);
     this.#perStep = new Fraction(1n).over(resolution).toNumber();
   }
 
@@ -44,7 +48,9 @@ export class Lattice {
   unit(value) {
     const scaled = asNumber(value) * this.#perStep;
     if (scaled >= this.top) return this.top;
-    return scaled > 0 ? roundHalfToEven(scaled) : 0; // NaN compares false: 0
+    if (scaled <= -this.bottom) return 0 - this.bottom; // never −0
+    if (Number.isNaN(scaled)) return 0;
+    return scaled > 0 ? roundHalfToEven(scaled) : 0 - roundHalfToEven(-scaled);
   }
 }
 

@@ -11,6 +11,7 @@ import { RefusedError } from "./errors.js";
 import { Fraction } from "./fraction.js";
 import { StorageError } from "./storage/storage.js";
 
+/** @typedef {import("./storage/storage.js").SecretKey} SecretKey */
 /** @typedef {import("./storage/storage.js").Storage} Storage */
 
 /**
@@ -40,12 +41,15 @@ const NUMBERS = ["slot", "report"];
 /** The reports of one device. */
 export class Memory {
   #storage;
-  /** @type {CryptoKey | undefined} */
+  /** @type {SecretKey | undefined} */
   #key;
   /** @type {Map<string, Pin>} */
   #rounds = new Map();
   /** @type {Set<string>} */
   #events = new Set();
+  /** @type {Set<string>} */
+  #acknowledged = new Set();
+  #records = 0; // after the first
   #spent = new Fraction(0n);
 
   /** @param {Storage} storage */
@@ -61,6 +65,11 @@ export class Memory {
   /** The local ledger, in the order of reporting. */
   get pins() {
     return [...this.#rounds.values()];
+  }
+
+  /** The reports of which nobody has said that they arrived, in the order of reporting. */
+  get unacknowledged() {
+    return this.pins.filter((pin) => !this.#acknowledged.has(pin.round));
   }
 
   /**
@@ -95,9 +104,9 @@ export class Memory {
       if (first !== undefined) this.#key = await keyOf(first, this.#storage);
       else await this.#storage.append(0, await newHead(this.#storage));
     }
-    const records = await this.#storage.read(this.#rounds.size + 1);
-    if (this.#rounds.size + records.length > MOST_ROUNDS) throw damaged();
-    for (const record of records) this.#take(pinOf(record));
+    const records = await this.#storage.read(this.#records + 1);
+    if (this.#records + records.length > 2 * MOST_ROUNDS) throw damaged(); // a report, that it arrived
+    for (const record of records) this.#takeRecord(record);
   }
 
   /**
@@ -108,8 +117,25 @@ export class Memory {
    */
   async add(pin) {
     const record = JSON.stringify({ ...pin, epsilon: `${pin.epsilon}` });
-    if (!(await this.#storage.append(this.#rounds.size + 1, record))) return false;
+    if (!(await this.#storage.append(this.#records + 1, record))) return false;
+    this.#records += 1;
     this.#take(pin);
+    return true;
+  }
+
+  /**
+   * Remember that a report arrived. False: another record came first, decide again.
+   *
+   * @param {string} round
+   * @returns {Promise<boolean>}
+   */
+  async acknowledge(round) {
+    if (this.#acknowledged.has(round)) return true;
+    if (!this.#rounds.has(round)) throw new RefusedError("nothing was reported in this round");
+    const record = JSON.stringify({ acknowledged: round });
+    if (!(await this.#storage.append(this.#records + 1, record))) return false;
+    this.#records += 1;
+    this.#acknowledged.add(round);
     return true;
   }
 
@@ -126,8 +152,18 @@ export class Memory {
     return hexadecimal(await crypto.subtle.sign("HMAC", key, named));
   }
 
+  /** @param {string} record */
+  #takeRecord(record) {
+    const { acknowledged } = parsed(record);
+    if (acknowledged === undefined) this.#take(pinOf(record));
+    else if (!this.#rounds.has(acknowledged) || this.#acknowledged.has(acknowledged)) throw damaged();
+    else this.#acknowledged.add(acknowledged);
+    this.#records += 1;
+  }
+
   /** @param {Pin} pin */
   #take(pin) {
+    if (this.#rounds.size >= MOST_ROUNDS) throw damaged();
     if (this.#rounds.has(pin.round) || this.#events.has(pin.event)) throw damaged();
     this.#rounds.set(pin.round, pin);
     this.#events.add(pin.event);
@@ -162,7 +198,7 @@ async function newHead(storage) {
 /**
  * @param {string} record
  * @param {Storage} storage
- * @returns {Promise<CryptoKey>}
+ * @returns {Promise<SecretKey>}
  */
 async function keyOf(record, storage) {
   const plain = parsed(record);

@@ -1,21 +1,23 @@
 /** What goes over the wire: an announcement to the devices, a report from each. */
 
 import { SettingError } from "./errors.js";
+import { Fraction } from "./fraction.js";
 import { WORDS } from "./loss.js";
 import { questionFromPlain } from "./questions/index.js";
 import { wholeField } from "./questions/question.js";
-import { common, exactField, nameField, naming, present, read, VERSION } from "./wire.js";
+import { common, exactField, lowerField, nameField, naming, present, read, VERSION } from "./wire.js";
 
-/** @typedef {import("./fraction.js").Fraction} Fraction */
 /** @typedef {import("./questions/question.js").Question} Question */
+
+const ZERO = new Fraction(0n);
 
 /** A question of a round, and what answering it costs. Public, and the same for many devices. */
 export class Announcement {
   /**
    * @param {{ round: string, phase: string, epsilon: Fraction, bound: Fraction,
-   *   resolution: Fraction, slot: number, question: Question }} fields
+   *   resolution: Fraction, slot: number, question: Question, lower?: Fraction }} fields
    */
-  constructor({ round, phase, epsilon, bound, resolution, slot, question }) {
+  constructor({ round, phase, epsilon, lower = ZERO, bound, resolution, slot, question }) {
     /**
      * An opaque name; a device answers a round once.
      *
@@ -35,10 +37,12 @@ export class Announcement {
      */
     this.epsilon = epsilon;
     /**
-     * Values are whole multiples of `resolution` from 0 to `bound`.
+     * Values are whole multiples of `resolution` from `lower`, at most 0, to `bound`.
      *
      * @readonly
      */
+    this.lower = lower;
+    /** @readonly */
     this.bound = bound;
     /** @readonly */
     this.resolution = resolution;
@@ -64,12 +68,13 @@ export class Announcement {
    * @returns {Announcement}
    */
   static fromJson(message) {
-    const plain = read(message, "announcement", 9);
+    const plain = read(message, "announcement", 9, "lower");
     return naming(
       "announcement",
       () =>
         new Announcement({
           ...common(plain),
+          lower: lowerField(plain, "lower"),
           bound: exactField(plain, "bound"),
           resolution: exactField(plain, "resolution"),
           question: questionField(present(plain, "question")),
@@ -89,6 +94,7 @@ export class Announcement {
       round: this.round,
       phase: this.phase,
       epsilon: `${this.epsilon}`,
+      ...(this.lower.numerator === 0n ? {} : { lower: `${this.lower}` }),
       bound: `${this.bound}`,
       resolution: `${this.resolution}`,
       slot: this.slot,

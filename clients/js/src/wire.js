@@ -38,9 +38,10 @@ const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|[{}]/g;
  * @param {unknown} message JSON text, or what was read from it
  * @param {string} kind
  * @param {number} fields
+ * @param {string} [optional] one more that may be there
  * @returns {Record<string, unknown>}
  */
-export function read(message, kind, fields) {
+export function read(message, kind, fields, optional = "") {
   const plain = parsed(message, kind);
   if (typeof plain !== "object" || plain === null || field(plain, "kind") !== kind) {
     throw new MessageError(`${kind}: must be an object of this kind`);
@@ -48,7 +49,8 @@ export function read(message, kind, fields) {
   if (field(plain, "tidegate") !== VERSION) {
     throw new MessageError(`${kind}: its version must be ${VERSION}`, "version");
   }
-  if (Object.keys(plain).length !== fields) {
+  const expected = fields + (Object.hasOwn(plain, optional) ? 1 : 0);
+  if (Object.keys(plain).length !== expected) {
     throw new MessageError(`${kind}: must have exactly ${fields} fields`);
   }
   return plain;
@@ -128,6 +130,27 @@ export function exactField(plain, name) {
   throw new SettingError(
     name,
     'must be a fraction in lowest terms of at most 18 digits, such as "1" or "1/2"',
+  );
+}
+
+/**
+ * A fraction below 0 in its one spelling; 0 if the field is not there.
+ *
+ * @param {Record<string, unknown>} plain
+ * @param {string} name
+ * @returns {Fraction}
+ */
+export function lowerField(plain, name) {
+  if (!Object.hasOwn(plain, name)) return new Fraction(0n);
+  const value = plain[name];
+  const parts = typeof value === "string" && value.startsWith("-") ? EXACT.exec(value.slice(1)) : null;
+  if (parts) {
+    const number = new Fraction(-BigInt(parts[1]), BigInt(parts[2] ?? 1));
+    if (number.toString() === value) return number;
+  }
+  throw new SettingError(
+    name,
+    'must be a fraction below 0 in lowest terms, such as "-40"; without it, 0',
   );
 }
 

@@ -8,6 +8,7 @@
 import { TidegateError } from "./errors.js";
 
 /** @typedef {() => number} Words the next uniform word of 32 bits */
+/** @typedef {{ getRandomValues: (words: Uint32Array<ArrayBuffer>) => unknown }} RandomSource */
 
 // getRandomValues gives at most 65,536 bytes at a time.
 const MOST_WORDS = 16_384;
@@ -15,7 +16,7 @@ const MOST_WORDS = 16_384;
 /**
  * A source of words; each call of the result is the next one.
  *
- * @param {{ buffered?: number, crypto?: Pick<Crypto, "getRandomValues"> }} [options] how many words
+ * @param {{ buffered?: number, crypto?: RandomSource }} [options] how many words
  *   are fetched at a time; whose `getRandomValues` (for tests)
  * @returns {Words}
  */

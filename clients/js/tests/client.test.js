@@ -277,3 +277,52 @@ test("a server cannot make the sum of costs ever longer, and it is rounded up", 
   assert.ok(spent.compare(sum) > 0);
   assert.ok(spent.minus(sum).compare(new Fraction(1n, 10n ** 36n)) < 0);
 });
+
+test("after a reload, reports that nobody acknowledged are sent again, the same ones", async () => {
+  const storage = new VolatileStorage();
+  const page = await opened({ storage });
+  const first = await page.answer(announcement(), 5, { event: "a" });
+  const second = await page.answer(announcement({ round: "r2" }), 6, { event: "b" });
+  await page.acknowledge("r1");
+  await page.acknowledge("r1"); // once more: nothing happens
+  const reloaded = await opened({ storage });
+  assert.deepEqual(await reloaded.unacknowledged(), [second]);
+  assert.deepEqual(await reloaded.sent("r1"), first);
+  assert.deepEqual(await reloaded.answer(announcement({ round: "r2" }), 99, { event: "b" }), second);
+  await reloaded.acknowledge("r2");
+  assert.deepEqual(await page.unacknowledged(), []); // the other tab sees it
+  await page.answer(announcement({ round: "r3" }), 7, { event: "c" });
+  assert.equal((await reloaded.unacknowledged()).length, 1);
+  assert.equal((await reloaded.ledger()).length, 3);
+  await assert.rejects(page.acknowledge("r9"), { name: "RefusedError" });
+});
+
+test("tabs that acknowledge and answer at one time lose nothing", async () => {
+  const storage = new VolatileStorage();
+  const [one, other] = [await opened({ storage }), await opened({ storage })];
+  const rounds = ["r1", "r2", "r3", "r4", "r5"];
+  for (const round of rounds) await one.answer(announcement({ round }), 5, { event: round });
+  await Promise.all(
+    rounds.flatMap((round) => [one.acknowledge(round), other.acknowledge(round)]).concat([
+      other.answer(announcement({ round: "r6" }), 5, { event: "r6" }),
+    ]),
+  );
+  const later = await opened({ storage });
+  assert.deepEqual((await later.unacknowledged()).map(({ round }) => round), ["r6"]);
+});
+
+test("an acknowledgement of what was never reported is a damaged record", async () => {
+  const storage = new VolatileStorage();
+  await opened({ storage });
+  await storage.append(1, JSON.stringify({ acknowledged: "r1" }));
+  await assert.rejects(opened({ storage }), StorageError);
+});
+
+test("values below 0 need a lower bound", async () => {
+  await assert.rejects(opened({ lower: 1 }), { name: "SettingError", setting: "lower" });
+  const client = await opened({ lower: "-5/2" });
+  await assert.rejects(client.answer(announcement(), -3), { name: "InputError" });
+  await client.answer(announcement(), -2.5);
+  const clamping = await opened({ lower: -2, clamp: true });
+  await clamping.answer(announcement(), -1e300);
+});

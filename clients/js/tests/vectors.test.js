@@ -61,8 +61,11 @@ test("bounds of the exponential", () => {
 });
 
 test("values to steps", () => {
-  for (const { bound, resolution, values, units } of vectors.lattice) {
-    const lattice = new Lattice(exact("bound", bound), exact("resolution", resolution));
+  for (const { values, units, ...settings } of vectors.lattice) {
+    const [bound, resolution, lower] = ["bound", "resolution", "lower"].map((name) =>
+      exact(name, settings[name]),
+    );
+    const lattice = new Lattice(bound, resolution, lower);
     assert.deepEqual(values.map((value) => lattice.unit(valueOf(value))), units);
   }
 });

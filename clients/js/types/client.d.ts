@@ -47,6 +47,21 @@ export class Client {
      */
     sent(round: string): Promise<Report | undefined>;
     /**
+     * The reports of which nobody has said that they arrived, to send them again: after a page was
+     * reloaded, or without a network. The same reports: sending one twice costs and tells nothing more.
+     *
+     * @returns {Promise<Report[]>}
+     */
+    unacknowledged(): Promise<Report[]>;
+    /**
+     * Remember that the report of a round arrived, or never will: the server has taken it, had it
+     * already, or has closed the round.
+     *
+     * @param {string} round
+     * @returns {Promise<void>}
+     */
+    acknowledge(round: string): Promise<void>;
+    /**
      * Every report so far: when, in which round, at what cost.
      *
      * @returns {Promise<Pin[]>}
@@ -74,6 +89,10 @@ export type ClientOptions = {
      * the largest value there is
      */
     bound: Exact;
+    /**
+     * the least value there is: 0, the default, or below it
+     */
+    lower?: import("./fraction.js").Exact | undefined;
     /**
      * the step between values; by default that of the round
      */

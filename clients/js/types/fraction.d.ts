@@ -16,6 +16,14 @@ export function exact(name: string, value: unknown): Fraction;
  */
 export function positive(name: string, value: unknown): Fraction;
 /**
+ * An exact number of at most zero.
+ *
+ * @param {string} name
+ * @param {unknown} value
+ * @returns {Fraction}
+ */
+export function notPositive(name: string, value: unknown): Fraction;
+/**
  * How many binary digits a positive whole number has.
  *
  * @param {bigint} number

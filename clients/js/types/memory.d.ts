@@ -11,6 +11,8 @@ export class Memory {
     get spent(): Fraction;
     /** The local ledger, in the order of reporting. */
     get pins(): Pin[];
+    /** The reports of which nobody has said that they arrived, in the order of reporting. */
+    get unacknowledged(): Pin[];
     /**
      * What was reported in a round.
      *
@@ -35,6 +37,13 @@ export class Memory {
      */
     add(pin: Pin): Promise<boolean>;
     /**
+     * Remember that a report arrived. False: another record came first, decide again.
+     *
+     * @param {string} round
+     * @returns {Promise<boolean>}
+     */
+    acknowledge(round: string): Promise<boolean>;
+    /**
      * A name that only this device can make: a keyed digest in hexadecimal.
      *
      * @param {string} purpose
@@ -44,6 +53,7 @@ export class Memory {
     keyed(purpose: string, text: string): Promise<string>;
     #private;
 }
+export type SecretKey = import("./storage/storage.js").SecretKey;
 export type Storage = import("./storage/storage.js").Storage;
 /**
  * A line of the local ledger: what was reported in a round, and what it cost.

@@ -1,5 +1,3 @@
-/** @typedef {import("./fraction.js").Fraction} Fraction */
-/** @typedef {import("./questions/question.js").Question} Question */
 /** A question of a round, and what answering it costs. Public, and the same for many devices. */
 export class Announcement {
     /**
@@ -11,9 +9,9 @@ export class Announcement {
     static fromJson(message: unknown): Announcement;
     /**
      * @param {{ round: string, phase: string, epsilon: Fraction, bound: Fraction,
-     *   resolution: Fraction, slot: number, question: Question }} fields
+     *   resolution: Fraction, slot: number, question: Question, lower?: Fraction }} fields
      */
-    constructor({ round, phase, epsilon, bound, resolution, slot, question }: {
+    constructor({ round, phase, epsilon, lower, bound, resolution, slot, question }: {
         round: string;
         phase: string;
         epsilon: Fraction;
@@ -21,6 +19,7 @@ export class Announcement {
         resolution: Fraction;
         slot: number;
         question: Question;
+        lower?: Fraction;
     });
     /**
      * An opaque name; a device answers a round once.
@@ -39,15 +38,17 @@ export class Announcement {
      *
      * @readonly
      */
-    readonly epsilon: import("./fraction.js").Fraction;
+    readonly epsilon: Fraction;
     /**
-     * Values are whole multiples of `resolution` from 0 to `bound`.
+     * Values are whole multiples of `resolution` from `lower`, at most 0, to `bound`.
      *
      * @readonly
      */
-    readonly bound: import("./fraction.js").Fraction;
+    readonly lower: Fraction;
     /** @readonly */
-    readonly resolution: import("./fraction.js").Fraction;
+    readonly bound: Fraction;
+    /** @readonly */
+    readonly resolution: Fraction;
     /**
      * Which of the round's questions this is.
      *
@@ -97,7 +98,7 @@ export class Report {
     /** @readonly */
     readonly phase: string;
     /** @readonly */
-    readonly epsilon: import("./fraction.js").Fraction;
+    readonly epsilon: Fraction;
     /** @readonly */
     readonly slot: number;
     /**
@@ -119,5 +120,5 @@ export class Report {
      */
     toJSON(): Record<string, unknown>;
 }
-export type Fraction = import("./fraction.js").Fraction;
 export type Question = import("./questions/question.js").Question;
+import { Fraction } from "./fraction.js";

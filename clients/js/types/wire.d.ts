@@ -13,9 +13,10 @@
  * @param {unknown} message JSON text, or what was read from it
  * @param {string} kind
  * @param {number} fields
+ * @param {string} [optional] one more that may be there
  * @returns {Record<string, unknown>}
  */
-export function read(message: unknown, kind: string, fields: number): Record<string, unknown>;
+export function read(message: unknown, kind: string, fields: number, optional?: string): Record<string, unknown>;
 /**
  * What `make` gives; errors about a field say which message it is in.
  *
@@ -50,6 +51,14 @@ export function nameField(plain: Record<string, unknown>, name: string): string;
  * @returns {Fraction}
  */
 export function exactField(plain: Record<string, unknown>, name: string): Fraction;
+/**
+ * A fraction below 0 in its one spelling; 0 if the field is not there.
+ *
+ * @param {Record<string, unknown>} plain
+ * @param {string} name
+ * @returns {Fraction}
+ */
+export function lowerField(plain: Record<string, unknown>, name: string): Fraction;
 /** The version of the messages. */
 export const VERSION: 1;
 /** What answers are for: choosing the threshold, or the stream itself. */

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+try:
+    import typer
+except ModuleNotFoundError:  # the core alone is installed, and this script with it
+    raise SystemExit(
+        "tidegate: the command line needs the extra 'cli'. Run pip install '.[cli]' in the checkout"
+    ) from None
 
 from tidegate import __version__
 from tidegate.cli import (
@@ -16,6 +21,7 @@ from tidegate.cli import (
     plan,
     query,
     release,
+    sample,
     show,
     state,
 )
@@ -52,6 +58,7 @@ app.command("query")(query.query)
 app.command("show")(show.show)
 app.command("plan")(plan.plan)
 app.command("methods")(methods.methods)
+app.command("sample")(sample.sample)
 app.command("ledger")(ledger.ledger)
 app.add_typer(state.app, name="state")
 local.app.command("simulate")(local_simulate.simulate)

@@ -16,7 +16,7 @@ from tidegate.cli.show import sparkline
 from tidegate.cli.streams import Column, DecimalSign, Delimiter, Header, InputFormat, Source
 from tidegate.cli.tables import shown, table
 from tidegate.errors import InputError, SettingError
-from tidegate.exact_numbers import positive
+from tidegate.exact_numbers import exact, positive, said
 
 if TYPE_CHECKING:
     from tidegate.plan.preflight import Profile
@@ -35,6 +35,10 @@ def check(
     column: Column = None,
     bound: Annotated[
         str | None, typer.Option(help="The bound you think of; default: a round number above all.")
+    ] = None,
+    lower: Annotated[
+        str | None,
+        typer.Option(help="The lower bound you think of; default: a round number below all."),
     ] = None,
     resolution: Annotated[
         str | None, typer.Option(help="The resolution you think of (default: by the bound).")
@@ -70,13 +74,13 @@ def check(
         if not profile.rows or profile.rows == profile.missing:
             raise InputError(_empty(profile, column))
         typer.echo("")
-        for name, fact in _facts(profile, order):
+        thought = {"bound": bound, "lower": lower, "resolution": resolution, "epsilon": epsilon}
+        for name, fact in _facts(profile, order, lower):
             typer.echo(f"{name:<11}{fact}")
         means = profile.means
         if len(means) > 1:
             typer.echo(f"{'over time':<11}{sparkline(means)}")
         typer.echo("")
-        thought = {"bound": bound, "resolution": resolution, "epsilon": epsilon}
         for line in _settings(profile, thought, source, {"column": column, **reading}):
             typer.echo(line)
 
@@ -127,7 +131,7 @@ def _empty(profile: Profile, column: str | None) -> str:
     )
 
 
-def _facts(profile: Profile, order: str | None) -> list[tuple[str, str]]:
+def _facts(profile: Profile, order: str | None, lower: str | None) -> list[tuple[str, str]]:
     rows = profile.rows
     kind = "whole numbers" if not profile.places else f"decimals, {profile.places} places"
     missing = f"{profile.missing:,} ({profile.missing / rows:.2%}); each counts as 0"
@@ -146,14 +150,10 @@ def _facts(profile: Profile, order: str | None) -> list[tuple[str, str]]:
         ("largest", shown(profile.largest)),
     ]
     if profile.negative:
-        off = -profile.negative_sum
-        facts.append(
-            (
-                "negative",
-                f"{profile.negative:,} rows ({profile.negative / rows:.2%}): each counts as 0, so "
-                f"a total is too high by {shown(off)}",
-            )
-        )
+        found = f"{profile.negative:,} rows ({profile.negative / rows:.2%})"
+        off = f"each counts as 0, so a total is too high by {shown(-profile.negative_sum)}"
+        kept = lower is not None and exact("lower", lower) < 0
+        facts.append(("negative", found if kept else f"{found}: without --lower {off}"))
     if order is not None:
         facts.append(("order", order))
     return facts
@@ -173,10 +173,16 @@ def _settings(
     count, lost = profile.above(float(bound))
     cut = f"{count:.2%} of the rows count as less than they are, and a total loses {lost:.2%}."
     lines = [f"With --bound {float(bound):g} {cut if count else 'no value is cut.'}"]
-    if given is None:
-        lines.append("(A round number above all values. Choose the bound from public knowledge.)")
-    (cap,) = profile.quantiles(_CAP)
-    errors = _errors(profile, bound, thought, cap)
+    lower = _lower(profile, thought["lower"])
+    if lower:
+        count, lost = profile.below(float(lower))
+        cut = f"{count:.2%} of the rows count as more than they are: {lost:.2%} of what is below 0."
+        lines.append(f"With --lower {float(lower):g} {cut if count else 'no value is cut.'}")
+    if given is None or (lower and thought["lower"] is None):
+        lines.append("(A round number beyond all values. Choose bounds from public knowledge.)")
+    low, cap = profile.quantiles(1 - _CAP, _CAP)
+    floor = max(float(lower), min(0.0, low))
+    errors = _errors(profile, (lower, bound), thought, (floor, cap))
     head = ["epsilon", "a total (95 %)", "a sixteenth of it", "rounding moves it by"]
     cells = [
         [budget, "hopeless", "", ""]
@@ -184,7 +190,10 @@ def _settings(
         else [budget, *(f"± {width:.1%}" for width in error[:2]), f"{error[2]:.2%}"]
         for budget, error in errors.items()
     ]
-    lines += ["", f"Errors to expect, if values are cut at about {shown(cap)}:", table(head, cells)]
+    where = f"below {shown(floor)} and above {shown(cap)}" if lower else f"at about {shown(cap)}"
+    lines += ["", f"Errors to expect, if values are cut {where}:", table(head, cells)]
+    if lower:
+        lines.append("(In percent of the size of all values, above and below 0 together.)")
     totals = {budget: error[0] for budget, error in errors.items() if error is not None}
     if not totals:
         return [*lines, "", "There are too few rows for this epsilon."]
@@ -197,35 +206,55 @@ def _settings(
         elif value is not None:
             command += [f"--{name}", str(value)]
     command += ["-o", "private.csv", "--epsilon", chosen, "--bound", f"{float(bound):.15g}"]
+    if lower:
+        command += ["--lower", f"{float(lower):.15g}"]
     if thought["resolution"] is not None:
         command += ["--resolution", thought["resolution"]]
     command += ["--horizon", str(max(1, profile.rows)), "--state", "state"]
     return [*lines, "", "To release it:", f"  {shlex.join(command)}"]
 
 
+def _lower(profile: Profile, given: str | None) -> Fraction:
+    """The lower bound that was thought of, or a round one that cuts no value."""
+    from tidegate.plan.preflight import round_above
+
+    if given is None:
+        return -round_above(-profile.smallest) if profile.negative else Fraction(0)
+    lower = exact("lower", given)
+    if lower > 0:
+        raise SettingError("lower", f"must be 0 or below, not {said(given)}")
+    return lower
+
+
 def _errors(
-    profile: Profile, bound: Fraction, thought: dict[str, str | None], cap: float
+    profile: Profile,
+    bounds: tuple[Fraction, Fraction],
+    thought: dict[str, str | None],
+    cuts: tuple[float, float],
 ) -> dict[str, tuple[float, float, float] | None]:
     """By epsilon: errors of a total and of a sixteenth, and of rounding; None: hopeless."""
     from tidegate.methods.adaptive import adaptive
     from tidegate.plan import expect, half_width
 
+    (lower, bound), (floor, cap) = bounds, cuts
     horizon = max(1, profile.rows)
-    total = max(profile.sum - profile.negative_sum, 1e-300)
+    positive_sum = profile.sum - profile.negative_sum
+    total = max(positive_sum - (profile.negative_sum if lower else 0.0), 1e-300)
     found: dict[str, tuple[float, float, float] | None] = {}
     for budget in _EPSILONS if thought["epsilon"] is None else (thought["epsilon"],):
         resolution = thought["resolution"]
         try:
-            pipeline = adaptive(budget, bound, horizon=horizon, resolution=resolution)
+            pipeline = adaptive(budget, bound, horizon=horizon, resolution=resolution, lower=lower)
         except SettingError as problem:
             if problem.setting != "epsilon" or "too small" not in problem.problem:
                 raise
             found[budget] = None
             continue
         level = min(max(cap, pipeline.lattice.step), float(bound))
+        assumed: dict[str, Any] = {"threshold": repr(level), "floor": floor if lower else None}
         whole, part = (
             half_width(pipeline, each) / (total * each.length / profile.rows)
-            for each in expect(pipeline, [horizon, max(1, horizon // 16)], threshold=repr(level))
+            for each in expect(pipeline, [horizon, max(1, horizon // 16)], **assumed)
         )
-        found[budget] = whole, part, profile.rounded(pipeline.resolution, bound)
+        found[budget] = whole, part, profile.rounded(pipeline.resolution, bound, lower)
     return found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 FORMATS = ("csv", "jsonl", "parquet")
 PIPES = ("resent", "continues")
 EMITTED = ("all", "new")
+LATE = ("refuse", "keep")
 PLANNED = ("adaptive", "tops")
 
 

@@ -18,7 +18,7 @@ from tidegate.errors import MissingError, SettingError
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.local.poisoning import PoisoningBound
     from tidegate.local.server import Server
-    from tidegate.record.answer import Answers
+    from tidegate.record.answers import Answers
 
 app = typer.Typer(
     help="Collect from devices that perturb their own values; rehearse it on a file.",
@@ -26,6 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+_MOST_PLACES = 10_000  # rejected reports of which --json says which they were
 State = Annotated[Path, typer.Argument(metavar="STATE", help="File of the collection's state.")]
 
 
@@ -62,6 +63,9 @@ def announce(
             server.next_round()
         for announcement in server.announcements:
             typer.echo(announcement.json())
+        left = server.collection.left
+        takes = "any number of reports" if left is None else f"{left:,} more reports"
+        complain(f"round {server.round} takes {takes}; a device spends ε even if it is too late")
 
 
 @app.command()
@@ -73,6 +77,9 @@ def collect(
     as_json: AsJson = False,
 ) -> None:
     """Take reports, one of each client and round, and count those that are rejected.
+
+    A duplicate was taken before; a late one came when its round had closed. With --json,
+    `rejected_at` says which reports were rejected, counted from 0, and why.
 
     Every batch is on the disk when the next one is read. If it is killed, run the same command
     again: what was taken before is rejected as a duplicate, or because its round has closed.
@@ -86,13 +93,20 @@ def collect(
     with plain_errors(), _opened(state) as server:
         from tidegate.cli.report_lines import report_lines
 
-        accepted, rejected = 0, Counter[str]()
+        accepted, rejected, given = 0, Counter[str](), 0
+        places: dict[int, str] = {}
         for lines in report_lines(reports):
             received = server.collect_many(lines)
             accepted += received.accepted
             rejected.update(received.rejected)
-        said = _received_json if as_json else _received
-        typer.echo(said(server, accepted, rejected))
+            for place, why in received.rejected_at.items():
+                if len(places) < _MOST_PLACES:
+                    places[given + place] = why
+            given += len(lines)
+        if as_json:
+            typer.echo(_received_json(server, accepted, rejected, places))
+        else:
+            typer.echo(_received(server, accepted, rejected))
 
 
 @app.command()
@@ -147,7 +161,7 @@ def _opened(
     state: Path, given: dict[str, Any] | None = None, by_name: bool | None = None
 ) -> Server:
     """The server of a state file; settings must be those of the file, if there are any."""
-    from tidegate.local.store import stored_settings
+    from tidegate.local.stored_settings import stored_settings
     from tidegate.local.topl import Topl
 
     settings = {name: value for name, value in (given or {}).items() if value is not None}
@@ -180,10 +194,13 @@ def _received(server: Server, accepted: int, rejected: Counter[str]) -> str:
     return "\n".join(lines)
 
 
-def _received_json(server: Server, accepted: int, rejected: Counter[str]) -> str:
+def _received_json(
+    server: Server, accepted: int, rejected: Counter[str], places: dict[int, str]
+) -> str:
     plain = {
         "accepted": accepted,
         "rejected": dict(rejected),
+        "rejected_at": places,
         "accepted_in_all": server.accepted,
         "rejected_in_all": dict(server.rejected),
         "published": server.collection.collected.count,
@@ -207,6 +224,8 @@ def _answers_json(server: Server, answers: Answers, bound: PoisoningBound | None
         "guarantee": str(server.guarantee),
         "confidence": answers.confidence,
         "threshold": answers.threshold,
+        "highest": answers.highest,
+        "floor": answers.floor,
         "answers": [
             dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
         ],
@@ -215,16 +234,36 @@ def _answers_json(server: Server, answers: Answers, bound: PoisoningBound | None
 
 
 def _answers(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
-    head = ["range", "sum", f"± ({percent(answers.confidence)})", "std. error"]
+    interval = f"{percent(answers.confidence)} interval"
+    head = ["range", "sum", interval, "std. error"]
     if bound is not None:
         head.append(f"± ({percent(bound.fraction)} malicious)")
     rows = []
     for answer in map(answers.__getitem__, range(len(answers))):
-        half = (answer.high - answer.low) / 2
-        row = [f"[{answer.start}, {answer.end})", *map(shown, (answer.estimate, half))]
+        row = [f"[{answer.start}, {answer.end})", shown(answer.estimate)]
+        row.append(f"{shown(answer.low)} to {shown(answer.high)}")
         row.append(shown(answer.standard_error))
         if bound is not None:
             row.append(shown(bound.expected(answer.end - answer.start)))
         rows.append(row)
-    note = f"Sums of values truncated at {answers.threshold:g}. {server.guarantee}."
-    return "\n".join([table(head, rows), "", note])
+    from tidegate.record.answer_words import CUT
+
+    notes = [f"{_capped(answers)} {server.guarantee}."]
+    if any(answers[index].crowded for index in range(len(answers))):
+        notes.append(f"Warning: {CUT}.")
+    return "\n".join([table(head, rows), "", *notes])
+
+
+def _capped(answers: Answers) -> str:
+    """What the numbers are sums of, in words."""
+    from tidegate.record.answer_words import moved
+
+    upper = moved(answers.threshold, answers.highest)
+    if answers.floor:
+        ends = f"capped to [{moved(answers.floor, answers.lowest_floor)}, {upper}]"
+    else:
+        ends = f"capped at {upper}"
+    return (
+        f"Sums of values {ends}, plus what capping is expected to take; the interval holds the "
+        "capped sum and the estimate."
+    )

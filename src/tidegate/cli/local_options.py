@@ -2,79 +2,32 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import Annotated, Any
+from tidegate.cli.option_table import flag, text, whole, with_options
 
-import typer
-
-_OPTIONS: dict[str, Any] = {
-    "epsilon": Annotated[str | None, typer.Option(help="What a report costs, e.g. 1 or 1/2.")],
-    "bound": Annotated[str | None, typer.Option(help="Public upper bound of a value.")],
-    "resolution": Annotated[
-        str | None,
-        typer.Option(help="Values are rounded to multiples of this (default: by the bound)."),
-    ],
-    "holdout": Annotated[
-        int | None, typer.Option(help="Devices asked for the threshold first (default 65536).")
-    ],
-    "horizon": Annotated[
-        int | None, typer.Option(help="Longest range to answer well (default 1048576).")
-    ],
-    "threshold_epsilon": Annotated[
-        str | None, typer.Option(help="What an answer for the threshold costs (default: epsilon).")
-    ],
-    "threshold": Annotated[
-        str | None, typer.Option(help="Given instead of chosen: nobody is asked.")
-    ],
-    "scheme": Annotated[
-        str | None,
-        typer.Option(
-            help="Of the threshold: adaptive (default), published, or published-authors (the "
-            "paper's)."
+with_topl_options = with_options(
+    {
+        "epsilon": text("What a report costs, e.g. 1 or 1/2."),
+        "bound": text("Public upper bound of a value."),
+        "lower": text("Public lower bound of a value: 0 (the default), or below it."),
+        "resolution": text("Values are rounded to multiples of this (default: by the bound)."),
+        "fleet": whole("Reports expected in a round, such as a day's devices, if known."),
+        "holdout": whole(
+            "Devices asked for the threshold first and left out (default: some hundreds to "
+            "thousands, none left out)."
         ),
-    ],
-    "smoothing": Annotated[
-        bool | None, typer.Option("--smoothing", help="Of the published schemes' density.")
-    ],
-    "report": Annotated[
-        str | None,
-        typer.Option(
-            help="Of the stream: optimal (default), hybrid, piecewise or stochastic-rounding."
+        "horizon": whole("Longest range to answer well (default 1048576)."),
+        "threshold_epsilon": text("What an answer for the threshold costs (default: epsilon)."),
+        "threshold": text("Given instead of chosen: nobody is asked."),
+        "scheme": text(
+            "Of the threshold: adaptive (default), published, or published-authors (the paper's)."
         ),
-    ],
-    "keep_asking": Annotated[
-        bool | None,
-        typer.Option(
+        "smoothing": flag("--smoothing", help="Of the published schemes' density."),
+        "report": text(
+            "Of the stream: optimal (default), hybrid, piecewise or stochastic-rounding."
+        ),
+        "keep_asking": flag(
             "--keep-asking/--no-keep-asking",
             help="Ask for the threshold at the start of every horizon too (default: yes).",
         ),
-    ],
-}
-
-
-def with_topl_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with all of these options in the place of its parameter `settings`.
-
-    The command gets a dict of them; an option that was not given is None.
-    """
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if parameter.name == "settings":
-            parameters += [
-                inspect.Parameter(name, parameter.kind, default=None, annotation=annotation)
-                for name, annotation in _OPTIONS.items()
-            ]
-        else:
-            parameters.append(parameter)
-
-    @functools.wraps(command)
-    def with_options(**arguments: Any) -> None:
-        settings = {name: arguments.pop(name) for name in _OPTIONS}
-        command(**arguments, settings=settings)
-
-    # By these the command's options are found.
-    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {one.name: one.annotation for one in parameters}
-    return with_options
+    }
+)

@@ -26,6 +26,9 @@ def simulate(
     seed: Annotated[
         int | None, typer.Option(help="The same noise every time; default: fresh noise.")
     ] = None,
+    clamp: Annotated[
+        bool, typer.Option("--clamp", help="Count values below --lower as it; else refuse them.")
+    ] = False,
     column: streams.Column = None,
     header: streams.Header = None,
     format: streams.InputFormat = None,  # noqa: A002  # the option's name
@@ -45,7 +48,7 @@ def simulate(
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         reading = {"format": format, "column": column, "header": header}
-        _run(settings, source, output, seed, reading, output_format)
+        _run(settings, source, output, seed, reading, output_format, clamp)
 
 
 def _run(
@@ -55,6 +58,7 @@ def _run(
     seed: int | None,
     reading: dict[str, Any],
     output_format: str | None,
+    clamp: bool,
 ) -> None:
     from tidegate.durable.metadata import promised
     from tidegate.guarantee import simulated
@@ -66,7 +70,7 @@ def _run(
     randomness = secure() if seed is None else seeded(seed)
     with open_source(source, **reading) as opened:
         values = np.concatenate([np.empty(0), *(batch.values for batch in opened.batches())])
-    simulation = topl.simulate(values, randomness)
+    simulation = topl.simulate(values, randomness, clamp=clamp)
     promise = simulated(topl.guarantee)
     facts = {
         **promised(promise),
@@ -82,7 +86,7 @@ def _run(
     with open_sink(output, format=output_format, metadata=facts) as sink:
         sink.write(0, simulation.released)
     if simulation.threshold is None:
-        complain(f"nothing was published: choosing a threshold takes {topl.holdout:,} values")
+        complain(f"nothing was published: choosing a threshold takes {topl.asked_first:,} values")
     elif simulation.advice:
         complain(simulation.advice)
     complain(_NOTE)

@@ -33,6 +33,7 @@ SMOOTHERS: dict[str, Callable[[], Estimator]] = {
 _ARGUMENTS = {
     "epsilon": "epsilon",
     "bound": "bound",
+    "lower": "lower",
     "delta": "delta",
     "resolution": "resolution",
     "holdout": "holdout",
@@ -72,6 +73,7 @@ def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
         place = re.search(r"\(at (line \d+, column \d+)\)$", str(error))
         where = f", at {place[1]}" if place else ""
         raise SettingError("config", f"{config} is not TOML{where}") from None
+    stored = {name.replace("_", "-"): value for name, value in stored.items()}
     for name in stored:
         if name not in options:
             known = ", ".join(sorted(options))
@@ -124,7 +126,7 @@ def with_length(options: dict[str, Any], source: str) -> dict[str, Any]:
     """The options, with the number of rows of the input as horizon if that is less than usual.
 
     How long warm-up and blocks should be depends on how many values come. Only where nothing else
-    hangs on the horizon: a state may go on with more rows, and `fast` protects a horizon.
+    depends on the horizon: a state may be continued with more rows, and `fast` protects a horizon.
     """
     fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:

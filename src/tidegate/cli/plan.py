@@ -13,7 +13,7 @@ from tidegate.cli.pipelines import DEFAULT_PRESET
 from tidegate.cli.pipelines import unit as parsed_unit
 from tidegate.cli.predictions import Report, Row
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import positive
+from tidegate.exact_numbers import exact, positive
 from tidegate.methods.adaptive import adaptive
 from tidegate.methods.tops import tops
 from tidegate.plan import Choice, best_hierarchy, expect, half_width
@@ -41,7 +41,7 @@ def plan(
         int | None, typer.Option(help="The length of the ranges that --target speaks of.")
     ] = None,
     confidence: Annotated[
-        float, typer.Option(help="Probability that an interval holds the truncated sum.")
+        float, typer.Option(help="Probability that an interval holds the sum.")
     ] = 0.95,
     lengths: Annotated[
         str, typer.Option(help="Range lengths to predict, in values, separated by commas.")
@@ -49,6 +49,13 @@ def plan(
     threshold: Annotated[
         str | None,
         typer.Option(help="The threshold to assume, from public knowledge; default: the bound."),
+    ] = None,
+    lower: Annotated[
+        str | None, typer.Option(help="Public lower bound of a value, 0 or below (default 0).")
+    ] = None,
+    floor: Annotated[
+        str | None,
+        typer.Option(help="The lowest value to assume that counts; default: --lower."),
     ] = None,
     roughness: Annotated[
         str,
@@ -97,10 +104,13 @@ def plan(
     with plain_errors():
         if preset not in PLANNED:
             raise SettingError("preset", f"must be adaptive or tops, not {preset!r}")
+        if threshold is not None and exact("threshold", threshold) > exact("bound", bound):
+            raise SettingError("threshold", f"must not exceed the bound {bound}: no value does")
         shared: dict[str, Any] = {
             "horizon": horizon,
             **({} if holdout is None else {"holdout": holdout}),
             "resolution": resolution,
+            **({} if lower is None else {"lower": lower}),
             "unit": parsed_unit(unit),
         }
 
@@ -121,6 +131,7 @@ def plan(
                 target,
                 confidence=confidence,
                 threshold=threshold,
+                floor=floor,
                 roughness=roughness,
             )
             if lengths == _LENGTHS:
@@ -133,7 +144,7 @@ def plan(
         chosen = pipeline(epsilon)
 
         def rows(assumed: str) -> list[Row]:
-            expected = expect(chosen, asked, threshold=threshold, roughness=assumed)
+            expected = expect(chosen, asked, threshold=threshold, floor=floor, roughness=assumed)
             return [Row(each, half_width(chosen, each, confidence)) for each in expected]
 
         report = Report(

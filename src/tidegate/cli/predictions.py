@@ -42,7 +42,7 @@ class Report:
     def _present_error(self) -> float:
         """Of the tree that would be used, over all lengths, in thresholds: as `Choice.error`."""
         squares = [row.expectation.standard_error**2 for row in self.rows]
-        return math.sqrt(sum(squares) / len(squares)) / self._threshold
+        return math.sqrt(sum(squares) / len(squares)) / self.rows[0].expectation.width
 
     @property
     def _threshold(self) -> float:
@@ -50,12 +50,14 @@ class Report:
 
     def as_text(self) -> str:
         """Tables and sentences."""
-        head = ["length", "noise", "prediction", "std. error", f"± ({percent(self.confidence)})"]
+        parts = ["noise", "prediction", "truncation"]
+        head = ["length", *parts, "std. error", f"± ({percent(self.confidence)})"]
         cells = [
             [
                 f"{row.expectation.length:,}",
                 shown(row.expectation.noise_error),
                 shown(row.expectation.prediction_error),
+                _truncation(row.expectation),
                 shown(row.expectation.standard_error),
                 shown(row.half_width),
             ]
@@ -66,7 +68,9 @@ class Report:
             for line, row in zip(cells, self.rows, strict=True):
                 share = row.half_width / (row.expectation.length * self.mean)
                 line.append(f"{share:.2%}")
-        assumed = f"Threshold {self._threshold:g} assumed"
+        assumed, floor = f"Threshold {self._threshold:g} assumed", self.rows[0].expectation.floor
+        if floor:
+            assumed = f"Values from {floor:g} to {self._threshold:g} assumed"
         if self.worst:
             assumed += ", the bound: the worst case. --threshold says what is likely"
         lines = []
@@ -106,7 +110,7 @@ class Report:
         return [
             f"Assumed: the stream's level wanders by {self.roughness} thresholds over the horizon "
             f"of {self.pipeline.perturber.horizon:,} values, all of which was released.",
-            "Trees are chosen by how the stream behaves. If it wanders by so many thresholds:",
+            "Trees are chosen by how the stream behaves. If it drifts by this many thresholds:",
             "",
             table(head, cells),
         ]
@@ -118,6 +122,7 @@ class Report:
             "guarantee": str(promise),
             "epsilon": str(promise.epsilon),
             "threshold": self._threshold,
+            "floor": self.rows[0].expectation.floor,
             "block": self.pipeline.perturber.block,
             "confidence": self.confidence,
             "expected": [
@@ -125,6 +130,7 @@ class Report:
                     "length": row.expectation.length,
                     "noise_error": row.expectation.noise_error,
                     "prediction_error": row.expectation.prediction_error,
+                    "truncation_error": row.expectation.truncation_error,
                     "standard_error": row.expectation.standard_error,
                     "half_width": row.half_width,
                     **(
@@ -159,3 +165,9 @@ class Report:
                 better = {"skipped": self.target.skipped, "epsilon": str(self.target.least)}
                 facts["target"]["with_other_tree"] = better
         return json.dumps(facts, indent=1, ensure_ascii=False)
+
+
+def _truncation(expectation: Expectation) -> str:
+    if expectation.excess is None:
+        return "not known"
+    return shown(expectation.truncation_error)

@@ -17,7 +17,7 @@ from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import QueryError, SettingError
 
 if TYPE_CHECKING:
-    from tidegate.record.answer import Answers
+    from tidegate.record.answers import Answers
     from tidegate.released import ReleasedFile
 
 Start = Annotated[
@@ -28,12 +28,13 @@ Ranges = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Many ranges: CSV with columns start and end; - is stdin."),
 ]
-Confidence = Annotated[
-    float, typer.Option(help="Probability that the interval holds the truncated sum.")
-]
+Confidence = Annotated[float, typer.Option(help="Probability that the interval holds the sum.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 
-_COLUMNS = ("estimate", "low", "high", "standard_error", "noise_error", "prediction_error")
+_COLUMNS = (
+    "estimate", "low", "high",
+    "standard_error", "noise_error", "prediction_error", "truncation_error",
+)  # fmt: skip
 
 
 def query(
@@ -42,6 +43,17 @@ def query(
     end: End = None,
     ranges: Ranges = None,
     confidence: Confidence = 0.95,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="First time, e.g. 2024-02-01 (see --time)."),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Time after the last, e.g. 2024-03-01.")
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(metavar="LENGTH", help="A table by time: 15min, 1h, 1d, 1w, 1mo, 1y."),
+    ] = None,
     as_of: Annotated[
         int | None,
         typer.Option(metavar="POSITION", help="Answer from what was released before POSITION."),
@@ -51,11 +63,16 @@ def query(
 ) -> None:
     """Sum the released values from START up to END, with an interval.
 
-    Positions count released values from 0; END is not part of the range. The answer is the sum of
-    values truncated at the threshold: what truncation took away is not in the interval. Answers
-    use all that is in the file; --as-of END gives the one that was possible when END values were
-    released. The first query of a file reads it once and keeps an index beside it; later ones take
-    a moment. No privacy is spent, however many ranges are asked.
+    Positions count released values from 0; END is not part of the range. Larger values
+    were capped at the threshold. Of an adaptive release the answer allows for what that took away,
+    with its uncertainty; of others it is the sum of the capped values. Answers use all that is in
+    the file; --as-of END gives the one that was possible when END values were released. The first
+    query of a file reads it once and keeps an index beside it; later ones take a moment. No privacy
+    is spent, however many ranges are asked.
+
+    If the release has times (`tidegate release --time`), --from and --to ask for the rows with
+    from ≤ time < to, and --every for a table of sums, means and rates per second. A time without a
+    zone is in the zone of the release.
 
     Examples:
 
@@ -63,15 +80,30 @@ def query(
       tidegate query private.csv 0 86400
       tidegate query private.parquet 3600 7200 --confidence 0.99 --json
       tidegate query private.csv --ranges days.csv
+      tidegate query private.csv --from 2024-02-01 --to 2024-03-01 --every 1d
       tidegate query private.csv 0 86400 --as-of 86400
       printf 'start,end\\n0,60\\n60,120\\n' | tidegate query private.csv --ranges -
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
-        starts, ends = asked(start, end, ranges)
+        by_time = (from_, to, every) != (None, None, None)
+        if by_time and (start is not None or ranges is not None):
+            raise SettingError("range", "ask by position or by time, not both")
+        starts, ends = ([], []) if by_time else asked(start, end, ranges)
         from tidegate.released import ReleasedFile  # on demand: `--help` needs no files
 
         file = ReleasedFile.open(released, format)
-        answers = file.record.queries(starts, ends, confidence, as_of=as_of)
+        if every is not None:
+            if as_of is not None:
+                raise SettingError("as-of", "goes without --every")
+            from tidegate.cli.time_table import printed
+
+            table = file.record.table(every, from_=from_, to=to, confidence=confidence)
+            typer.echo(printed(table, file, as_json=as_json))
+            return
+        if by_time:
+            answers = file.record.answers_between(from_, to, confidence, as_of)
+        else:
+            answers = file.record.queries(starts, ends, confidence, as_of=as_of)
     note = file.note if as_of is None else file.debts
     typer.echo(_as_json(file, answers, note) if as_json else _as_text(file, answers, note))
 
@@ -135,6 +167,8 @@ def _as_json(file: ReleasedFile, answers: Answers, note: str) -> str:
             "guarantee": file.guarantee,
             "confidence": answers.confidence,
             "threshold": answers.threshold,
+            "floor": answers.floor,
+            "capped": answers.capped,
             "note": note,
             "answers": [
                 dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
@@ -149,29 +183,38 @@ def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
     head = (
         "range",
         "sum",
-        f"± ({percent(answers.confidence)})",
+        f"{percent(answers.confidence)} interval",
         "std. error",
         "noise",
         "prediction",
+        "truncation",
     )
     rows = [
         (
             f"[{answer.start}, {answer.end})",
             shown(answer.estimate),
-            shown((answer.high - answer.low) / 2),
+            f"{shown(answer.low)} to {shown(answer.high)}",
             shown(answer.standard_error),
             shown(answer.noise_error),
             shown(answer.prediction_error),
+            "not known" if answer.capped else shown(answer.truncation_error),
         )
         for answer in map(answers.__getitem__, range(len(answers)))
     ]
-    capped = f"Values were capped at {answers.threshold:g}."
-    if answers.highest != answers.threshold:
-        caps = f"between {answers.threshold:g} and {answers.highest:g}"
-        capped = f"Values were capped; the cap moved {caps}."
-    lines = [table(head, rows), "", f"{capped} {file.guarantee}."]
-    if any(answers[at].crowded for at in range(len(answers))):
-        from tidegate.record.answer import CUT  # on demand: `--help` needs none of it
-
-        lines.append(f"Warning: {CUT}. Use more epsilon, or more values.")
+    speaks = " These are sums of capped values." if answers.capped else ""
+    lines = [table(head, rows), "", f"{_capped(answers)}{speaks} {file.guarantee}."]
+    warnings = dict.fromkeys(answers[at].warning for at in range(len(answers)))
+    lines += [f"Warning: {one}. Use more epsilon, or more values." for one in warnings if one]
     return "\n".join([*lines, note] if note else lines)
+
+
+def _capped(answers: Answers) -> str:
+    """Where values were cut, at both ends."""
+    if answers.lowest_floor:
+        ends = (answers.lowest_floor, answers.floor), (answers.threshold, answers.highest)
+        low, high = (f"{a:g}" if a == b else f"{a:g} to {b:g}" for a, b in ends)
+        return f"Values were capped to [{low}, {high}]."
+    if answers.highest == answers.threshold:
+        return f"Values were capped at {answers.threshold:g}; values below 0 counted as 0."
+    caps = f"between {answers.threshold:g} and {answers.highest:g}"
+    return f"Values were capped; the cap moved {caps}. Values below 0 counted as 0."

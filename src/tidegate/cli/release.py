@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tidegate.cli.choices import EMITTED, PIPES, offering
+from tidegate.cli.choices import EMITTED, LATE, PIPES
 from tidegate.cli.exits import NOTHING, complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
-from tidegate.cli.pipelines import (
-    DEFAULT_PRESET,
-    PRESETS,
-    SMOOTHERS,
-    build,
-    with_config,
-    with_length,
-)
+from tidegate.cli.pipelines import build, with_config, with_length
+from tidegate.cli.release_options import with_release_options
 from tidegate.cli.signals import stopping
-from tidegate.cli.streams import (
-    Column,
-    DecimalSign,
-    Delimiter,
-    Header,
-    InputFormat,
-    OutputFile,
-    OutputFormat,
-    Source,
-    check_output,
-    holds_something,
-)
+from tidegate.cli.streams import Source, check_output, holds_something
 from tidegate.errors import SettingError
 from tidegate.run.pipeline import Pipeline
 
@@ -48,142 +31,13 @@ Examples:
 """
 
 
-def release(
-    source: Source = "-",
-    output: OutputFile = None,
-    epsilon: Annotated[str | None, typer.Option(help="Privacy budget, e.g. 0.1 or 1/10.")] = None,
-    bound: Annotated[str | None, typer.Option(help="Public upper bound of a value.")] = None,
-    resolution: Annotated[
-        str | None,
-        typer.Option(help="Values are rounded to multiples of this (default: by the bound)."),
-    ] = None,
-    holdout: Annotated[
-        int | None,
-        typer.Option(
-            help="Values that choose the threshold and are not released (default 65536; with "
-            "--preset adaptive none)."
-        ),
-    ] = None,
-    horizon: Annotated[
-        int | None,
-        typer.Option(help="Longest range to answer well (default 1048576, or the input's rows)."),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Method: {', '.join(PRESETS)} (default {DEFAULT_PRESET}; tops is the paper's). "
-            "See `tidegate methods`.",
-            autocompletion=offering(PRESETS),
-        ),
-    ] = None,
-    estimator: Annotated[
-        str | None,
-        typer.Option(
-            help=f"In blocks: {', '.join(SMOOTHERS)} (default recent).",
-            autocompletion=offering(SMOOTHERS),
-        ),
-    ] = None,
-    fanout: Annotated[int | None, typer.Option(help="Children per tree node (default 16).")] = None,
-    skipped: Annotated[
-        int | None, typer.Option(help="Tree levels left to the smoother (default: by epsilon).")
-    ] = None,
-    delta: Annotated[
-        str | None, typer.Option(help="For presets with an (epsilon, delta) guarantee.")
-    ] = None,
-    set_: Annotated[
-        str | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE,…",
-            help="Arguments that only this method has (`tidegate methods NAME`).",
-        ),
-    ] = None,
-    non_negative: Annotated[
-        bool | None, typer.Option("--non-negative", help="Publish no negative values.")
-    ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(help="What epsilon protects: event, window:W or user-horizon:K."),
-    ] = None,
-    rethreshold: Annotated[
-        str | None,
-        typer.Option(help="Choose the threshold again: every=N or every=N,share=F."),
-    ] = None,
-    start_early: Annotated[
-        int | None, typer.Option(help="Begin after this many values, refine the threshold later.")
-    ] = None,
-    column: Column = None,
-    user_column: Annotated[
-        str | None, typer.Option(help="Column or key that names the user (user-horizon).")
-    ] = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    decimal: DecimalSign = None,
-    format: InputFormat = None,  # noqa: A002  # the option's name
-    output_format: OutputFormat = None,
-    follow: Annotated[
-        bool | None, typer.Option("--follow", help="Wait for more at the end of a growing file.")
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with any of these options, by their names.")
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for durable state, which survives kills and restarts. Without it, every "
-            "run spends epsilon again."
-        ),
-    ] = None,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(help="Key that seals the state (or TIDEGATE_KEY); none: unsealed."),
-    ] = None,
-    ledger_source: Annotated[
-        str | None, typer.Option(help="Whose values these are, for the ledger (default: folder).")
-    ] = None,
-    cap: Annotated[
-        str | None, typer.Option(help="The most epsilon this source may ever spend.")
-    ] = None,
-    new_epoch: Annotated[
-        bool | None,
-        typer.Option("--new-epoch", help="Give up lost state: release anew, charged again."),
-    ] = None,
-    stdin: Annotated[
-        str | None,
-        typer.Option(
-            help="After a restart, a pipe is resent from its start (default) or continues.",
-            autocompletion=offering(PIPES),
-        ),
-    ] = None,
-    emit: Annotated[
-        str | None,
-        typer.Option(
-            help="On standard output after a restart: all (default) or new.",
-            autocompletion=offering(EMITTED),
-        ),
-    ] = None,
-    overwrite: Annotated[
-        bool | None,
-        typer.Option(
-            "--overwrite", help="Replace an existing output. The new release spends epsilon again."
-        ),
-    ] = None,
-    quiet: Annotated[
-        bool | None,
-        typer.Option(
-            "--quiet", "-q", help="No progress bar, no summary; errors are still printed."
-        ),
-    ] = None,
-) -> None:
+@with_release_options
+def release(settings: dict[str, Any], source: Source = "-") -> None:
     """Release a stream of numbers under differential privacy, value by value."""
-    given = {
-        name.rstrip("_").replace("_", "-"): value
-        for name, value in locals().items()
-        if name not in ("source", "config")
-    }
+    config = settings.pop("config")
     with plain_errors():
-        options = with_config(given, config)
-        _run(source, options)
+        given = {name.replace("_", "-"): value for name, value in settings.items()}
+        _run(source, with_config(given, config))
 
 
 def _run(source: str, options: dict[str, Any]) -> None:
@@ -200,6 +54,9 @@ def _run(source: str, options: dict[str, Any]) -> None:
             format=options.get("format"),
             column=options.get("column"),
             user_column=options.get("user-column"),
+            time=options.get("time"),
+            zone=options.get("zone"),
+            late=options.get("late", "refuse"),
             header=options.get("header"),
             delimiter=options.get("delimiter"),
             decimal=options.get("decimal"),
@@ -210,7 +67,7 @@ def _run(source: str, options: dict[str, Any]) -> None:
     ):
         into: dict[str, Any] = {
             "sink": options.get("output"),
-            "format": options.get("output-format"),
+            "format": options.get("output-format") or _followed(source, options),
             "progress": progress.advance,
             "warn": complain,
         }
@@ -225,8 +82,18 @@ def _run(source: str, options: dict[str, Any]) -> None:
                 result = transfer(opened, run, **into)
                 progress.close()
                 _close(run, result, quiet=quiet)
+    if doubt := getattr(opened, "doubt", ""):
+        complain(f"warning: {doubt}")
     if options.get("overwrite") and not quiet:
         complain("--overwrite: epsilon was spent anew; it adds up with what the old output spent")
+
+
+def _followed(source: str, options: dict[str, Any]) -> str | None:
+    """The format of standard output: JSON Lines from JSON Lines; None: the usual one."""
+    from tidegate.io.file_formats import kind_of
+
+    to_file = options.get("output") not in (None, "-")
+    return None if to_file or kind_of(source, options.get("format")).format != "jsonl" else "jsonl"
 
 
 def _opened(pipeline: Pipeline, options: dict[str, Any]) -> DurableRelease:
@@ -256,7 +123,7 @@ def _after_a_restart(run: DurableRelease, source: str, options: dict[str, Any]) 
 
 
 def _check(source: str, options: dict[str, Any]) -> None:
-    for name, choices in (("stdin", PIPES), ("emit", EMITTED)):
+    for name, choices in (("stdin", PIPES), ("emit", EMITTED), ("late", LATE)):
         if options.get(name, choices[-1]) not in choices:
             raise SettingError(name, f"must be one of {', '.join(choices)}, not {options[name]!r}")
     if "state" not in options:

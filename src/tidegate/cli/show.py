@@ -18,8 +18,10 @@ from tidegate.errors import QueryError, SettingError, TidegateError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate.record.answer import Answers
+    from tidegate.lattice import FloatArray, IntArray
+    from tidegate.record.answers import Answers
     from tidegate.released import ReleasedFile
+    from tidegate.run.phased_run import Phase
 
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "_.-=+*%#"  # for terminals without Unicode
@@ -49,7 +51,7 @@ def show(
     ] = 0.95,
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
 ) -> None:
-    """Show the moving average of a released file, and what is known about it.
+    """Show the level and the moving average of a released file, and what is known about it.
 
     Everything shown was released already: looking costs no privacy. The error band is that of the
     average of truncated values.
@@ -74,17 +76,20 @@ def show(
             typer.echo(f"{name:<11}{fact}")
         typer.echo("")
         average = _average(file, length, columns, confidence)
-        bars = average.estimate / length
-        typer.echo(sparkline(bars.tolist()))
+        means = average.estimate / length
+        levels = _levels(file, format, columns)
+        typer.echo(sparkline((means if levels is None else levels[1]).tolist()))
+        if levels is not None:
+            typer.echo(f"level: {levels[1].min():.4g} to {levels[1].max():.4g}")
         half = float((average.high - average.low).mean()) / 2 / length
         typer.echo(
-            f"moving average of {length:,} values: {bars.min():.4g} to {bars.max():.4g}, "
+            f"moving average of {length:,} values: {means.min():.4g} to {means.max():.4g}, "
             f"± {half:.3g} on the average ({percent(confidence)})"
         )
         if file.note:
             typer.echo(file.note)
         if png is not None:
-            _draw(png, file, length, confidence)
+            _draw(png, file, length, confidence, _levels(file, format, _POINTS))
             typer.echo(f"picture: {png}")
 
 
@@ -112,13 +117,13 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
     size = record.end - record.start
     half = (total.high - total.low) / 2 / size
     mean = f"{total.estimate / size:.6g} ± {half:.3g}"
-    thresholds = [f"{phase.threshold:g} from {phase.start:,} on" for phase in file.thresholds]
+    thresholds = [f"{_ends(phase)} from {phase.start:,} on" for phase in file.thresholds]
     blocks = f"blocks of {pipeline.perturber.block:,}"
     if not pipeline.estimator.adds_up:
         lowest, *_, highest = [*file.truncation, file.truncation[-1]]
         blocks = f"blocks measured as needed, truncated at {lowest:g} to {highest:g}"
     if len(thresholds) == 1:
-        thresholds = [f"{file.thresholds[0].threshold:g}"]
+        thresholds = [_ends(file.thresholds[0])]
     elif len(thresholds) > _LISTED:
         more = len(thresholds) - _LISTED
         thresholds = [*thresholds[:_LISTED], f"and {more} more"]
@@ -137,12 +142,18 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
         (
             "settings",
             f"bound {float(pipeline.threshold.bound):g}, "
+            f"{f'lower {float(pipeline.lower):g}, ' if pipeline.lower else ''}"
             f"resolution {float(pipeline.resolution):g}, "
             f"{withheld}, {blocks}",
         ),
         ("", f"{kind} ({chosen}), estimator {type(pipeline.estimator).__name__}"),
         ("version", f"released with Tidegate {file.metadata.get('tidegate', 'unknown')}"),
     ]
+
+
+def _ends(phase: Phase) -> str:
+    """Where values are cut; the lower end only where it is not 0."""
+    return f"{f'{phase.floor:g} to ' if phase.floor else ''}{phase.threshold:g}"
 
 
 def _average(file: ReleasedFile, window: int, points: int, confidence: float) -> Answers:
@@ -153,6 +164,29 @@ def _average(file: ReleasedFile, window: int, points: int, confidence: float) ->
     last = record.end - record.start
     ends = record.start + np.unique(np.linspace(window, last, points).astype(np.int64))
     return record.queries(ends - window, ends, confidence)
+
+
+def _levels(
+    file: ReleasedFile,
+    format: str | None,  # noqa: A002  # as in `show`
+    points: int,
+) -> tuple[IntArray, FloatArray] | None:
+    """Where, and the mean of the levels around there; None: the file has none."""
+    import numpy as np
+
+    from tidegate.io import read_rows
+
+    start, end = file.record.start, file.record.end
+    edges = np.unique(np.linspace(start, end, points + 1).astype(np.int64))
+    sums = np.zeros(edges.size - 1)
+    try:
+        for rows in read_rows(file.path, format):
+            places = np.clip(np.arange(rows.first, rows.first + rows.levels.size), start, end - 1)
+            bins = np.searchsorted(edges, places, side="right") - 1
+            sums += np.bincount(bins, rows.levels, minlength=sums.size)
+    except SettingError:  # written by `open_sink` without levels
+        return None
+    return edges[1:], sums / np.diff(edges)
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -168,7 +202,15 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(bars[round((value - low) / spread * (len(bars) - 1))] for value in values)
 
 
-def _draw(picture: Path, file: ReleasedFile, window: int, confidence: float) -> None:
+def _draw(
+    picture: Path,
+    file: ReleasedFile,
+    window: int,
+    confidence: float,
+    levels: tuple[IntArray, FloatArray] | None,
+) -> None:
+    import numpy as np
+
     plt = _pyplot()
     average = _average(file, window, _POINTS, confidence)
     estimate, low, high = (
@@ -176,21 +218,29 @@ def _draw(picture: Path, file: ReleasedFile, window: int, confidence: float) -> 
     )
     figure, axes = plt.subplots(figsize=(11, 4.5), layout="constrained")
     band = f"{percent(confidence)} interval of the\naverage of truncated values"
-    axes.fill_between(average.end, low, high, color=_BLUE, alpha=0.25, linewidth=0, label=band)
-    axes.plot(
-        average.end, estimate, color=_BLUE, linewidth=1.3, label=f"average of {window:,} values"
-    )
+    along, untimed = file.along(average.end), file.record.times is None
+    axes.fill_between(along, low, high, color=_BLUE, alpha=0.25, linewidth=0, label=band)
+    axes.plot(along, estimate, color=_BLUE, linewidth=1.3, label=f"average of {window:,} values")
+    if levels is not None:
+        axes.plot(file.along(levels[0]), levels[1], color="black", linewidth=0.7, label="level")
     label: str | None = "a new threshold"
     for phase in file.thresholds[1:]:
-        axes.axvline(phase.start, color=_ORANGE, linestyle="--", linewidth=0.9, label=label)
+        axes.axvline(
+            file.along(np.array([phase.start + 1]))[0],
+            color=_ORANGE,
+            linestyle="--",
+            linewidth=0.9,
+            label=label,
+        )
         label = None
     axes.set(
-        xlabel="position (released values, counted from 0)",
-        ylabel="moving average",
+        xlabel="position (released values, counted from 0)" if untimed else file.axis_label,
+        ylabel="value",
         title=f"{file.path.name}\n{textwrap.fill(file.guarantee, 90)}",
-        xlim=(file.record.start, file.record.end),
+        xlim=(file.record.start, file.record.end) if untimed else (along[0], along[-1]),
     )
-    axes.xaxis.set_major_formatter(lambda position, _: f"{position:,.0f}")
+    if untimed:
+        axes.xaxis.set_major_formatter(lambda position, _: f"{position:,.0f}")
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     try:

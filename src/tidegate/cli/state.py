@@ -38,7 +38,8 @@ def show(folder: Folder, key_file: KeyFile = None) -> None:
         typer.echo(f"read       {run.seen:,} values, {left}")
         typer.echo(f"released   {run.position:,} values; the journal holds {replayed:,}")
         for phase in run.phases:
-            typer.echo(f"threshold  {phase.threshold:g} from {phase.start:,}, epoch {phase.epoch}")
+            ends = f"{f'{phase.floor:g} to ' if phase.floor else ''}{phase.threshold:g}"
+            typer.echo(f"threshold  {ends} from {phase.start:,}, epoch {phase.epoch}")
         typer.echo(f"guarantee  {run.pipeline.guarantee}")
 
 
@@ -69,11 +70,7 @@ def rekey(
 
 
 @app.command()
-def unseal(
-    folder: Folder,
-    key_file: KeyFile = None,
-    yes: Yes = False,
-) -> None:
+def unseal(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
     """Remove the key: whoever can read the folder can then read held-out values and raw sums."""
     with plain_errors(), _opened(folder, read_key(key_file)) as run:
         if not run.sealed:
@@ -86,11 +83,7 @@ def unseal(
 
 
 @app.command()
-def erase(
-    folder: Folder,
-    key_file: KeyFile = None,
-    yes: Yes = False,
-) -> None:
+def erase(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
     """Remove everything secret: raw sums, held-out values, the noise key. This is final."""
     with plain_errors(), _opened(folder, read_key(key_file)) as run:
         if not yes:

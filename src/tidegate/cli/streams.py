@@ -65,7 +65,7 @@ ReleasedFormat = Annotated[
 
 def check_output(source: str, output: str | None, output_format: str | None) -> None:
     """Refuse an output that cannot be, before anything is read or spent."""
-    from tidegate.io.kinds import kind_of  # on demand: `--help` needs no files
+    from tidegate.io.file_formats import kind_of  # on demand: `--help` needs no files
 
     kind_of(output, output_format, setting="output-format")
     if output in (None, "-") or source == "-":

@@ -31,6 +31,7 @@ class Outcome:
     released: int
     held: int  # values that the hold-out still needs
     threshold: float | None
+    floor: float  # smaller values count as this
     total: Callable[[], Answer | None]  # of what was released, as far back as the record goes
 
     @classmethod
@@ -48,18 +49,19 @@ class Outcome:
             result.released,
             result.held,
             result.threshold,
+            run.phases[-1].floor if run.phases else 0.0,
             total,
         )
 
 
 def summarise(outcome: Outcome) -> None:
     """Rows in and out, the threshold, ε, the error of a total, and what is doubtful."""
-    from tidegate.plan import doubts  # on demand: `--help` needs none of it
+    from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
     for line in _lines(outcome):
         complain(line)
-    for doubt in doubts(outcome.pipeline):
-        complain(f"warning: {doubt}")
+    for warning in setting_warnings(outcome.pipeline):
+        complain(f"warning: {warning}")
 
 
 def nothing_released(outcome: Outcome, *, durable: bool) -> str:
@@ -101,7 +103,7 @@ def _lines(outcome: Outcome) -> list[str]:
     if released < rows:
         first += f" (the first {rows - released:,} chose the threshold and are not released)"
     lines = [
-        f"{first}; larger values count as {outcome.threshold:g}, values below 0 as 0",
+        f"{first}; {_counted(outcome)}",
         f"spent: {outcome.guarantee}",
     ]
     total = outcome.total() if released <= _LONGEST else None
@@ -109,11 +111,17 @@ def _lines(outcome: Outcome) -> list[str]:
         half, size = (total.high - total.low) / 2, total.end - total.start
         rows_known = f"{'all' if size == released else 'the last'} {size:,} released rows"
         lines.append(
-            f"a sum over {rows_known} is known to ± {shown(half)} ({percent(total.confidence)}), "
-            "apart from what the threshold cuts"
+            f"a sum over {rows_known} is known to ± {shown(half)} ({percent(total.confidence)})"
+            f"{', apart from what the threshold cuts' if total.capped else ''}"
         )
-        if total.crowded:
-            from tidegate.record.answer import CUT
-
-            lines.append(f"warning: of the threshold, {CUT}. Use more epsilon, or more values")
+        if total.warning:
+            where = "" if total.floor else "of the threshold, "
+            lines.append(f"warning: {where}{total.warning}. Use more epsilon, or more values")
     return lines
+
+
+def _counted(outcome: Outcome) -> str:
+    """What values beyond the ends count as."""
+    if outcome.floor:
+        return f"values count from {outcome.floor:g} to {outcome.threshold:g}"
+    return f"larger values count as {outcome.threshold:g}, values below 0 as 0 (see --lower)"

@@ -8,7 +8,7 @@
 | `transfer` | source → release → sink, exactly once |
 | `writer`, `output_check`, `memory_run` | parts of it |
 | `release` | `DurableRelease`: opening, push, keys |
-| `reading` | metadata, answers and replays of a durable release: from committed state only |
+| `public_side` | metadata, answers and replays of a durable release: from committed state only |
 | `commit` | everything that a push changes, in one transaction |
 | `charging` | what each part of the input costs, and charging it before it is read |
 | `checks` | may this state and its ledger be used? |

@@ -9,6 +9,7 @@ from itertools import islice, takewhile
 from tidegate.durable.folder import FolderLock
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import CapExceeded, Ledger
+from tidegate.run import ends
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement import Refinement
 from tidegate.run.release import Release
@@ -41,13 +42,13 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
     widen = pipeline.unit.widen
     holdout = pipeline.holdout
     if holdout:
-        yield Cost("threshold", 0, holdout, widen(pipeline.threshold.guarantee))
+        yield Cost("threshold", 0, holdout, widen(pipeline.choice_guarantee))
     stream = widen(pipeline.perturber.guarantee)
     again, block = pipeline.reselect, pipeline.perturber.block
     if again is None:
         yield Cost("stream", holdout, None, stream)
         return
-    selection = widen(again.threshold.guarantee)
+    selection = widen(ends.guarantee(again.threshold, pipeline.lattice))
     if not again.blocking:
         yield Cost("stream", holdout, None, stream)
     number, begun = 0, 0

@@ -50,7 +50,24 @@ def opened(state: bytes, key: bytes | None, pipeline: Pipeline, store: Store) ->
         raise StateError(f"the state in {store.folder} is of another kind")
     if (store.fact("source") or b"").decode("utf-8", "replace") != body["source"]:
         raise StateError(f"the source of the state in {store.folder} was tampered with: restore it")
+    _refuse_rollback(store, body)
     return body
+
+
+def _refuse_rollback(store: Store, body: dict[str, Any]) -> None:
+    """Refuse a state that is older than the newest commit that the lock file knows.
+
+    Noise of later commits has left; an older state would put the same noise on what comes next.
+    """
+    kept = store.lock.commit
+    number, head = body["commits"], body["journal head"].hex()
+    if kept is None or number > kept[0] or (number, head) == kept:
+        return
+    raise StateError(
+        f"the state in {store.folder} is older than its last commit (it is commit {number}, and "
+        f"the lock file has seen {kept[0]}): a file was restored, or `state.sqlite-wal` is "
+        "missing. Put the newest files back, or begin again with --new-epoch, which is charged"
+    )
 
 
 def settings_of(store: Store) -> dict[str, Any] | None:

@@ -15,8 +15,8 @@ from tidegate.durable.tables import Changes, UserRows
 from tidegate.durable.user_log import UserLog
 from tidegate.lattice import IntArray
 from tidegate.ledger import Ledger
-from tidegate.record.entry import JournalEntry
-from tidegate.run.phases import Phase
+from tidegate.record.journal_entry import JournalEntry
+from tidegate.run.phased_run import Phase
 from tidegate.run.release import Release
 from tidegate.sealing import restore, seal, state_of
 
@@ -46,12 +46,14 @@ class Committer:
         self._release = release
         self._key = key
         self._source = ""
-        self.digests = InputDigests(release.derived_key("input"), release.pipeline.lattice.top)
+        lattice = release.pipeline.lattice
+        self.digests = InputDigests(release.derived_key("input"), lattice.top + lattice.bottom)
         self._fresh_digests = b""
         self._users: UserLog | None = None
         if release.user_cap is not None:
             self._users = UserLog(release.user_cap, release.derived_key("users"))
         self.committed = Committed(0, START, 0, ())
+        self._number = 0  # of the last commit in this folder, over all epochs
         self.unsaved = 0  # values that were taken since the last commit
 
     def begin(self, source: str) -> None:
@@ -62,12 +64,15 @@ class Committer:
             "version": __version__.encode(),
         }
         self._source = source
+        self._number = newest[0] if (newest := self._store.lock.commit) else 0
         users = self._user_rows(whole=True)
-        self._store.begin(facts, self._state(self.committed.head), users, self._anchor)
+        state = self._state(self.committed.head)
+        self._store.begin(facts, state, users, self._anchor)
+        self._committed_once(self.committed.head)
 
     def resume(self, body: dict[str, Any]) -> None:
         """Continue from the content of a sealed state."""
-        self._source = body["source"]
+        self._source, self._number = body["source"], body["commits"]
         restore(self.digests, body["digests"])
         if self._users is not None:
             self._users.head = body["users head"]
@@ -78,9 +83,9 @@ class Committer:
             raise StateError(f"the state in {self._store.folder} is damaged: {WAY_ON}")
         self.committed = Committed(self._store.journal_length(), head, position, phases)
 
-    def take(self, units: IntArray, users: Any) -> None:
+    def take(self, units: IntArray, users: Any, times: IntArray | None) -> None:
         """Note inputs that were read."""
-        self._fresh_digests += self.digests.push(units, users)
+        self._fresh_digests += self.digests.push(units, users, times)
         self.unsaved += units.size
 
     def commit(self, released: list[JournalEntry]) -> None:
@@ -98,6 +103,7 @@ class Committer:
         )
         changes = Changes(journal, self._fresh_digests, fresh, users)
         self._store.commit(self._state(head), self._anchor, changes)
+        self._committed_once(head)
         self.committed = after
         self._fresh_digests, self.unsaved = b"", 0
 
@@ -114,6 +120,7 @@ class Committer:
         try:
             users = self._user_rows(whole=True)
             self._store.replace_state(self._state(self.committed.head), {}, users)
+            self._committed_once(self.committed.head)
         except BaseException:
             self._key = before  # the caller's ownership refuses everything else
             raise
@@ -122,7 +129,13 @@ class Committer:
     def erase(self) -> None:
         """Remove everything secret."""
         self._store.replace_state(b"erased", {"erased": b"yes"}, UserRows(replace=True))
+        self._committed_once(self.committed.head)
         self._store.scrub()
+
+    def _committed_once(self, head: bytes) -> None:
+        """Note, outside the state, that this commit is on the disk: see `folder`."""
+        self._number += 1
+        self._store.lock.keep_commit((self._number, head.hex()))
 
     @property
     def _anchor(self) -> Anchor:
@@ -139,6 +152,7 @@ class Committer:
             "users head": b"" if self._users is None else self._users.head,
             "digests": state_of(self.digests),
             "journal head": head,
+            "commits": self._number + 1,
             "ledger count": self._ledger.count,
             "ledger head": self._ledger.head,
         }

@@ -1,10 +1,15 @@
-"""The lock of a state folder, and the newest ledger entry that was seen there.
+"""The lock of a state folder, and what was last seen there: ledger entry and commit.
 
-The lock file outlives every state in the folder. So the anchor of the ledger (how many entries it
-has, and the hash of the last) is kept there too: if the state is lost, damaged or sealed with a key
-that is gone, a ledger whose last lines were cut off is still noticed, and a spent cap stays spent.
+The lock file outlives every state in the folder, so two anchors are kept in it:
 
-Two slots in the file are written in turn, each with a checksum, so that a power cut never destroys
+- of the ledger: how many entries it has, and the hash of the last. If the state is lost, damaged or
+  sealed with a key that is gone, a ledger whose last lines were cut off is still noticed, and a
+  spent cap stays spent.
+- of the state: how many commits there were, and the head of the journal. A state that was put back
+  to an earlier time (`state.sqlite` from a backup, or without its `-wal` file) is noticed: to
+  continue it would put noise that has left on other values.
+
+Each anchor has two slots, written in turn, each with a checksum, so that a power cut never destroys
 the only copy.
 """
 
@@ -21,9 +26,10 @@ from tidegate.errors import RefusedError, SettingError, TidegateError
 
 Anchor = tuple[int, str]
 
-_PLACES = (0, 4096)  # in different sectors, whatever their size
+_LEDGER, _COMMIT = b"ledger", b"commit"
+_PLACES = {_LEDGER: (0, 4096), _COMMIT: (8192, 12288)}  # in different sectors, whatever their size
 _BYTES = 128
-_LINE = re.compile(rb"ledger (\d{1,18}) ([0-9a-f]{64}) ([0-9a-f]{8}) *\n")
+_LINE = re.compile(rb"([a-z]+) (\d{1,18}) ([0-9a-f]{64}) ([0-9a-f]{8}) *\n")
 
 
 class StateError(RefusedError):
@@ -78,11 +84,28 @@ class FolderLock:
             _write(self._file, self.folder, anchor)
             self._newest = anchor
 
+    @property
+    def commit(self) -> Anchor | None:
+        """The newest commit that was kept: its number, and the head of the journal."""
+        return _newest(self.folder, _COMMIT)
+
+    def keep_commit(self, anchor: Anchor) -> None:
+        """Store the newest commit, once it is on the disk and before its values leave.
+
+        Not synced, which would double the time of a commit: a killed process leaves its writes, and
+        after a power cut an older number is found here, which refuses nothing.
+        """
+        if self._file is None:
+            raise AssertionError("a commit needs the lock")
+        try:
+            _files.write_at(self._file, _line(_COMMIT, anchor), _PLACES[_COMMIT][anchor[0] % 2])
+        except OSError as error:
+            raise _unwritten(self.folder, error) from None
+
 
 def kept_anchor(folder: Path) -> Anchor | None:
-    """The newest anchor in a folder, without its lock. Read it before the ledger."""
-    found = [anchor for place in _PLACES if (anchor := _at(folder, place)) is not None]
-    return max(found, default=None)
+    """The newest anchor of the ledger, without the folder's lock. Read it before the ledger."""
+    return _newest(folder, _LEDGER)
 
 
 def keep_anchor(folder: Path, anchor: Anchor) -> None:
@@ -96,30 +119,43 @@ def keep_anchor(folder: Path, anchor: Anchor) -> None:
 
 
 def _write(descriptor: int, folder: Path, anchor: Anchor) -> None:
-    """Write an anchor into the slot that does not hold the newest one."""
-    text = b"ledger %d %s" % (anchor[0], anchor[1].encode("ascii"))
-    line = b"%s %08x" % (text, zlib.crc32(text))
-    newest = kept_anchor(folder)
+    """Write an anchor of the ledger into the slot that does not hold the newest one."""
+    newest, places = kept_anchor(folder), _PLACES[_LEDGER]
     try:
         if newest != anchor:
-            place = _PLACES[newest is not None and newest == _at(folder, _PLACES[0])]
-            _files.write_at(descriptor, line.ljust(_BYTES - 1) + b"\n", place)
+            first = _at(folder, _LEDGER, places[0])
+            place = places[newest is not None and newest == first]
+            _files.write_at(descriptor, _line(_LEDGER, anchor), place)
         _files.sync(descriptor)
     except OSError as error:
-        raise StorageError(f"cannot write {folder / 'lock'}: {error.strerror}") from None
+        raise _unwritten(folder, error) from None
 
 
-def _at(folder: Path, place: int) -> Anchor | None:
+def _unwritten(folder: Path, error: OSError) -> StorageError:
+    return StorageError(f"cannot write {folder / 'lock'}: {error.strerror}")
+
+
+def _line(name: bytes, anchor: Anchor) -> bytes:
+    text = b"%s %d %s" % (name, anchor[0], anchor[1].encode("ascii"))
+    return (b"%s %08x" % (text, zlib.crc32(text))).ljust(_BYTES - 1) + b"\n"
+
+
+def _newest(folder: Path, name: bytes) -> Anchor | None:
+    found = [_at(folder, name, place) for place in _PLACES[name]]
+    return max((anchor for anchor in found if anchor is not None), default=None)
+
+
+def _at(folder: Path, name: bytes, place: int) -> Anchor | None:
     try:
         with (folder / "lock").open("rb") as file:
             file.seek(place)
             found = _LINE.fullmatch(file.read(_BYTES))
     except OSError:
         return None
-    if found is None:
+    if found is None or found[1] != name:
         return None
-    count, head, checksum = found.groups()
-    if int(checksum, 16) != zlib.crc32(b"ledger %s %s" % (count, head)):
+    _, count, head, checksum = found.groups()
+    if int(checksum, 16) != zlib.crc32(b"%s %s %s" % (name, count, head)):
         return None
     return int(count), head.decode("ascii")
 

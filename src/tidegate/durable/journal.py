@@ -15,18 +15,24 @@ import numpy as np
 from tidegate._chain import START, head_of, link
 from tidegate.durable.folder import StateError
 from tidegate.errors import SnapshotError
-from tidegate.estimate.spread import spread, spread_widths
-from tidegate.lattice import FloatArray
-from tidegate.record.entry import JournalEntry, Trace
+from tidegate.estimate.published_values import fill_cells, fill_equal_cells
+from tidegate.record.journal_entry import JournalEntry, Trace
+from tidegate.record.levels import Levels
+from tidegate.record.rows import Rows
+from tidegate.record.time_index import Knots
 from tidegate.run.non_negative import Remainder
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import seal, understood, unseal
+from tidegate.stages import NO_SUMS
 
 
 def encoded(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, bytes]:
     """An entry as the bytes of a row, and the new head of the chain."""
     content = {**vars(entry), **vars(entry.trace)}
-    del content["trace"]
+    del content["trace"], content["times"]
+    if entry.times.size:
+        content["time_places"], content["time_ticks"] = Knots.through(entry.times)
     body = seal({"content": "journal"}, content, None)
     return body, link(head, body, key)
 
@@ -45,7 +51,11 @@ def entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
             with understood():
                 known = {item.name for item in fields(Trace)}
                 trace = Trace(**{name: content.pop(name) for name in known & content.keys()})
-                entry = JournalEntry(**content, trace=trace)
+                times = NO_SUMS
+                if "time_places" in content:
+                    knots = Knots(content.pop("time_places"), content.pop("time_ticks"))
+                    times = knots.between(0, content["end"] - content["start"])
+                entry = JournalEntry(**content, trace=trace, times=times)
         except SnapshotError:
             raise StateError(f"the journal {_TAMPERED}") from None
         yield entry
@@ -60,40 +70,55 @@ def merged(released: list[JournalEntry]) -> list[JournalEntry]:
         same = last and (last.phase_start, last.measured) == (entry.phase_start, entry.measured)
         if last and same and last.end > last.start and entry.end > entry.start:
             last.end, last.trace = entry.end, last.trace.joined(entry.trace)
+            last.times = np.concatenate((last.times, entry.times))
         else:
             result.append(entry)
     return result
 
 
 def published(
-    pipeline: Pipeline, journal: Iterable[JournalEntry]
-) -> Iterator[tuple[int, FloatArray]]:
-    """The published values of each entry, with the position of the first."""
+    pipeline: Pipeline, journal: Iterable[JournalEntry], phases: Iterable[Phase]
+) -> Iterator[Rows]:
+    """The published rows of each entry; `phases` are those that the journal knows of."""
+    ends = {known.start: known.ends(pipeline.lattice.step) for known in phases}
     block, step = pipeline.perturber.block, pipeline.lattice.step
     remainder = Remainder() if pipeline.non_negative else None
     phase: int | None = None
     prediction, filled = 0.0, 0  # of the open cell
+    track = Levels(pipeline.method, None, 0.0)
     for row in journal:
         if row.phase_start != phase:
             phase, prediction, filled = row.phase_start, row.first, 0
-        out = np.zeros(row.end - row.start)
+            known = ends.get(phase)
+            track = Levels(
+                pipeline.method,
+                known and known.width,
+                prediction,
+                below=known.below if known else 0,
+            )
+        out, levels = np.zeros(row.end - row.start), np.zeros(row.end - row.start)
         cells = row.trace
+        if row.measured:
+            track.push(cells, levels)
+        else:
+            levels[:] = row.first
+        pipeline.lattice.bounded(levels)
         if not out.size:
             prediction, filled = cells.predictions.item(-1), 0
         elif not row.measured:
             out[:] = row.first
         elif cells.widths.size:
-            prediction, filled = spread_widths(
+            prediction, filled = fill_cells(
                 out, prediction, filled, cells.widths, cells.totals, cells.predictions
             )
         else:
-            prediction, filled = spread(
+            prediction, filled = fill_equal_cells(
                 out, prediction, filled, block, cells.sums, cells.predictions
             )
         out *= step
         if remainder is not None:
             remainder.settle(out)
-        yield row.start, out
+        yield Rows(row.start, out, levels, row.times if row.times.size else None)
 
 
 _TAMPERED = "is damaged or was tampered with: restore it, or begin again with --new-epoch"

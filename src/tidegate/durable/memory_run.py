@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tidegate.clock import Clock
 from tidegate.durable.metadata import public_facts
 from tidegate.errors import SettingError
-from tidegate.lattice import FloatArray
 from tidegate.record.rebuild import Recorder
-from tidegate.run.phases import Phase
+from tidegate.record.rows import Rows
+from tidegate.run.phased_run import Phase
 from tidegate.run.release import Release
 
 
@@ -64,16 +65,27 @@ class MemoryRun:
         promise = self._release.guarantee
         record = self._recorder.record(str(promise))
         return public_facts(
-            self.pipeline, promise, self.phases, released=self.position, record=record
+            self.pipeline,
+            promise,
+            self.phases,
+            released=self.position,
+            record=record,
+            clock=self.clock,
         )
 
-    def push(self, values: Any, users: Any = None) -> tuple[int, FloatArray]:
-        """Release values; give the position of the first, and the values."""
-        released = self._release.push(values, users)
+    @property
+    def clock(self) -> Clock | None:
+        """The zone of the times, and how they are written; None: values have none so far."""
+        return self._release.clock
+
+    def push_rows(
+        self, values: Any, users: Any = None, times: Any = None, late: str = "refuse"
+    ) -> Rows:
+        """Release values, with their levels."""
+        released = self._release.push_rows(values, users, times, late)
         self._take()
-        first, self.position = self.position, self._release.position
-        self.seen = self._release.seen
-        return first, released
+        self.position, self.seen = self._release.position, self._release.seen
+        return released
 
     def finish(self) -> None:
         """End an open warm-up: the input is over, and nothing will continue it."""
@@ -85,11 +97,10 @@ class MemoryRun:
         self._phases.update({phase.start: phase for phase in self._release.phases})
         entries = self._release.journal_entries() if self._keeps_journal else []
         if self._recorded:
-            known = {at: (phase.threshold, phase.epoch) for at, phase in self._phases.items()}
             for entry in entries:
-                self._recorder.push(entry, known)
+                self._recorder.push(entry, self._phases)
 
-    def replay(self, start: int = 0) -> Iterator[tuple[int, FloatArray]]:
+    def replay_rows(self, start: int = 0) -> Iterator[Rows]:
         """Nothing: there is no journal."""
         return iter(())
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidegate._version import __version__
+from tidegate.clock import Clock
 from tidegate.guarantee import Guarantee
 from tidegate.record.record import Record
-from tidegate.run.phases import Phase
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 from tidegate.run.snapshot import plain_record
@@ -32,6 +33,7 @@ def public_facts(
     *,
     released: int,
     record: Record | None = None,
+    clock: Clock | None = None,
 ) -> dict[str, Any]:
     """Public facts about what was released, as plain data.
 
@@ -45,17 +47,21 @@ def public_facts(
         released: how many values.
         record: of what was measured, where the published values do not show it
             (`Estimator.adds_up`).
+        clock: of the times, if values have them.
     """
     facts = {
         **promised(promise),
         "settings": pipeline.settings(),
         "threshold": phases[-1].threshold if phases else None,
+        **({"floor": phases[-1].floor} if phases and phases[-1].floor else {}),
         "block": pipeline.perturber.block,
         "holdout": pipeline.holdout,
         "warm-up": pipeline.warm_up,
         "released": released,
-        "phases": [vars(phase) for phase in phases],
+        "phases": [phase.plain() for phase in phases],
     }
+    if clock is not None:
+        facts["time"] = clock.plain()
     if not pipeline.estimator.adds_up and record is not None:
         facts["record"] = plain_record(record)
     return facts
@@ -71,5 +77,10 @@ def describe(
     if not pipeline.estimator.adds_up and phases and record is None:
         record = release.record
     return public_facts(
-        pipeline, release.guarantee, phases, released=release.position, record=record
+        pipeline,
+        release.guarantee,
+        phases,
+        released=release.position,
+        record=record,
+        clock=release.clock,
     )

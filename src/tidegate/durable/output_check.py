@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tidegate.durable.folder import StateError
-from tidegate.durable.reading import Reading
+from tidegate.durable.public_side import Reading
 from tidegate.errors import InputError, SettingError
-from tidegate.io import SinkError, SourceError, read_metadata, read_released, recover, recoverable
+from tidegate.io import SinkError, SourceError, read_metadata, read_rows_by, recover, recoverable
 from tidegate.io.recovery import last_position
+from tidegate.record.rows import Rows
 
 
 def rows_written(
@@ -89,7 +90,7 @@ def check_not_ahead(name: str, rows: int, run: Reading) -> None:
 
 def _check_metadata(path: str, facts: Mapping[str, Any], run: Reading) -> None:
     """Metadata may name a threshold or a count of values only if the state knows of it."""
-    known, told = [vars(phase) for phase in run.phases], facts["phases"]
+    known, told = [phase.plain() for phase in run.phases], facts["phases"]
     released = facts.get("released", 0)
     if told != known[: len(told)] or released > run.position:
         raise _older(path, released, run)
@@ -125,22 +126,28 @@ def _older(name: str, told: object, run: Reading) -> StateError:
 
 
 def _compared(path: str, format_name: str | None, run: Reading) -> Compared:
-    """Compare a file with the journal, value by value."""
-    released, rest = run.replay(), np.empty(0)
+    """Compare a file with the journal, row by row."""
+    released, rest = run.replay_rows(), Rows(0, np.empty(0), np.empty(0))
     same, rows, agree = 0, 0, True
     try:
-        for first, values in read_released(path, format_name):
+        for first, values, levels, times in read_rows_by(run.clock, path, format_name):
             agree = agree and first == rows
             rows = first + values.size
             at = 0
             while agree and at < values.size:
-                if not rest.size:
-                    _, rest = next(released, (0, rest))
-                count = min(rest.size, values.size - at)
-                wrong = np.flatnonzero(values[at : at + count] != rest[:count])
+                if not rest.values.size:
+                    rest = next(released, rest)
+                count = min(rest.values.size, values.size - at)
+                differ = values[at : at + count] != rest.values[:count]
+                differ |= levels[at : at + count] != rest.levels[:count]
+                if (times is None) != (rest.times is None):
+                    differ |= True
+                elif times is not None and rest.times is not None:
+                    differ |= times[at : at + count] != rest.times[:count]
+                wrong = np.flatnonzero(differ)
                 right = int(wrong[0]) if wrong.size else count
                 agree = right == count > 0
-                at, same, rest = at + right, same + right, rest[right:]
+                at, same, rest = at + right, same + right, rest.since(rest.first + right)
     except (SourceError, InputError, SettingError):
         return Compared(same, rows, whole=False)
     return Compared(same, rows, whole=True)

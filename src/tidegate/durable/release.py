@@ -18,16 +18,18 @@ from tidegate.durable.checks import (
 )
 from tidegate.durable.commit import Committer
 from tidegate.durable.folder import StateError
-from tidegate.durable.reading import AGAIN, Reading
+from tidegate.durable.key_changes import KeyChanges
+from tidegate.durable.public_side import AGAIN
 from tidegate.durable.store import Store
-from tidegate.errors import InputError, SettingError
+from tidegate.errors import InputError, TidegateError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.ownership import Ownership
+from tidegate.record.rows import Rows
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 from tidegate.run.user_cap import checked_users
-from tidegate.sealing import seal
+from tidegate.timestamps import Times
 
 # Nothing is released during the hold-out, so it need not be saved value by value.
 _HELD_UNSAVED = 1024
@@ -37,7 +39,7 @@ _UNCHECKED = (
 )
 
 
-class DurableRelease(Reading, Closed):
+class DurableRelease(KeyChanges, Closed):
     """A release in a folder. Made by `DurableRelease.open`; close it, or use `with`.
 
     Order of every step: charge the ledger (on the disk) → release in memory → commit journal, state
@@ -192,15 +194,31 @@ class DurableRelease(Reading, Closed):
 
     # -- data ------------------------------------------------------------------------------------
 
-    def push(self, values: Any, users: Any = None) -> tuple[int, FloatArray]:
+    def push(
+        self, values: Any, users: Any = None, times: Any = None, late: str = "refuse"
+    ) -> tuple[int, FloatArray]:
+        """Release values: as `push_rows`, without levels.
+
+        Returns:
+            The position of the first released value, and the values.
+        """
+        try:
+            rows = self.push_rows(values, users, times, late)
+            return rows.first, rows.values
+        except TidegateError:  # `push_rows` has seen to it
+            raise
+        except BaseException:  # perhaps after it: committed, but the caller does not know
+            self._ownership.refuse()
+            raise
+
+    def push_rows(
+        self, values: Any, users: Any = None, times: Any = None, late: str = "refuse"
+    ) -> Rows:
         """Release values. When this returns they are committed and may leave.
 
         If the cap allows only some of them, those are released, and the next call raises
         `CapExceeded`; `seen` says how many were taken. After any exception other than `InputError`
         and `CapExceeded`, open the state again: it knows what was taken.
-
-        Returns:
-            The position of the first released value, and the values.
         """
         begun = False
         try:
@@ -209,9 +227,10 @@ class DurableRelease(Reading, Closed):
                 numbers = self._pipeline.lattice.numbers(values, self.seen)
                 protects = self._release.user_cap is not None
                 users = checked_users(users, numbers.size, needed=protects, position=self.seen)
+                when = self._release.checked_times(times, numbers.size, late)
                 self._ownership.begin()
                 begun = True
-                result = self._pushed(numbers, users)
+                result = self._pushed(numbers, users, when)
                 self._ownership.done()
                 return result
         except BaseException as error:
@@ -222,17 +241,21 @@ class DurableRelease(Reading, Closed):
                 self._ownership.refuse()  # it may be committed, but the caller does not know
             raise
 
-    def _pushed(self, numbers: Any, users: Any) -> tuple[int, FloatArray]:
+    def _pushed(self, numbers: Any, users: Any, when: Times | None) -> Rows:
         allowed = self._charging.charge(self.seen, numbers.size)
         numbers, users = numbers[:allowed], None if users is None else users[:allowed]
-        first = self.position
-        out = self._release.push(numbers, users)
-        self._committer.take(self._pipeline.lattice.units(numbers), users)
+        when = when and Times(when.ticks[:allowed], when.clock)
+        rows = self._release.push_rows(numbers, users, when, "keep")  # their order was checked
+        units = self._pipeline.lattice.units(numbers)
+        self._committer.take(units, users, when and when.ticks)
         released = self._release.journal_entries()
+        if rows.times is not None:
+            for entry in released:
+                entry.times = rows.times[entry.start - rows.first : entry.end - rows.first]
         if released or self._committer.unsaved >= _HELD_UNSAVED or not self._release.holding:
             self._committer.commit(released)
         self._seen = self._release.seen
-        return first, out
+        return rows
 
     def save(self) -> None:
         """Commit everything that was taken. Otherwise held-out values are committed in batches."""
@@ -255,38 +278,3 @@ class DurableRelease(Reading, Closed):
                 self._ownership.refuse()
                 raise
             self._ownership.done()
-
-    # -- keys and erasure ------------------------------------------------------------------------
-
-    @property
-    def sealed(self) -> bool:
-        """Whether the state on the disk is encrypted."""
-        return self._committer.sealed
-
-    def change_key(self, key: bytes) -> None:
-        """Seal the state with another key; the old key opens nothing afterwards."""
-        if not isinstance(key, bytes):  # None would unseal it
-            raise SettingError("key", "must be 32 bytes; to have no key, use unseal()")
-        seal({}, {}, key)  # refuses an invalid key before anything changes
-        self._sealed_anew(key)
-
-    def unseal(self) -> None:
-        """Keep the state unencrypted from now on: whoever can read the folder can read raw sums."""
-        self._sealed_anew(None)
-
-    def _sealed_anew(self, key: bytes | None) -> None:
-        with self._ownership.lock:
-            self._check()
-            self._ownership.begin()
-            self._committer.change_key(key)
-            self._ownership.done()
-
-    def erase(self) -> None:
-        """Remove everything secret: raw sums, held-out values, the noise key. This is final.
-
-        What was released can no longer be emitted again: keep the output.
-        """
-        with self._ownership.lock:
-            self._check()
-            self._ownership.begin()  # never done: nothing more can be released or saved
-            self._committer.erase()

@@ -20,10 +20,11 @@ from typing import Any
 
 from tidegate import _files
 from tidegate._forks import Inherited
+from tidegate.durable import tables
 from tidegate.durable.folder import Anchor, FolderLock, StateError, StorageError
 from tidegate.durable.tables import FORMAT, PRAGMAS, SCHEMA, TABLES, Changes, UserRows
 from tidegate.errors import MissingError, TidegateError
-from tidegate.run.phases import Phase
+from tidegate.run.phased_run import Phase
 
 _READ_AT_ONCE = 1 << 22  # bytes of the journal
 
@@ -184,8 +185,7 @@ class Store(Inherited):
             )
             if changes.inputs:
                 database.execute("INSERT INTO inputs (digests) VALUES (?)", (changes.inputs,))
-            rows = [(phase.start, phase.threshold, phase.epoch) for phase in changes.phases]
-            database.executemany("INSERT INTO phases VALUES (?, ?, ?)", rows)
+            tables.write_phases(database, changes.phases)
 
     def replace_state(self, state: bytes, facts: dict[str, bytes], users: UserRows) -> None:
         """Replace the state (another key, or erasure); `scrub` must follow."""
@@ -266,8 +266,8 @@ class Store(Inherited):
 
     def phases(self) -> list[Phase]:
         """Every phase so far."""
-        rows = self._all("SELECT start, threshold, epoch FROM phases ORDER BY start")
-        if any([*map(type, row)] != [int, float, str] for row in rows):
+        rows = self._all(tables.SELECT_PHASES)
+        if any([*map(type, row)] != [int, float, str, float] for row in rows):
             raise self._damaged()
         return [Phase(*row) for row in rows]
 

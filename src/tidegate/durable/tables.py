@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidegate.run.phases import Phase
+from tidegate.run.phased_run import Phase
 
-FORMAT = 4
+FORMAT = 5
 SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);
@@ -17,6 +19,12 @@ CREATE TABLE inputs (number INTEGER PRIMARY KEY, digests BLOB NOT NULL);
 CREATE TABLE phases (start INTEGER PRIMARY KEY, threshold REAL NOT NULL, epoch TEXT NOT NULL);
 """
 TABLES = ("facts", "state", "journal", "users", "inputs", "phases")
+# The floor of a phase is a fact of its own, and only where it is not 0: older states can be
+# continued.
+SELECT_PHASES = """
+SELECT start, threshold, epoch, coalesce(value, 0.0)
+FROM phases LEFT JOIN facts ON name = 'floor ' || start ORDER BY start
+"""
 # In memory: VACUUM would put a copy of everything into a temporary file on another disk.
 PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY")
 
@@ -36,3 +44,13 @@ class Changes(NamedTuple):
     inputs: bytes
     phases: list[Phase]
     users: UserRows
+
+
+def write_phases(database: sqlite3.Connection, phases: Iterable[Phase]) -> None:
+    """Add phases, in the open transaction."""
+    for phase in phases:
+        row = (phase.start, phase.threshold, phase.epoch)
+        database.execute("INSERT INTO phases VALUES (?, ?, ?)", row)
+        if phase.floor:
+            fact = (f"floor {phase.start}", phase.floor)
+            database.execute("INSERT INTO facts VALUES (?, ?)", fact)

@@ -26,6 +26,7 @@ from tidegate.errors import SettingError
 from tidegate.io import Batch, Sink, Source
 from tidegate.io.function_sink import Receiver
 from tidegate.run.release import Release
+from tidegate.tables.incoming import library_of
 
 Values = Source | Iterable[Any]
 _log = logging.getLogger(__name__)
@@ -80,7 +81,8 @@ def transfer(
 
     Args:
         source: from `tidegate.io.open_source`, or any iterable of blocks: arrays, single numbers,
-            or `tidegate.io.Batch` with users, or with the place of each. An array is one block.
+            or `tidegate.io.Batch` with users, or with the place of each. An array, or a column of
+            pandas, polars, pyarrow or DuckDB, is one block.
         release: what releases the values.
         sink: a file, which is compared with the journal and completed; None or "-" for standard
             output; a `tidegate.io.Sink`; or a function that takes the position of the first row
@@ -110,16 +112,16 @@ def transfer(
         check_not_ahead("the sink", sent, run)
     with Writer(output, run, append_at, warn) as writer:
         if sent < run.position:  # else nothing is missing, and the journal need not be read
-            for first, values in run.replay(sent):
-                writer.write(first, values)
+            for rows in run.replay_rows(sent):
+                writer.write(rows)
         for batch in _unread(run, _batches(source, run, start or 0), start, progress or _ignore):
-            at = 0
-            while at < len(batch):
-                users = None if batch.users is None else batch.users[at:]
+            rest = batch
+            while len(rest):
                 taken = run.seen
-                first, values = run.push(batch.values[at:], users)
-                writer.write(first, values)
-                at += run.seen - taken
+                # A source has checked the order of its times, by its own policy.
+                rows = run.push_rows(rest.values, rest.users, rest.times, "keep")
+                writer.write(rows)
+                rest = rest.part(run.seen - taken)
             if progress is not None:
                 progress(len(batch))
         unmeasured = 0 if run.phases else run.warming
@@ -136,7 +138,9 @@ def _batches(source: Values, run: DurableRelease | MemoryRun, at: int) -> Iterat
     if hasattr(source, "batches"):
         yield from source.batches()
         return
-    for block in [source] if isinstance(source, np.ndarray) else source:
+    whole = isinstance(source, np.ndarray) or bool(library_of(source))
+    blocks: Iterable[Any] = [source] if whole else source
+    for block in blocks:
         batch = block
         if not isinstance(batch, Batch):
             single = not isinstance(block, list | tuple) and np.ndim(block) == 0
@@ -165,8 +169,9 @@ def _unread(
         if known and isinstance(run, DurableRelease):
             if recogniser is None or recogniser.place != place or recogniser.left < known:
                 recogniser = run.recogniser(place)
-            users = None if batch.users is None else batch.users[:known]
-            if not recogniser.push(run.pipeline.lattice.units(batch.values[:known]), users):
+            old = batch.part(0, known)
+            units = run.pipeline.lattice.units(old.values)
+            if not recogniser.push(units, old.users, old.times and old.times.ticks):
                 raise StateError(
                     "the input differs from what was read before, within its first "
                     f"{run.seen} values. Reusing noise on changed data would reveal the change. "
@@ -177,8 +182,7 @@ def _unread(
             progress(known)
         place += len(batch)
         if known < len(batch):
-            rest = None if batch.users is None else batch.users[known:]
-            yield Batch(batch.values[known:], rest)
+            yield batch.part(known)
     if place < run.seen and not placed:
         raise StateError(
             f"the input ends {run.seen - place} values before the place where the last run "

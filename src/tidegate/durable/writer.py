@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from tidegate._contexts import uninterrupted
+from tidegate.clock import Clock
 from tidegate.durable.memory_run import MemoryRun
 from tidegate.durable.release import DurableRelease
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import FunctionSink, Sink, SinkError, open_sink
-from tidegate.io.kinds import is_standard
-from tidegate.lattice import FloatArray
+from tidegate.io.file_formats import is_standard
+from tidegate.record.rows import Rows
 
 # Some metadata carries the whole record, which grows. It is written again when the file has grown
 # by this factor, so that all writes together cost a small multiple of the last one.
@@ -57,11 +56,12 @@ class Output:
         place = Path(self.path or "")
         return self.path is not None and (place.is_file() or not place.exists())
 
-    def opened(self, append_at: int) -> Sink:
+    def opened(self, append_at: int, clock: Clock | None) -> Sink:
         """The sink; a file is continued after `append_at` rows."""
         if self.sink is not None:
             return self.sink
-        return open_sink(self.path, format=self.format, append_at=append_at or None)
+        append = append_at or None
+        return open_sink(self.path, format=self.format, append_at=append, leveled=True, clock=clock)
 
 
 class Writer:
@@ -97,17 +97,18 @@ class Writer:
     def __enter__(self) -> Writer:
         return self
 
-    def write(self, first: int, values: FloatArray) -> None:
+    def write(self, rows: Rows) -> None:
         """Write and flush rows; metadata is stored whenever a threshold was chosen."""
-        if not values.size:
+        end = rows.first + rows.values.size
+        if end == rows.first:
             return
         with self._whole():
             new = self._sink is None  # its rows may come before any threshold, in a warm-up
             sink = self._opened()
             # Before its rows: a reader may be close behind.
-            if new or len(self._run.phases) != self._known or first + values.size >= self._due:
+            if new or len(self._run.phases) != self._known or end >= self._due:
                 self._describe(sink, complete=False)
-            sink.write(first, np.asarray(values))
+            sink.write(rows.first, rows.values, rows.levels, rows.times)
             sink.flush()
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: object) -> None:
@@ -153,5 +154,5 @@ class Writer:
 
     def _opened(self) -> Sink:
         if self._sink is None:
-            self._sink = self._output.opened(self._append_at)
+            self._sink = self._output.opened(self._append_at, self._run.clock)
         return self._sink

@@ -1,6 +1,6 @@
 """Stage 3: from noisy sums to one number a value, and to answers about ranges. One file a method.
 
-The smoothers predict the values inside a block of fixed size; `spread` and `block_posterior` are
+The smoothers predict the values inside a block of fixed size; `smoother` and `block_posterior` are
 what they share. `Mixture` (in `mixture/`) also chooses how the next block is measured.
 """
 

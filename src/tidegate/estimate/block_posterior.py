@@ -32,7 +32,7 @@ class BlockPosterior:
         self._leaves = recorded.leaves
         self._origin = recorded.origin
         self._block = recorded.perturber.block
-        self._threshold = recorded.threshold
+        self._threshold, self._below = recorded.threshold, recorded.below
         self._step = recorded.step
         self._law = fixed_law(recorded.perturber, recorded.threshold)
         self._closed = (until - self._origin) // self._block
@@ -108,7 +108,7 @@ class BlockPosterior:
             np.where(closed, share * shape.sums - shape.slopes * bridge / 2, predicted),
             np.where(
                 closed,
-                shape.variance(offsets, self._block, self._threshold),
+                shape.variance(offsets, self._block, self._threshold, self._below),
                 self._prediction_variance(blocks, np.where(closed, 0, offsets)),
             ),
             shape,
@@ -120,7 +120,7 @@ class BlockPosterior:
         predicted = self._prediction_variance(blocks, counts)
         if end.shape is None:
             return predicted
-        known = end.shape.variance(counts, self._block, self._threshold)
+        known = end.shape.variance(counts, self._block, self._threshold, self._below)
         return np.where(blocks < self._closed, known, predicted)
 
     def _prediction_variance(self, blocks: IntArray, offsets: IntArray) -> FloatArray:
@@ -131,7 +131,7 @@ class BlockPosterior:
         mean_square = np.maximum(squares, 0.0) / np.maximum(to - since, 1)
         unknown = (self._block * self._threshold / 2) ** 2  # block 0 is predicted from nothing
         block_error = np.where(blocks == 0, unknown, mean_square)
-        scatter = value_variance(self._leaves.predictions(blocks), self._threshold)
+        scatter = value_variance(self._leaves.predictions(blocks), self._threshold, self._below)
         share = offsets / self._block
         error = share**2 * block_error + offsets * (1 - share) * scatter
         return np.where(offsets == 0, 0.0, error)

@@ -17,9 +17,9 @@ f(1 − f)·J².
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import NoiseLaw
 
-# Slopes are averaged over so many blocks to either side.
+# Slopes are averaged over this many blocks on either side.
 _AROUND = 8
 # Blocks that are handled together: with their neighbours they are twenty times as many numbers.
 _PIECE = 1 << 15
@@ -43,11 +43,11 @@ class Shape(NamedTuple):
     slope_square: FloatArray  # mean squared slope around, noise included
     excess_square: FloatArray  # squared excess over the neighbours, noise subtracted
 
-    def variance(self, counts: IntArray, block: int, threshold: int) -> FloatArray:
+    def variance(self, counts: IntArray, block: int, threshold: int, below: int = 0) -> FloatArray:
         """Variance of the estimate for `counts` values of a block: scatter, drift, bursts."""
         share = counts / block
         bridge = share * (1 - share)  # 0 at both ends, as the variance of a Brownian bridge
-        scatter = value_variance(self.sums / block, threshold)
+        scatter = value_variance(self.sums / block, threshold, below)
         found: FloatArray = (
             block * bridge * scatter
             + np.square(bridge) * (self.slope_square + self.slope_noise / 4)
@@ -56,9 +56,12 @@ class Shape(NamedTuple):
         return found
 
 
-def value_variance(level: FloatArray, threshold: int) -> FloatArray:
-    """The largest variance of values in [0, θ] with this mean: p(θ − p), at least θ²/16."""
-    mean = np.clip(level, 0, threshold)
+def value_variance(level: FloatArray, threshold: int, below: int = 0) -> FloatArray:
+    """The largest variance of values in [0, θ] with this mean: p(θ − p), at least θ²/16.
+
+    If values lie in [−`below`, θ − `below`], p is counted from there.
+    """
+    mean = np.clip(level + below, 0, threshold)
     return np.maximum(mean * (threshold - mean), threshold**2 / 16)
 
 
@@ -82,21 +85,13 @@ def shapes(
         unknown: the squared slope to assume where there are too few blocks to see any.
     """
     once, places = np.unique(blocks, return_inverse=True)
-    pieces = [
-        _estimated(once[at : at + _PIECE], running, law, oldest, closed, unknown)
-        for at in range(0, once.size, _PIECE)
-    ]
-    return Shape(*(np.concatenate(column)[places] for column in zip(*pieces, strict=True)))
-
-
-def _estimated(
-    blocks: IntArray,
-    running: Callable[[IntArray], IntArray],
-    law: NoiseLaw,
-    oldest: int,
-    closed: int,
-    unknown: float,
-) -> Shape:
+    facts: dict[str, Any] = {"oldest": oldest, "closed": closed, "unknown": unknown}
+    if once.size > _PIECE:
+        slices = (once[at : at + _PIECE] for at in range(0, once.size, _PIECE))
+        pieces = [shapes(piece, running, law, **facts) for piece in slices]
+        return Shape(*(np.concatenate(column)[places] for column in zip(*pieces, strict=True)))
+    if once.size < blocks.size or (np.diff(places) != 1).any():
+        return Shape(*(column[places] for column in shapes(once, running, law, **facts)))
     # Block sums from the farthest neighbour's neighbour on: 0 beyond the known blocks.
     around = blocks[:, None] + np.arange(-_AROUND - 1, _AROUND + 3)
     sums: FloatArray = np.diff(running(np.clip(around, oldest, closed)), axis=1).astype(np.float64)
@@ -133,12 +128,9 @@ def _difference_noise(blocks: IntArray, law: NoiseLaw) -> tuple[FloatArray, Floa
 
     Both are contrasts of the running sums at the edges of the three blocks.
     """
-    edges = [blocks - 1, blocks, blocks + 1, blocks + 2]
+    between = _pair_variances(law, [blocks - 1, blocks, blocks + 1, blocks + 2])
     slope, excess = (0.5, -0.5, -0.5, 0.5), (0.5, -1.5, 1.5, -0.5)
-    return (
-        contrast_variance(law, list(zip(edges, slope, strict=True))),
-        contrast_variance(law, list(zip(edges, excess, strict=True))),
-    )
+    return _contrast(slope, between), _contrast(excess, between)
 
 
 def contrast_variance(
@@ -149,10 +141,19 @@ def contrast_variance(
     It is −Σ c_i·c_j·Var(noise between i and j) over all pairs: the variogram identity, which needs
     the variances of ranges only.
     """
-    total: FloatArray = np.zeros(terms[0][0].size)
-    for (one, first), (two, second) in combinations(terms, 2):
-        weight = np.asarray(first * second)
-        if weight.any():
-            low, high = np.minimum(one, two), np.maximum(one, two)
-            total -= weight * law.range_variance(low, high)
+    edges, coefficients = zip(*terms, strict=True)
+    return _contrast(coefficients, _pair_variances(law, edges))
+
+
+def _pair_variances(law: NoiseLaw, edges: Sequence[IntArray]) -> FloatArray:
+    """Variance of the noise between every two of these, a row for each pair: in one call."""
+    one, two = (np.concatenate(side) for side in zip(*combinations(edges, 2), strict=True))
+    found = law.range_variance(np.minimum(one, two), np.maximum(one, two))
+    return found.reshape(-1, edges[0].size)
+
+
+def _contrast(coefficients: Sequence[FloatArray | float], between: FloatArray) -> FloatArray:
+    total: FloatArray = np.zeros(between.shape[1])
+    for (one, two), variance in zip(combinations(coefficients, 2), between, strict=True):
+        total -= one * two * variance
     return np.maximum(total, 0.0)

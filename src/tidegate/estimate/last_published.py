@@ -7,14 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from tidegate.estimate.held import Holding
+from tidegate.estimate.sample_and_hold import SampleAndHold
 from tidegate.lattice import FloatArray
 from tidegate.settings import Spec
 from tidegate.stages import Perturber, Recorded, Spans
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LastPublished(Holding, Spec):
+class LastPublished(SampleAndHold, Spec):
     """Every value is published as the last number that was."""
 
     KIND: ClassVar[str] = "estimate.LastPublished"

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tidegate.estimate.spread import Smoother
+from tidegate.estimate.smoother import Smoother
 from tidegate.lattice import FloatArray
 from tidegate.settings import Spec
 from tidegate.stages import Noisy

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tidegate.estimate.spread import Smoother
+from tidegate.estimate.smoother import Smoother
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec, Whole
 from tidegate.stages import NO_SUMS, Noisy

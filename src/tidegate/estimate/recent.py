@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tidegate.estimate.spread import Smoother
+from tidegate.estimate.smoother import Smoother
 from tidegate.lattice import FloatArray
 from tidegate.settings import Spec
 from tidegate.stages import Noisy

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tidegate.estimate.spread import Smoother
+from tidegate.estimate.smoother import Smoother
 from tidegate.lattice import FloatArray
 from tidegate.settings import Spec
 from tidegate.stages import Noisy
@@ -18,6 +18,7 @@ class Unsmoothed(Smoother, Spec):
     """Zero inside a block, the whole noisy sum at its end; the natural choice for blocks of one."""
 
     KIND: ClassVar[str] = "estimate.Unsmoothed"
+    predicts: ClassVar[bool] = False
 
     def predictor(self, *, threshold: int, block: int, blocks: int) -> UnsmoothedRun:
         """Begin."""

@@ -23,11 +23,11 @@ position,value
 
 from tidegate.io.batches import Batch, Source
 from tidegate.io.errors import ClosedPipeError, SinkError, SourceError
+from tidegate.io.file_formats import KINDS
 from tidegate.io.function_sink import FunctionSink
-from tidegate.io.kinds import KINDS
 from tidegate.io.metadata import read_metadata
 from tidegate.io.recovery import Recovered, recover, recover_rows, recoverable
-from tidegate.io.released import read_released
+from tidegate.io.released import read_released, read_rows, read_rows_by
 from tidegate.io.sinks import Sink, open_sink
 from tidegate.io.sources import open_source
 
@@ -45,6 +45,8 @@ __all__ = [
     "open_source",
     "read_metadata",
     "read_released",
+    "read_rows",
+    "read_rows_by",
     "recover",
     "recover_rows",
     "recoverable",

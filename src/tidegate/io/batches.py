@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate._contexts import Context
+from tidegate.timestamps import Times
 
 BATCH_ROWS = 1 << 20
 """No batch is longer than this."""
@@ -25,12 +26,20 @@ class Batch:
     `users` holds the user of each row: text, an integer, or None where a row names no user. It is
     None unless a user column was requested. `start` is the place of the first row, counted from 0
     over the whole input, for sources that deliver blocks by place; None: it follows the batch
-    before. Values may be read-only.
+    before. `times` are those of the rows, if a time column was requested. Values may be read-only.
     """
 
     values: Numbers
     users: Objects | None = None
     start: int | None = None
+    times: Times | None = None
+
+    def part(self, start: int, end: int | None = None) -> Batch:
+        """Some of the rows, without their place."""
+        where = slice(start, end)
+        users = None if self.users is None else self.users[where]
+        times = self.times and Times(self.times.ticks[where], self.times.clock)
+        return Batch(self.values[where], users, times=times)
 
     def __len__(self) -> int:
         return int(self.values.size)

@@ -28,6 +28,7 @@ class Wanted:
     name: str | None
     setting: str = "column"
     numeric: bool = True
+    time: bool = False  # not numeric then
 
 
 def index_of(name: str | None) -> int | None:
@@ -83,7 +84,7 @@ def _unnamed(column: Wanted, names: Sequence[str], left: list[int], available: s
     called_value = [index for index in left if names[index] == "value"]
     if len(called_value) == 1:
         return called_value[0]
-    raise SettingError(column.setting, f"which one? {available}")
+    raise SettingError(column.setting, f"choose one with --{column.setting}: {available}")
 
 
 def _available(names: Sequence[str]) -> str:

@@ -139,7 +139,7 @@ class CsvRows:
         return [
             self._number(fields[index], label, position)
             if column.numeric
-            else self._user(fields[index], label, position)
+            else self._user(fields[index], label, position, "time" if column.time else "user")
             for column, index, label in zip(self._wanted, self._chosen, self._labels, strict=True)
         ]
 
@@ -162,11 +162,13 @@ class CsvRows:
             )
         return number
 
-    def _user(self, field: bytes, label: str, position: int) -> str | None:
+    def _user(self, field: bytes, label: str, position: int, what: str) -> str | None:
         try:
             return field.decode("utf-8") or None
         except UnicodeDecodeError:
-            raise InputError(f"user at row {position}, column {label} is not UTF-8 text") from None
+            raise InputError(
+                f"{what} at row {position}, column {label} is not UTF-8 text"
+            ) from None
 
     def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:
         """The wanted columns of a block of `count` lines, or None to have them read one by one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tidegate._contexts import Completed
-from tidegate.io.text_sink import Positions
+from tidegate.io.text_sink import Levels, Positions, Times
 from tidegate.lattice import FloatArray
 
 Receiver = Callable[[int, FloatArray], object]
@@ -39,9 +39,11 @@ class FunctionSink(Completed):
     def __repr__(self) -> str:
         return "<FunctionSink>"
 
-    def write(self, first_position: int, values: FloatArray) -> None:
+    def write(
+        self, first_position: int, values: FloatArray, levels: Levels = None, times: Times = None
+    ) -> None:
         """Hand over rows from `first_position` on, which follow those of the call before."""
-        array = self._positions.check(first_position, values)
+        array, *_ = self._positions.check(first_position, values, levels, times)
         if array.size:
             self._receive(first_position, array)
 

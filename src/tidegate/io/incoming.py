@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError, source_error
-from tidegate.io.kinds import is_standard
+from tidegate.io.file_formats import is_standard
 from tidegate.io.optional import require
 
 Seen = TypeVar("Seen")

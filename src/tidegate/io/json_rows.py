@@ -18,11 +18,14 @@ _INTEGER_DIGITS = 20  # all of 64 bits, with a sign
 
 
 class JsonRows:
-    """Columns by key, of the object itself and not of what is nested in it.
+    """Columns by key; `a.b` is the key b of the object under a, unless there is a key `a.b`.
 
     The keys are given, never read off the rows: a row that lacks one is a row whose value is
-    missing, the first like any other.
+    missing, the first like any other. But names are public, as a header is: if the first row does
+    not have a key, `doubt` says so, whatever its values are.
     """
+
+    doubt = ""
 
     def __init__(self, wanted: Sequence[Wanted]) -> None:
         for column in wanted:
@@ -35,10 +38,24 @@ class JsonRows:
         self._keys = [column.name or "" for column in wanted]
         if len(set(self._keys)) < len(self._keys):
             raise SettingError(wanted[-1].setting, f"{wanted[-1].name!r} is used already")
+        # Times are text or numbers, and pyarrow does not look into objects.
+        self._one_by_one = any(column.time for column in wanted) or any(
+            "." in key for key in self._keys
+        )
         self._integer_users = False  # what `many` expects; where it is wrong, `one` reads the block
 
     def begin(self, line: bytes) -> bool | None:
         """No line names the columns."""
+        try:
+            row = _object(line, 0) if line.strip() else None
+        except InputError:  # it is read again as a row
+            row = None
+        missing = [key for key in self._keys if row is not None and not _has(row, key)]
+        if missing:
+            self.doubt = (
+                f"the first row has no key {missing[0]!r}: a row without it counts as missing. Is "
+                "it spelt as in the input?"
+            )
         return False
 
     def one(self, line: bytes, position: int) -> list[Any]:
@@ -47,10 +64,10 @@ class JsonRows:
         found: list[Any] = []
         for column, key in zip(self._wanted, self._keys, strict=True):
             if column.numeric:
-                found.append(_number(row.get(key), key, position))
+                found.append(_number(_member(row, key), key, position))
             else:
-                found.append(_user(row.get(key), key, position))
-                if found[-1] is not None:
+                found.append((_time if column.time else _user)(_member(row, key), key, position))
+                if found[-1] is not None and not column.time:
                     self._integer_users = type(found[-1]) is int
         return found
 
@@ -61,6 +78,8 @@ class JsonRows:
             text = text.replace(b"\r\n", b"\n")
         # pyarrow reads values, not lines. A value cannot go on over "}\n{", so with these it does.
         if text.count(b"}\n") != count or text.count(b"\n{") != count - 1:
+            return None
+        if self._one_by_one:
             return None
         user_type = arrow.int64() if self._integer_users else arrow.string()
         schema = arrow.schema(
@@ -94,6 +113,23 @@ def _object(line: bytes, position: int) -> dict[str, Any]:
     return row
 
 
+def _member(row: dict[str, Any], key: str) -> Any:
+    """What is under a key, or under a path of keys."""
+    if key in row or "." not in key:
+        return row.get(key)
+    first, _, rest = key.partition(".")
+    inner = row.get(first)
+    return _member(inner, rest) if isinstance(inner, dict) else None
+
+
+def _has(row: dict[str, Any], key: str) -> bool:
+    if key in row or "." not in key:
+        return key in row
+    first, _, rest = key.partition(".")
+    inner = row.get(first)
+    return isinstance(inner, dict) and _has(inner, rest)
+
+
 def _integer(text: str) -> int | float:
     # No number is too large to be read, and −0 keeps its sign, as it does in a block.
     return int(text) if len(text) <= _INTEGER_DIGITS and text != "-0" else float(text)
@@ -115,6 +151,13 @@ def _user(value: object, key: str, position: int) -> str | int | None:
     if type(value) is int and -(1 << 63) <= value < 1 << 63:
         return value
     raise InputError(f"user at row {position}, column {key!r} is neither text nor an integer")
+
+
+def _time(value: object, key: str, position: int) -> Any:
+    """Text or a number; what it means is decided by who reads times."""
+    if value is None or (isinstance(value, str | int | float) and not isinstance(value, bool)):
+        return value
+    raise InputError(f"time at row {position}, column {key!r} is neither text nor a number")
 
 
 def _is_text(value: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError, source_error
-from tidegate.io.kinds import kind_of
+from tidegate.io.file_formats import kind_of
 from tidegate.io.optional import require
 from tidegate.io.outgoing import write_whole
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from tidegate import _files
 from tidegate.io.errors import SinkError, sink_error
-from tidegate.io.kinds import is_standard
+from tidegate.io.file_formats import is_standard
 
 Bytes = bytes | memoryview
 _CUT_SHORT = "a write was cut short: the file is not completed"

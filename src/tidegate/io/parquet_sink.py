@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tidegate._contexts import Completed
+from tidegate.clock import Clock
 from tidegate.io.errors import SinkError
 from tidegate.io.metadata import KEY, encode
 from tidegate.io.optional import require
 from tidegate.io.outgoing import Bytes, Outgoing
-from tidegate.io.text_sink import Positions
-from tidegate.lattice import FloatArray
+from tidegate.io.row_text import NAMES
+from tidegate.io.text_sink import Levels, Positions, Times
+from tidegate.lattice import FloatArray, IntArray
 
 GROUP_ROWS = 1 << 20
 """Rows of a row group, for any lengths of writes."""
 
 
 class ParquetSink(Completed):
-    """Columns `position` (int64) and `value` (float64); public facts under the key `tidegate`."""
+    """Columns `position` (int64), `value` and perhaps `level` (float64); public facts under the key
+    `tidegate`.
+    """
 
-    def __init__(self, path: str | Path | None, metadata: Mapping[str, object] | None) -> None:
+    def __init__(
+        self,
+        path: str | Path | None,
+        metadata: Mapping[str, object] | None,
+        *,
+        leveled: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
         self._arrow = require("pyarrow")
-        self._positions = Positions(None)
+        self._positions = Positions(None, leveled=leveled, timed=clock is not None)
+        self._names = NAMES[2 : 4 if leveled else 3]
+        self._clock = clock
+        self._times: IntArray = np.zeros(0 if clock is None else GROUP_ROWS, dtype=np.int64)
         self._facts = None if metadata is None else encode(metadata)
-        self._waiting: FloatArray = np.empty(GROUP_ROWS)
+        self._waiting: FloatArray = np.empty((len(self._names), GROUP_ROWS))
         self._filled = 0
         self._torn = False  # a write failed: what the writer took is not known
         self._start: int | None = None  # position of the first row that waits
@@ -43,49 +57,67 @@ class ParquetSink(Completed):
         return f"<ParquetSink {self._outgoing.name}>"
 
     def _open_writer(self) -> Any:
+        times = []
+        if self._clock is not None:  # nanoseconds: every time that was given
+            kind = self._arrow.timestamp("ns", tz=self._clock.zone)
+            times = [self._arrow.field("time", kind, nullable=False)]
         position = self._arrow.field("position", self._arrow.int64(), nullable=False)
-        value = self._arrow.field("value", self._arrow.float64(), nullable=False)
+        numbers = [
+            self._arrow.field(name, self._arrow.float64(), nullable=False) for name in self._names
+        ]
+        plain = dict.fromkeys(self._names, "PLAIN")
         return require("pyarrow.parquet").ParquetWriter(
             self._file,
-            self._arrow.schema([position, value]),
+            self._arrow.schema([*times, position, *numbers]),
             # Measured: positions shrink to nothing as differences; a dictionary of noisy values
             # costs half the speed and saves nothing; snappy is cheap and read everywhere.
             compression="snappy",
             use_dictionary=False,
-            column_encoding={"position": "DELTA_BINARY_PACKED", "value": "PLAIN"},
-            write_statistics=["position"],
+            column_encoding={
+                **dict.fromkeys(("time", "position")[not times :], "DELTA_BINARY_PACKED"),
+                **plain,
+            },
+            write_statistics=["time", "position"][not times :],
         )
 
-    def write(self, first_position: int, values: FloatArray) -> None:
+    def write(
+        self, first_position: int, values: FloatArray, levels: Levels = None, times: Times = None
+    ) -> None:
         """Write rows from `first_position` on, which follow those of the call before."""
-        array = self._positions.check(first_position, values)
+        columns = self._positions.check(first_position, values, levels, times)
+        size = columns[0].size
         torn, self._torn = self._torn, True
         self._outgoing.broken |= torn
         if self._start is None:
             self._start = first_position
         at = 0
-        while at < array.size:
-            take = min(array.size - at, GROUP_ROWS - self._filled)
+        while at < size:
+            take = min(size - at, GROUP_ROWS - self._filled)
+            part = [column[at : at + take] for column in columns]
             if take == GROUP_ROWS:  # a whole group: no copy
-                self._write_group(array[at : at + take])
+                self._write_group(part, None if times is None else times[at : at + take])
             else:
-                self._waiting[self._filled : self._filled + take] = array[at : at + take]
+                self._waiting[:, self._filled : self._filled + take] = part
+                if times is not None:
+                    self._times[self._filled : self._filled + take] = times[at : at + take]
                 self._filled += take
                 if self._filled == GROUP_ROWS:
-                    self._write_group(self._waiting)
+                    self._write_group(list(self._waiting), self._times)
             at += take
         self._torn = False
 
-    def _write_group(self, values: FloatArray) -> None:
-        start = self._start or 0
-        positions = np.arange(start, start + values.size, dtype=np.int64)
-        arrays = [self._arrow.array(positions), self._arrow.array(values)]
+    def _write_group(self, columns: Sequence[FloatArray], times: IntArray | None) -> None:
+        start, size = self._start or 0, columns[0].size
+        positions = np.arange(start, start + size, dtype=np.int64)
+        arrays = [self._arrow.array(column) for column in (positions, *columns)]
+        if self._clock is not None:
+            arrays.insert(0, self._arrow.array(times).cast(self._writer.schema.field("time").type))
         self._guarded(
             self._writer.write_batch,
             self._arrow.record_batch(arrays, schema=self._writer.schema),
             row_group_size=GROUP_ROWS,
         )
-        self._start = start + values.size
+        self._start = start + size
         self._filled = 0
 
     def _guarded(self, call: Any, *arguments: Any, **options: Any) -> None:
@@ -115,7 +147,9 @@ class ParquetSink(Completed):
                 self._outgoing.close()  # raises, and leaves nothing behind
                 return
             if self._filled:
-                self._write_group(self._waiting[: self._filled])
+                self._write_group(
+                    list(self._waiting[:, : self._filled]), self._times[: self._filled]
+                )
             if self._facts is not None:
                 self._guarded(self._writer.add_key_value_metadata, {KEY: self._facts})
             self._guarded(self._writer.close)

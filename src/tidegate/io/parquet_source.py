@@ -6,7 +6,6 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tidegate._contexts import Closed
@@ -17,6 +16,8 @@ from tidegate.io.csv_rows import users_from_arrow
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.incoming import Incoming
 from tidegate.io.optional import require
+from tidegate.io.time_reader import TimeReader, batched
+from tidegate.tables.arrow_column import as_numbers, is_number
 
 # Rows a batch: what stays in the cache is faster to decode than the longest batch allowed.
 _ROWS = 1 << 17
@@ -31,8 +32,11 @@ class ParquetSource(Closed):
     for a file must not be refused because its only value is missing.
     """
 
-    def __init__(self, incoming: Incoming, wanted: list[Wanted]) -> None:
+    def __init__(
+        self, incoming: Incoming, wanted: list[Wanted], times: TimeReader | None = None
+    ) -> None:
         self._incoming = incoming
+        self._times = times
         self._wanted = wanted
         self._taken = 0
         try:
@@ -68,8 +72,10 @@ class ParquetSource(Closed):
         chosen = choose(self._wanted, names, by_index=False, listed=True)
         for index, column in zip(chosen, self._wanted, strict=True):
             kind = schema.field(index).type
-            if not (_is_number(kind) if column.numeric else _is_user(kind)):
+            fits = _is_time if column.time else is_number if column.numeric else _is_user
+            if not fits(kind):
                 needed = "numbers" if column.numeric else "text or integers"
+                needed = "times" if column.time else needed
                 raise SettingError(
                     column.setting, f"{names[index]!r} has {_shape(kind)}, not {needed}"
                 )
@@ -77,8 +83,8 @@ class ParquetSource(Closed):
 
     def batches(self) -> Iterator[Batch]:
         """The stream, once."""
-        for values, *users in self.arrays():
-            yield Batch(values, users[0] if users else None)
+        for columns in self.arrays():
+            yield from batched(columns, self._wanted, self._times)
 
     def arrays(self) -> Iterator[list[NDArray[Any]]]:
         """The wanted columns, a piece at a time."""
@@ -91,8 +97,10 @@ class ParquetSource(Closed):
                 if piece is None:
                     return
                 arrays = [
-                    _numbers(piece.column(name), arrow)
+                    as_numbers(piece.column(name))
                     if column.numeric
+                    else piece.column(name)
+                    if column.time
                     else users_from_arrow(piece.column(name))
                     for name, column in zip(self._names, self._wanted, strict=True)
                 ]
@@ -116,34 +124,18 @@ class ParquetSource(Closed):
         self._incoming.close()
 
 
-def _numbers(column: Any, arrow: Any) -> NDArray[Any]:
-    """int64 where every value is one, float64 otherwise."""
-    if arrow.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind = column.type
-    whole = arrow.types.is_integer(kind) and kind != arrow.uint64()
-    if arrow.types.is_boolean(kind):
-        column, whole = column.cast(arrow.int8()), True
-    target = arrow.int64() if whole and not column.null_count else arrow.float64()
-    # Unsafe: an integer that no float equals becomes the nearest one.
-    numbers: NDArray[Any] = column.cast(target, safe=False).to_numpy(zero_copy_only=False)
-    return np.asarray(numbers)
-
-
-def _is_any(kind: Any, names: tuple[str, ...]) -> bool:
-    """Whether a column's type is one of these; of a dictionary, the type of its values."""
+def _is_user(kind: Any) -> bool:
     types = require("pyarrow").types
     if types.is_dictionary(kind):
         kind = kind.value_type
+    names = ("integer", "string", "large_string", "string_view", "null")
     return any(getattr(types, f"is_{name}")(kind) for name in names)
 
 
-def _is_number(kind: Any) -> bool:
-    return _is_any(kind, ("integer", "floating", "decimal", "boolean", "null"))
-
-
-def _is_user(kind: Any) -> bool:
-    return _is_any(kind, ("integer", "string", "large_string", "string_view", "null"))
+def _is_time(kind: Any) -> bool:
+    types = require("pyarrow").types
+    names = ("timestamp", "date", "integer", "floating", "string", "large_string")
+    return any(getattr(types, f"is_{name}")(kind) for name in names)
 
 
 def _shape(kind: Any) -> str:

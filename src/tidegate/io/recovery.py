@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -15,23 +16,49 @@ from typing import BinaryIO
 from tidegate import _files
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError, sink_error
-from tidegate.io.kinds import is_standard, kind_of
-from tidegate.io.row_text import CSV_HEADER
+from tidegate.io.file_formats import is_standard, kind_of
+from tidegate.io.row_text import csv_header, names_of
 
 _READ_BYTES = 1 << 16  # bytes read at either end
-_ROW = {
-    "csv": re.compile(rb"(\d{1,18}),-?[0-9a-z.+-]{1,32}"),
-    "jsonl": re.compile(rb'\{"position":(\d{1,18}),"value":-?[0-9a-z.+-]{1,32}\}'),
+_NUMBER = rb"-?[0-9a-z.+-]{1,32}"
+_TIME = rb"[0-9T:.Z+-]{1,40}"
+_PARTS = {"time": _TIME, "position": rb"(\d{1,18})", "value": _NUMBER, "level": _NUMBER}
+_COLUMNS = [
+    names_of(leveled=leveled, timed=timed) for leveled in (True, False) for timed in (True, False)
+]
+
+
+def _row_of(names: Sequence[str], format_name: str) -> re.Pattern[bytes]:
+    if format_name == "csv":
+        return re.compile(b",".join(_PARTS[name] for name in names))
+    quote = {"time": b'"?'}
+    members = [
+        b'"%b":%b%b%b' % (name.encode(), quote.get(name, b""), _PARTS[name], quote.get(name, b""))
+        for name in names
+    ]
+    return re.compile(rb"\{" + b",".join(members) + rb"\}")
+
+
+_ROWS = {
+    name: {columns: _row_of(columns, name) for columns in _COLUMNS} for name in ("csv", "jsonl")
+}
+_HEADERS = {
+    "csv": {columns: csv_header(columns) for columns in _COLUMNS},
+    "jsonl": dict.fromkeys(_COLUMNS, b""),
 }
 _ROW_STARTS = {"csv": b"0123456789", "jsonl": b"{"}
 
 
 @dataclass(frozen=True)
 class Recovered:
-    """The number of complete rows, and the position of the first."""
+    """The number of complete rows, the position of the first, and the columns.
+
+    `columns` is None where neither a row nor a header tells.
+    """
 
     rows: int
     first: int = 0
+    columns: tuple[str, ...] | None = None
 
 
 def recoverable(
@@ -73,14 +100,12 @@ def recover(
 
 
 def _mend(file: BinaryIO, format_name: str, name: str) -> Recovered:
-    header = CSV_HEADER if format_name == "csv" else b""
-    row = _ROW[format_name]
     size = file.seek(0, os.SEEK_END)
     head = _read(file, 0, _READ_BYTES)
     written = head.rstrip(b"\0")  # after a power cut, blocks that never came are zeros
-    if not written.startswith(header) and not header.startswith(written):
-        raise SinkError(None, "was not written by Tidegate: it has another header", name)
     end = _end_of_last_line(file, size)
+    header, columns = _header(written, head[:end], format_name, name)
+    row = _ROWS[format_name][columns or _COLUMNS[0]]
     first: list[int] = []
     last: list[int] = []
     if end > len(header):
@@ -96,20 +121,37 @@ def _mend(file: BinaryIO, format_name: str, name: str) -> Recovered:
             raise _damaged(name)
         _files.truncate(file.fileno(), end)
     if not first:
-        return Recovered(0)
+        return Recovered(0, columns=columns)
     rows = last[-1] - first[0] + 1
     if rows < max(len(first), len(last)):
         raise _damaged(name)
-    return Recovered(rows, first[0])
+    return Recovered(rows, first[0], columns)
+
+
+def _header(
+    written: bytes, lines: bytes, format_name: str, name: str
+) -> tuple[bytes, tuple[str, ...] | None]:
+    """The header that a file begins with, or begins to begin with; and its columns, if known."""
+    if format_name == "jsonl":
+        first = lines.partition(b"\n")[0]
+        return b"", next((on for on, row in _ROWS["jsonl"].items() if row.fullmatch(first)), None)
+    for columns, header in _HEADERS["csv"].items():
+        if written.startswith(header):
+            return header, columns
+        if header.startswith(written):
+            return header, None
+    raise SinkError(None, "was not written by Tidegate: it has another header", name)
 
 
 def last_position(path: str | Path, format: str | None = None) -> int | None:  # noqa: A002  # as in open_source
     """The largest position near the end of a damaged file; None: there is none."""
-    row = _ROW[kind_of(path, format).format]
+    patterns = _ROWS[kind_of(path, format).format].values()
     with Path(path).open("rb") as file:
         end = _end_of_last_line(file, file.seek(0, os.SEEK_END))
         lines = _read(file, max(0, end - _READ_BYTES), min(end, _READ_BYTES)).split(b"\n")
-    found = [match for line in lines if (match := row.fullmatch(line.lstrip(b"\0")))]
+    found = [
+        match for line in lines for row in patterns if (match := row.fullmatch(line.lstrip(b"\0")))
+    ]
     return max((int(match[1]) for match in found), default=None)
 
 

@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.clock import Clock
 from tidegate.io.columns import Wanted
 from tidegate.io.errors import SourceError
-from tidegate.io.kinds import kind_of
+from tidegate.io.file_formats import kind_of
+from tidegate.io.metadata import read_metadata
 from tidegate.io.sources import open_columns
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.rows import Rows
+from tidegate.timestamps import read_times
 
 
 def read_released(
@@ -34,11 +38,66 @@ def read_released(
     Raises:
         SourceError: if it cannot be read, or its positions do not count up.
     """
-    wanted = [Wanted("position"), Wanted("value")]
+    for first, (values,) in _read(path, format, ["value"], after):
+        yield first, values
+
+
+def read_rows(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> Iterator[Rows]:
+    """The same with levels, and with times if the file's metadata says that it has them.
+
+    Raises:
+        SettingError: it has no levels.
+    """
+    return read_rows_by(clock_of(path, format), path, format)
+
+
+def read_rows_by(
+    clock: Clock | None,
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> Iterator[Rows]:
+    """The same for who knows the clock of the file: its metadata may be missing or damaged."""
+    names = ["value", "level"] if clock is None else ["value", "level", "time"]
+    for first, (values, levels, *times) in _read(path, format, names, None, clock):
+        yield Rows(first, values, levels, times[0].astype(np.int64) if times else None)
+
+
+def clock_of(path: str | Path, format: str | None = None) -> Clock | None:  # noqa: A002  # as above
+    """The clock of a released file, by its metadata; None: it has no times."""
+    facts = (read_metadata(path, format) or {}).get("time")
+    return None if facts is None else Clock.from_plain(facts)
+
+
+def read_released_times(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> Iterator[tuple[int, IntArray]]:
+    """The times of a released file that has them, in blocks: position of the first, and times."""
+    clock = clock_of(path, format)
+    for first, (times,) in _read(path, format, ["time"], None, clock):
+        yield first, times.astype(np.int64)
+
+
+def _read(
+    path: str | Path,
+    format: str | None,  # noqa: A002  # as in open_source
+    names: list[str],
+    after: tuple[int, int] | None,
+    clock: Clock | None = None,
+) -> Iterator[tuple[int, list[NDArray[Any]]]]:
+    wanted = [
+        Wanted("position"),
+        *(Wanted(name, numeric=name != "time", time=name == "time") for name in names),
+    ]
+    if clock is not None and kind_of(path, format).format == "parquet":
+        clock = Clock(clock.zone)  # there they are times, never numbers
     following: int | None = None
     skipped, least = after or (0, 0)
     with open_columns(path, kind_of(path, format), wanted, skipped=skipped) as source:
-        for positions, values in _since(least, source.arrays()):
+        for positions, *columns in _since(least, source.arrays()):
             if not positions.size:
                 continue
             first = int(positions[0]) if np.isfinite(positions[0]) else -1
@@ -46,7 +105,15 @@ def read_released(
             if not whole or following not in (None, first):
                 raise SourceError(None, "its positions do not count up", os.fspath(path))
             following = first + positions.size
-            yield first, np.asarray(values, dtype=np.float64)
+            yield (
+                first,
+                [
+                    read_times(column, position=first, clock=clock).ticks
+                    if what.time
+                    else np.asarray(column, dtype=np.float64)
+                    for column, what in zip(columns, wanted[1:], strict=True)
+                ],
+            )
 
 
 def _since(least: int, blocks: Iterator[list[NDArray[Any]]]) -> Iterator[list[NDArray[Any]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate.io.kinds import is_standard, kind_of
+from tidegate.io.file_formats import is_standard, kind_of
 from tidegate.io.optional import require
 
 _PIECE = 1 << 20

@@ -8,6 +8,7 @@ file does not depend on how its rows were split into calls. The form is pyarrow'
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,42 +17,73 @@ from tidegate.io.optional import require
 from tidegate.io.outgoing import Bytes
 from tidegate.lattice import FloatArray
 
-CSV_HEADER = b"position,value\n"
+NAMES = ("time", "position", "value", "level")
 PIECE = 1 << 16  # rows turned into text at once
 _FEW = 64  # up to here plain Python is faster
 _LOW, _HIGH = -7, 10  # decimal exponents between which a number is positional
 _ENDLESS = "1e999"  # JSON has no infinity, but this reads back as one
 
 
-def csv_rows(first: int, values: FloatArray) -> Bytes:
-    """`position,value` lines."""
-    if values.size <= _FEW:
-        rows = enumerate(values.tolist(), first)
-        return "".join([f"{position},{number(value)}\n" for position, value in rows]).encode()
+def names_of(*, leveled: bool, timed: bool) -> tuple[str, ...]:
+    """The columns of a released file, in order."""
+    return NAMES[0 if timed else 1 : 4 if leveled else 3]
+
+
+def csv_header(names: Sequence[str]) -> bytes:
+    """The first line of a file with these columns: position, value, and perhaps more."""
+    return (",".join(names) + "\n").encode()
+
+
+def csv_rows(
+    first: int, numbers: Sequence[FloatArray], times: Sequence[str] | None = None
+) -> Bytes:
+    """Lines of times, if given, of the position, and of these columns: value, perhaps level."""
+    size = numbers[0].size
+    if size <= _FEW:
+        texts = [map(number, column.tolist()) for column in numbers]
+        before = [] if times is None else [times]
+        rows = zip(*before, map(str, range(first, first + size)), *texts, strict=True)
+        return "".join([",".join(row) + "\n" for row in rows]).encode()
     arrow, arrow_csv = require("pyarrow"), require("pyarrow.csv")
-    positions = arrow.array(np.arange(first, first + values.size))
-    rows = arrow.record_batch([positions, _texts(values, arrow)], names=["position", "value"])
+    positions = arrow.array(np.arange(first, first + size))
+    columns = [positions, *(_texts(column, arrow) for column in numbers)]
+    if times is not None:
+        columns.insert(0, arrow.array(times))
+    rows = arrow.record_batch(columns, names=[str(index) for index in range(len(columns))])
     out = arrow.BufferOutputStream()
     options = arrow_csv.WriteOptions(include_header=False, quoting_style="none", batch_size=PIECE)
     arrow_csv.write_csv(rows, out, options)
     return memoryview(out.getvalue())
 
 
-def json_rows(first: int, values: FloatArray) -> Bytes:
-    """`{"position":0,"value":10.5}` lines."""
-    if values.size <= _FEW:
-        rows = enumerate(values.tolist(), first)
-        return "".join(
-            [f'{{"position":{position},"value":{_json(value)}}}\n' for position, value in rows]
-        ).encode()
+def json_rows(
+    first: int, numbers: Sequence[FloatArray], times: Sequence[str] | None = None
+) -> Bytes:
+    """Lines such as `{"position":0,"value":10.5}`, with a level `,"level":11}`, with a time first.
+
+    A time is text, unless it is a whole number.
+    """
+    size = numbers[0].size
+    names = NAMES[0 if times else 1 :]
+    labels = [f'{"," if index else "{"}"{name}":' for index, name in enumerate(names)]
+    spelt = [time if time.lstrip("-").isdigit() else f'"{time}"' for time in times or ()]
+    if size <= _FEW:
+        texts = [map(_json, column.tolist()) for column in numbers]
+        before = [] if times is None else [spelt]
+        rows = zip(*before, map(str, range(first, first + size)), *texts, strict=True)
+        joined = ["".join([*map("".join, zip(labels, row, strict=False)), "}\n"]) for row in rows]
+        return "".join(joined).encode()
     arrow, compute = require("pyarrow"), require("pyarrow.compute")
-    texts = _texts(values, arrow)
-    if not np.isfinite(values).all():
-        texts = arrow.array([_json(value) for value in values.tolist()])
-    positions = arrow.array(np.arange(first, first + values.size)).cast(arrow.string())
-    lines = compute.binary_join_element_wise(
-        '{"position":', positions, ',"value":', texts, "}\n", ""
-    )
+    columns = [arrow.array(np.arange(first, first + size)).cast(arrow.string())]
+    for values in numbers:
+        if np.isfinite(values).all():
+            columns.append(_texts(values, arrow))
+        else:
+            columns.append(arrow.array([_json(value) for value in values.tolist()]))
+    if times is not None:
+        columns.insert(0, arrow.array(spelt))
+    parts = [part for pair in zip(labels, columns, strict=False) for part in pair]
+    lines = compute.binary_join_element_wise(*parts, "}\n", "")
     _, offsets, data = lines.buffers()  # the lines stand one after another in memory
     start, end = np.frombuffer(offsets, dtype=np.int32)[[0, len(lines)]]
     return memoryview(data)[start:end]

@@ -7,19 +7,23 @@ from pathlib import Path
 from typing import Protocol
 
 from tidegate._contexts import Context
+from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError
-from tidegate.io.kinds import is_standard, kind_of
+from tidegate.io.file_formats import has_tabs, is_standard, kind_of
 from tidegate.io.parquet_sink import ParquetSink
 from tidegate.io.recovery import recover
-from tidegate.io.text_sink import TextSink
+from tidegate.io.row_text import names_of
+from tidegate.io.text_sink import Levels, TextSink, Times
 from tidegate.lattice import FloatArray
 
 
 class Sink(Context, Protocol):
     """An open output. As a context manager it is completed at the end, and given up on an error."""
 
-    def write(self, first_position: int, values: FloatArray) -> None:
+    def write(
+        self, first_position: int, values: FloatArray, levels: Levels = None, times: Times = None
+    ) -> None:
         """Write rows from `first_position` on, which follow those of the call before."""
 
     def flush(self, *, sync: bool = False) -> None:
@@ -41,6 +45,8 @@ def open_sink(
     format: str | None = None,  # noqa: A002  # as in open_source
     metadata: Mapping[str, object] | None = None,
     append_at: int | None = None,
+    leveled: bool = False,
+    clock: Clock | None = None,
 ) -> Sink:
     """A file of released values, or standard output (None or "-"): rows of position and value.
 
@@ -53,19 +59,28 @@ def open_sink(
         metadata: public facts to store with the file: inside Parquet, in `<name>.meta.json` beside
             the others; on standard output, only inside Parquet.
         append_at: continue a file after this many rows, as counted by `recover_rows`.
+        leveled: whether rows have a last column, `level`; every write must give it then.
+        clock: how times are written, if rows have a first column, `time`: given with every write,
+            in nanoseconds since 1970.
 
     Raises:
         SinkError: if it cannot be written; `ClosedPipeError` if the reader went away.
     """
     kind = kind_of(path, format)
+    if has_tabs(path) and format is None:
+        raise SettingError("output", "is written with commas: give it the extension .csv")
     if append_at is None:
         if kind.format == "parquet":
-            return ParquetSink(path, metadata)
-        return TextSink(path, kind, metadata)
+            return ParquetSink(path, metadata, leveled=leveled, clock=clock)
+        return TextSink(path, kind, metadata, leveled=leveled, clock=clock)
     if path is None or is_standard(path) or not kind.recoverable:
         raise SettingError("append_at", "needs a plain CSV or JSONL file")
     found = recover(path, format)
     if found.rows != append_at:
         raise SinkError(None, f"has {found.rows} rows, not {append_at}", str(path))
+    if found.columns not in (None, names_of(leveled=leveled, timed=clock is not None)):
+        raise SinkError(None, "has other columns: its rows cannot be continued", str(path))
     following = found.first + found.rows if found.rows else None
-    return TextSink(path, kind, metadata, following=following, append=True)
+    return TextSink(
+        path, kind, metadata, leveled=leveled, clock=clock, following=following, append=True
+    )

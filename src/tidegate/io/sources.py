@@ -8,12 +8,14 @@ from tidegate.errors import SettingError
 from tidegate.io.batches import Source
 from tidegate.io.columns import Wanted
 from tidegate.io.csv_dialect import Dialect
+from tidegate.io.csv_or_json import CsvOrJson
 from tidegate.io.csv_rows import CsvRows
+from tidegate.io.file_formats import Kind, has_tabs, is_standard, kind_of
 from tidegate.io.incoming import Incoming
 from tidegate.io.json_rows import JsonRows
-from tidegate.io.kinds import Kind, kind_of
 from tidegate.io.parquet_source import ParquetSource
 from tidegate.io.text_source import TextSource
+from tidegate.io.time_reader import TimeReader
 
 
 def open_source(
@@ -22,6 +24,9 @@ def open_source(
     format: str | None = None,  # noqa: A002  # the name of the setting on the command line too
     column: str | None = None,
     user_column: str | None = None,
+    time: str | None = None,
+    zone: str | None = None,
+    late: str = "refuse",
     header: bool | None = None,
     delimiter: str | None = None,
     decimal: str | None = None,
@@ -41,6 +46,10 @@ def open_source(
         column: a name in the CSV's header or a number from 0, a key of JSON Lines (which need one),
             a Parquet column. None: the only one, or the one called "value".
         user_column: who a row belongs to, for privacy per user.
+        time: the column with the time of a row, carried through to the output; public.
+        zone: where times without a zone were written, such as Europe/Berlin; None: they stay so.
+        late: what to do with a row that is older than one before it: "refuse" it, or "keep" it at
+            its place, where it counts as if it came at the newest time so far.
         header: whether the first line of a CSV file names the columns. None: it does if a column
             is asked for by name, or else if none is and one of its fields is the word `value`.
         delimiter: what separates the fields of a CSV file: a comma (None), ";", "|" or "tab".
@@ -57,12 +66,23 @@ def open_source(
     wanted = [Wanted(column)]
     if user_column is not None:
         wanted.append(Wanted(user_column, "user_column", numeric=False))
+    if time is not None:
+        wanted.append(Wanted(time, "time", numeric=False, time=True))
+    elif zone is not None:
+        raise SettingError("zone", "needs --time")
     kind = kind_of(path, format)
     for name, value in (("delimiter", delimiter), ("decimal", decimal)):
         if value is not None and kind.format != "csv":
             raise SettingError(name, "is for CSV: other formats have one way to write a number")
+    if delimiter is None and format is None and has_tabs(path):
+        delimiter = "tab"
     dialect = Dialect.given(delimiter, decimal)
-    return open_columns(path, kind, wanted, header=header, dialect=dialect, follow=follow)
+    reader = None if time is None else TimeReader(zone, late)
+    if is_standard(path) and format is None and (header, delimiter, decimal) == (None, None, None):
+        return TextSource(Incoming(path, follow=follow), CsvOrJson(wanted), wanted, reader)
+    return open_columns(
+        path, kind, wanted, header=header, dialect=dialect, follow=follow, times=reader
+    )
 
 
 def open_columns(
@@ -74,6 +94,7 @@ def open_columns(
     dialect: Dialect | None = None,
     follow: bool = False,
     skipped: int = 0,
+    times: TimeReader | None = None,
 ) -> TextSource | ParquetSource:
     """Any columns of any kind of file; of text, `skipped` bytes but for the first line."""
     if header is not None and kind.format != "csv":
@@ -81,9 +102,9 @@ def open_columns(
     if kind.format == "parquet":
         if follow:
             raise SettingError("follow", "needs a plain CSV or JSONL file")
-        return ParquetSource(Incoming(path), wanted)
+        return ParquetSource(Incoming(path), wanted, times)
     csv = kind.format == "csv"
     rows = CsvRows(wanted, header, dialect or Dialect()) if csv else JsonRows(wanted)
     return TextSource(
-        Incoming(path, kind.compression, follow=follow, skipped=skipped), rows, wanted
+        Incoming(path, kind.compression, follow=follow, skipped=skipped), rows, wanted, times
     )

@@ -10,37 +10,63 @@ import numpy as np
 
 from tidegate import _files
 from tidegate._contexts import Completed
+from tidegate.clock import Clock
 from tidegate.errors import SettingError
+from tidegate.io.compression import Packed
 from tidegate.io.errors import sink_error
-from tidegate.io.kinds import Kind, is_standard
+from tidegate.io.file_formats import Kind, is_standard
 from tidegate.io.metadata import encode, sidecar, write_sidecar
 from tidegate.io.outgoing import Outgoing
-from tidegate.io.packing import Packed
-from tidegate.io.row_text import CSV_HEADER, PIECE, csv_rows, json_rows
-from tidegate.lattice import FloatArray
+from tidegate.io.row_text import PIECE, csv_header, csv_rows, json_rows, names_of
+from tidegate.lattice import FloatArray, IntArray
+
+Levels = FloatArray | None  # one for each value; None: the rows have none
+Times = IntArray | None  # the same, in nanoseconds
 
 
 class Positions:
-    """Checks that each write begins where the last one ended."""
+    """Checks that each write begins where the last one ended, and has the same columns."""
 
-    def __init__(self, following: int | None) -> None:
+    def __init__(
+        self, following: int | None, *, leveled: bool | None = None, timed: bool | None = None
+    ) -> None:
         self._next = following
+        self._leveled, self._timed = leveled, timed  # None: as it comes
 
-    def check(self, first: int, values: FloatArray) -> FloatArray:
-        """The values as they will be written."""
-        array: FloatArray = np.ascontiguousarray(values, dtype=np.float64)
-        if array.ndim != 1:
-            raise SettingError("values", "must be a one-dimensional array")
+    def check(
+        self,
+        first: int,
+        values: FloatArray,
+        levels: FloatArray | None = None,
+        times: IntArray | None = None,
+    ) -> list[FloatArray]:
+        """The columns of numbers as they will be written."""
+        given = {"values": values} if levels is None else {"values": values, "levels": levels}
+        columns = [np.ascontiguousarray(column, dtype=np.float64) for column in given.values()]
+        for name, column in zip(given, columns, strict=True):
+            if column.ndim != 1:
+                raise SettingError(name, "must be a one-dimensional array")
+            if column.size != columns[0].size:
+                raise SettingError(name, "must be as many as the values")
+        if self._leveled is not None and self._leveled != (levels is not None):
+            problem = "must be given for each write" if self._leveled else "have no column here"
+            raise SettingError("levels", problem)
+        if self._timed is not None and self._timed != (times is not None):
+            problem = "must be given for each write" if self._timed else "have no column here"
+            raise SettingError("times", problem)
+        if times is not None and times.shape != columns[0].shape:
+            raise SettingError("times", "must be as many as the values")
         if first < 0 or self._next not in (None, first):
             expected = "0 or more" if self._next is None else self._next
             raise SettingError("first_position", f"must be {expected}, not {first}")
-        self._next = first + array.size
-        return array
+        self._next = first + columns[0].size
+        return columns
 
 
 class TextSink(Completed):
-    """Rows `position,value`. Plain text is written in place, unbuffered; compressed text appears
-    when it is complete.
+    """Rows `position,value`, perhaps with a time before them and a level after them.
+
+    Plain text is written in place, unbuffered; compressed text appears when it is complete.
     """
 
     def __init__(
@@ -49,6 +75,8 @@ class TextSink(Completed):
         kind: Kind,
         metadata: Mapping[str, object] | None,
         *,
+        leveled: bool = False,
+        clock: Clock | None = None,
         following: int | None = None,
         append: bool = False,
     ) -> None:
@@ -58,7 +86,8 @@ class TextSink(Completed):
         self._rows = csv_rows if kind.format == "csv" else json_rows
         if metadata is not None:
             encode(metadata)  # refuse it before a file is touched
-        self._positions = Positions(following)
+        self._clock = clock
+        self._positions = Positions(following, leveled=leveled, timed=clock is not None)
         self._outgoing = Outgoing(path, whole=kind.compression is not None, append=append)
         self._out: Outgoing | Packed = self._outgoing
         try:
@@ -68,7 +97,7 @@ class TextSink(Completed):
             if self._in_place and not append:
                 self._remove_sidecar()
             if kind.format == "csv" and not (append and self._outgoing.tell()):
-                self._out.write(CSV_HEADER)
+                self._out.write(csv_header(names_of(leveled=leveled, timed=clock is not None)))
             self._kept = self._outgoing.tell() if self._in_place else 0  # bytes of whole writes
             if self._in_place:
                 self._write_sidecar()
@@ -83,11 +112,17 @@ class TextSink(Completed):
     def _in_place(self) -> bool:
         return self._path is not None and self._kind.recoverable
 
-    def write(self, first_position: int, values: FloatArray) -> None:
+    def write(
+        self, first_position: int, values: FloatArray, levels: Levels = None, times: Times = None
+    ) -> None:
         """Write rows from `first_position` on, which follow those of the call before."""
-        array = self._positions.check(first_position, values)
-        for start in range(0, array.size, PIECE):
-            rows = self._rows(first_position + start, array[start : start + PIECE])
+        columns = self._positions.check(first_position, values, levels, times)
+        for start in range(0, columns[0].size, PIECE):
+            part = [column[start : start + PIECE] for column in columns]
+            texts = None
+            if times is not None and self._clock is not None:
+                texts = self._clock.texts(times[start : start + PIECE])
+            rows = self._rows(first_position + start, part, texts)
             self._out.write(rows)
             self._kept += len(rows)
 

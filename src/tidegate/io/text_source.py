@@ -15,6 +15,7 @@ from tidegate.io.columns import Wanted
 from tidegate.io.errors import SourceError
 from tidegate.io.incoming import Incoming
 from tidegate.io.lines import LONGEST_LINE, Lines, LineTooLongError, read_lines
+from tidegate.io.time_reader import TimeReader, batched
 
 # Below this a block is read row by row: pyarrow takes longer to get going.
 _SMALL = 2048
@@ -38,8 +39,15 @@ class TextSource(Closed):
 
     rows: int | None = None
 
-    def __init__(self, incoming: Incoming, layout: Rows, wanted: list[Wanted]) -> None:
+    def __init__(
+        self,
+        incoming: Incoming,
+        layout: Rows,
+        wanted: list[Wanted],
+        times: TimeReader | None = None,
+    ) -> None:
         self._incoming = incoming
+        self._times = times
         self._layout = layout
         self._wanted = wanted
         self._lines = read_lines(incoming)
@@ -58,8 +66,8 @@ class TextSource(Closed):
 
     def batches(self) -> Iterator[Batch]:
         """The stream, once. What precedes a bad row is given before the error."""
-        for values, *users in self.arrays():
-            yield Batch(values, users[0] if users else None)
+        for columns in self.arrays():
+            yield from batched(columns, self._wanted, self._times)
 
     def arrays(self) -> Iterator[list[NDArray[Any]]]:
         """The wanted columns, a piece at a time."""
@@ -126,6 +134,11 @@ class TextSource(Closed):
             ]
         if problem is not None:
             raise problem from None
+
+    @property
+    def doubt(self) -> str:
+        """What is strange about the names in the first row; may be empty."""
+        return getattr(self._layout, "doubt", "")
 
     def fraction(self) -> float | None:
         """How much of the file has been read."""

@@ -266,8 +266,11 @@ class Ledger(Account, Closed):
 
     @property
     def head(self) -> str:
-        """The hash of the last entry, which covers all before it."""
-        return self._chain.head
+        """The hash of the last entry, which covers all before it.
+
+        Of the same entries as `count`, also when an append was interrupted: the two are an anchor.
+        """
+        return self._entries[-1].hash if self._entries else self._chain.head
 
     @property
     def torn(self) -> int:

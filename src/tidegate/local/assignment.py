@@ -9,13 +9,18 @@ helps where names are given out (accounts, certificates), and not where clients 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from tidegate.local.messages import Announcement
 from tidegate.local.wire import MessageError
 
-_MOST_SLOTS = 256  # the rounds of `Topl` have 60 at most
+if TYPE_CHECKING:
+    from tidegate.local.collection import Slot
+
+_MOST_SLOTS = 256  # the rounds of `Topl` have 220 at most
 
 
 def slot_of(name: str, client: str, slots: int) -> int:
@@ -29,6 +34,25 @@ def slot_of(name: str, client: str, slots: int) -> int:
     """
     digest = hashlib.sha256(f"tidegate/1/slot/{name}/{client}".encode()).digest()
     return int.from_bytes(digest[:6], "big") % slots
+
+
+def announced(
+    slots: Sequence[Slot], *, name: str, lower: Fraction, bound: Fraction, resolution: Fraction
+) -> tuple[Announcement, ...]:
+    """The announcements of a round with these slots."""
+    return tuple(
+        Announcement(
+            round=name,
+            phase=slot.phase,
+            epsilon=slot.epsilon,
+            lower=lower,
+            bound=bound,
+            resolution=resolution,
+            slot=index,
+            question=slot.question,
+        )
+        for index, slot in enumerate(slots)
+    )
 
 
 def of_one_round(announcements: Iterable[Announcement]) -> tuple[Announcement, ...]:

@@ -30,13 +30,13 @@ from pathlib import Path
 import numpy as np
 
 from tidegate.errors import InputError, RefusedError, SettingError
-from tidegate.exact_numbers import Number, positive
+from tidegate.exact_numbers import Number, exact, positive, said
 from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import Lattice
 from tidegate.local.assignment import of_one_round, slot_of
 from tidegate.local.memory import Memory, Pin
 from tidegate.local.messages import Announcement, Report
-from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion, Words
+from tidegate.local.questions import Words
 from tidegate.local.wire import name_of
 from tidegate.randomness import Epoch, Randomness, secure
 
@@ -46,7 +46,7 @@ class Client:
 
     Args:
         epsilon: the most that one report may cost.
-        bound: the largest value there is, public.
+        lower, bound: the least and the largest value there is, public.
         resolution: the step between values, public; None: that of the round. (Privacy: how a value
             is rounded before the draw changes nothing about what the draw costs.)
         lifetime: the most that all reports of this device may cost together; by default as much as
@@ -82,6 +82,7 @@ class Client:
         *,
         epsilon: Number,
         bound: Number,
+        lower: Number = 0,
         resolution: Number | None = None,
         lifetime: Number | None = None,
         memory: Memory | str | Path,
@@ -94,9 +95,12 @@ class Client:
         if self.lifetime < self.epsilon:
             raise SettingError("lifetime", f"must not be less than epsilon {self.epsilon}")
         self.bound = positive("bound", bound)
+        self.lower = exact("lower", lower)
+        if self.lower > 0:
+            raise SettingError("lower", f"must be 0 or below, not {said(lower)}")
         self.resolution = None if resolution is None else positive("resolution", resolution)
-        if self.resolution is not None:
-            Lattice(self.bound, self.resolution)  # refused now rather than in the first round
+        if self.resolution is not None:  # refused now rather than in the first round
+            Lattice(self.bound, self.resolution, self.lower)
         self.name = None if name is None else name_of({"name": name}, "name")
         self.clamp = clamp
         self._randomness = secure() if randomness is None else randomness
@@ -142,7 +146,12 @@ class Client:
         asked = _parsed(announcement)
         digest = asked.digest
         if self.memory.pin(asked.round) is None:  # outside of the turn: tables may be large
-            _check_announcement(asked, self.epsilon, self.bound, self.resolution)
+            asked.check_allowed(
+                epsilon=self.epsilon,
+                lower=self.lower,
+                bound=self.bound,
+                resolution=self.resolution,
+            )
         with self.memory.turn:
             known = self.memory.pin(asked.round)
             if known is not None:
@@ -190,6 +199,19 @@ class Client:
         pin = self.memory.pin(name)
         return None if pin is None else _report(pin)
 
+    @property
+    def unacknowledged(self) -> tuple[Report, ...]:
+        """The reports of which nobody has said that they arrived, to send them again.
+
+        The same reports: sending one twice costs and tells nothing more.
+        """
+        return tuple(_report(pin) for pin in self.memory.unacknowledged)
+
+    def acknowledge(self, name: str) -> None:
+        """Remember that the report of a round arrived, or never will: the server has taken it, had
+        it already, or has closed the round."""
+        self.memory.acknowledge(name)
+
     def _again(self, known: Pin, asked: Announcement) -> Report:
         if known.digest != asked.digest:
             raise RefusedError("this round was answered under another announcement")
@@ -198,9 +220,11 @@ class Client:
     def _steps(self, value: object, resolution: Fraction) -> int:
         """The value in whole steps. Says that it is wrong, never what it is."""
         number = _number(value)
-        if not self.clamp and not 0 <= number <= float(self.bound):
-            raise InputError(f"the value is not between 0 and {self.bound}: nothing was reported")
-        return Lattice(self.bound, resolution).unit(number)
+        if not self.clamp and not float(self.lower) <= number <= float(self.bound):
+            raise InputError(
+                f"the value is not between {self.lower} and {self.bound}: nothing was reported"
+            )
+        return Lattice(self.bound, resolution, self.lower).unit(number)
 
     def _words(self, asked: Announcement) -> Words:
         """Fresh words for one report."""
@@ -209,44 +233,6 @@ class Client:
     def _keyed(self, purpose: str, text: str) -> str:
         named = f"tidegate/1/{purpose}/{text}".encode("utf-8", "surrogatepass")
         return hmac.digest(self.memory.key, named, "sha256").hex()
-
-
-def _check_announcement(
-    asked: Announcement, epsilon: Fraction, bound: Fraction, resolution: Fraction | None
-) -> None:
-    """Refuse what asks for more than `epsilon`, or about values beyond the bound.
-
-    The weights are checked in integers against the ε that is announced, and that against the
-    device's own: who made the table need not be trusted. (Tables that could not be drawn from, or
-    only for some values, are no messages at all, see `questions`: a device that falls silent for
-    some values would give them away.) A device without a resolution takes that of the round.
-    """
-    if asked.epsilon > epsilon:
-        raise RefusedError(
-            f"the round asks for epsilon = {asked.epsilon}; this device gives at most {epsilon} at "
-            "a time"
-        )
-    if resolution is not None and asked.resolution != resolution:
-        raise RefusedError(f"the round has resolution {asked.resolution}, this device {resolution}")
-    try:
-        lattice = Lattice(bound, asked.resolution)
-    except SettingError:
-        raise RefusedError(
-            f"the round has resolution {asked.resolution}, which does not suit the bound {bound}"
-        ) from None
-    if asked.bound > bound or _reach(asked.question) > lattice.top:
-        raise RefusedError(f"the round asks beyond the bound {bound}")
-    asked.question.check(asked.epsilon)
-
-
-def _reach(question: Question) -> float:
-    if isinstance(question, ValueQuestion):
-        return question.threshold
-    if isinstance(question, WaveQuestion):
-        return question.top
-    if isinstance(question, TailQuestion):
-        return max(question.level, question.dither)
-    raise RefusedError("this device does not know this kind of question")
 
 
 def _parsed(announcement: Announcement | str | bytes) -> Announcement:

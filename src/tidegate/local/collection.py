@@ -26,7 +26,8 @@ from tidegate.local.running_sums import CAPACITY
 from tidegate.local.schedule import Repetition, Reporter, Schedule
 from tidegate.local.survey import MOST, Decision, Survey, Tally, counts_of
 from tidegate.local.wire import number, whole_field, whole_number
-from tidegate.record.answer import Answer, Answers
+from tidegate.record.answer import Answer
+from tidegate.record.answers import Answers
 
 _SLICE = 1 << 14  # reports whose intermediate arrays fit into a processor's second cache
 THRESHOLD, STREAM = "threshold", "stream"
@@ -49,7 +50,8 @@ class Collection:
     most `left` of them at once. A round closes with its last report, and the next one opens.
 
     While a survey asks during the stream, reports and its questions alternate, and every report
-    stands for its own position and for the next one.
+    stands for its own position and for the next one. After a survey that withholds nothing, as
+    many reports as devices were asked stand for two positions each.
 
     Args:
         survey: how the threshold is chosen.
@@ -80,6 +82,7 @@ class Collection:
         self.decision: Decision | None = None
         self.collected = Collected(capacity)
         self.round = -1  # the number of the open round
+        self.copies = 1  # how many positions a report of the open round stands for
         # The last report, in steps, and how often it stood for a device that was asked otherwise.
         self._last: float | None = None
         self._repeats = 0
@@ -114,11 +117,12 @@ class Collection:
         """The next round: all that can fail happens before anything changes."""
         opening = self.schedule.opening(tallies, self.decision, repeated=repeated)
         slots = tuple(self._slot(question) for question in opening.questions)
-        if opening.decision is not None and opening.decision is not self.decision:
-            self.collected.begin(opening.decision.threshold * self._step)
+        if opening.decision is not None and opening.decision != self.decision:
+            chosen = opening.decision
+            self.collected.begin(chosen.threshold * self._step, chosen.lowest * self._step)
         self.decision, self.tallies, self.repeated = opening.decision, tallies, repeated
         self._set_slots(slots)
-        self.participants, self.taken = opening.participants, 0
+        self.participants, self.taken, self.copies = opening.participants, 0, opening.copies
         self._counts = [np.zeros(slot.question.reports, dtype=np.int64) for slot in slots]
         self.round += 1
 
@@ -148,11 +152,12 @@ class Collection:
                 then nothing was taken.
         """
         self._refuse_wrong(slots, reports)
-        published = np.zeros(0 if self._value is None else len(reports))
+        copies = self.copies
+        published = np.zeros(0 if self._value is None else copies * len(reports))
         if self._value is not None:
             for start in range(0, len(reports), _SLICE):  # the split changes nothing
                 piece = slice(start, start + _SLICE)
-                published[piece] = self._publish(
+                published[copies * start : copies * (start + _SLICE)] = self._publish(
                     self._value, self._is_value[slots[piece]], reports[piece]
                 )
         self.taken += len(reports)
@@ -180,8 +185,8 @@ class Collection:
 
     def _close(self) -> None:
         asked = [index for index, slot in enumerate(self.slots) if slot.phase == THRESHOLD]
-        if not asked:  # the pause before the next survey has ended
-            self._open([], repeated=True)
+        if not asked and self.schedule.complete(self.tallies, repeated=self.repeated):
+            self._open([], repeated=True)  # the pause before the next survey has ended
             return
         tally = Tally(
             questions=tuple(self.slots[index].question for index in asked),
@@ -191,14 +196,16 @@ class Collection:
 
     def _publish(self, value: ValueQuestion, is_value: Any, reports: IntArray) -> FloatArray:
         """Publish each report at its position, and again for devices after it that sent none."""
-        offset = 0.0 if self.decision is None else self.decision.offset
+        offset = 0.0 if self.decision is None else self.decision.added
         if len(self.slots) == 1:
-            worth, repeats = value.decoded[reports], np.zeros(len(reports), dtype=np.int64)
+            worth = np.repeat(value.decoded[reports], self.copies)
+            repeats = np.tile(np.arange(self.copies), len(reports))
         else:
             indices = np.arange(len(reports))
             source = np.maximum.accumulate(np.where(is_value, indices, -1))
             carried = source < 0  # still represented by a report of an earlier push
-            last = value.threshold / 2 if self._last is None else self._last
+            middle = (value.lowest + value.threshold) / 2
+            last = middle if self._last is None else self._last
             worth = value.decoded[np.where(is_value, reports, 0)][source]
             worth = np.where(carried, last, worth)
             repeats = np.where(carried, self._repeats + 1 + indices, indices - source)
@@ -230,6 +237,7 @@ class Collection:
             "round": self.round,
             "participants": self.participants,
             "taken": self.taken,
+            "copies": self.copies,
             "questions": [slot.question.plain() for slot in self.slots],
             "counts": [counts.tolist() for counts in self._counts],
             "tallies": [tally.plain() for tally in self.tallies],
@@ -264,11 +272,13 @@ class Collection:
         if participants is not None:
             participants = whole_field(plain, "participants", 1, MOST)
         taken = whole_field(plain, "taken", 0, MOST if participants is None else participants - 1)
+        copies = whole_field(plain, "copies", 1, 2)
         if not slots or type(repeated) is not bool:
             raise ValueError("no questions, or no flag")
         # Nothing below can fail.
         self._last, self._repeats, self.round = last, repeats, round_number
         self.participants, self.taken, self.repeated = participants, taken, repeated
+        self.copies = copies
         self._set_slots(slots)
         self._counts = [np.array(row, dtype=np.int64) for row in counts]
         self.tallies, self.decision = tallies, decision

@@ -9,18 +9,15 @@ holds a random key, from which the device's names are made, and is as private as
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from tidegate._contexts import Closed
 from tidegate.local.memory_file import DeviceMemoryError, MemoryFile
-from tidegate.local.privacy_loss import WORDS
-from tidegate.local.wire import common, name_of, whole_field
+from tidegate.local.pin import DIGEST, Pin
 from tidegate.ownership import Ownership, refused_as
 from tidegate.randomness import random_bytes
 
@@ -30,54 +27,7 @@ VERSION = 2
 MOST_ROUNDS = 4096  # a server cannot fill a device's disk with cheap rounds
 KEY_BYTES = 32
 _LONGEST_PIN = 1024  # two names of 128 characters, two digests, and what is around them
-_LONGEST_TIME = 64
 _FINEST = 10**36
-_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pin:
-    """A line of the local ledger: what was reported in a round, and what it cost.
-
-    Attributes:
-        round, phase, slot, epsilon: of the announcement that was answered.
-        digest: of all of that announcement.
-        event: a keyed digest of what the value was called.
-        client, report: what was sent.
-        time: when, by the device's clock (UTC).
-    """
-
-    round: str
-    phase: str
-    slot: int
-    epsilon: Fraction
-    digest: str
-    event: str
-    client: str
-    report: int
-    time: str
-
-    def plain(self) -> dict[str, Any]:
-        """For the file."""
-        return {**asdict(self), "epsilon": str(self.epsilon)}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Pin:
-        """From the file; a ValueError if it is none."""
-        if set(plain) != {item.name for item in fields(cls)}:
-            raise ValueError("other fields")
-        digests = {name: plain[name] for name in ("digest", "event")}
-        if not all(isinstance(one, str) and _DIGEST.fullmatch(one) for one in digests.values()):
-            raise ValueError("no digest")
-        if not isinstance(plain["time"], str) or len(plain["time"]) > _LONGEST_TIME:
-            raise ValueError("no time")
-        return cls(
-            **common(plain),
-            **digests,
-            client=name_of(plain, "client"),
-            report=whole_field(plain, "report", 0, WORDS - 1),
-            time=plain["time"],
-        )
 
 
 class Memory(Closed):
@@ -94,7 +44,13 @@ class Memory(Closed):
     ((), Fraction(0, 1))
     """
 
-    def __init__(self, file: MemoryFile | None, key: bytes, pins: list[Pin]) -> None:
+    def __init__(
+        self,
+        file: MemoryFile | None,
+        key: bytes,
+        pins: list[Pin],
+        acknowledged: Iterable[str] = (),
+    ) -> None:
         # Before the key: a process that is forked in between must not own a copy.
         self._ownership = Ownership("memory", "close it and open it again")
         self._file = file
@@ -106,6 +62,7 @@ class Memory(Closed):
         self.spent = Fraction(0)
         for pin in pins:
             self._take(pin)
+        self._acknowledged = dict.fromkeys(acknowledged)  # in their order, as the file has them
 
     def __repr__(self) -> str:
         return f"Memory(path={self.path}, rounds={len(self._rounds)})"
@@ -133,7 +90,7 @@ class Memory(Closed):
             if file.exists():
                 return cls._stored(file, moved=moved)
             memory = cls(file, random_bytes(KEY_BYTES), [])
-            file.create(memory._plain(()))
+            file.create(memory._plain((), ()))
             return memory
         except BaseException:
             file.close()
@@ -142,13 +99,13 @@ class Memory(Closed):
     @classmethod
     def _stored(cls, file: MemoryFile, *, moved: bool) -> Memory:
         try:
-            inode, key, pins = _parsed(file.read())
+            inode, key, pins, acknowledged = _parsed(file.read())
         except (ValueError, KeyError, TypeError, RecursionError):
             raise DeviceMemoryError(
                 f"{file.path} is damaged or of another version: what was reported before is not "
                 "known, so nothing more is. Put the newest copy back, and open it with moved=True"
             ) from None
-        memory = cls(file, key, pins)
+        memory = cls(file, key, pins, acknowledged)
         if inode != file.inode:
             if not moved:
                 raise DeviceMemoryError(
@@ -156,13 +113,18 @@ class Memory(Closed):
                     "reports. If the original will never be used again, open this one with "
                     "Memory.open(path, moved=True)"
                 )
-            file.rewrite(memory._plain(memory.pins))
+            file.rewrite(memory._plain(memory.pins, memory._acknowledged))
         return memory
 
     @property
     def pins(self) -> tuple[Pin, ...]:
         """The local ledger, in the order of reporting."""
         return tuple(self._rounds.values())
+
+    @property
+    def unacknowledged(self) -> tuple[Pin, ...]:
+        """The reports of which nobody has said that they arrived, in the order of reporting."""
+        return tuple(pin for pin in self.pins if pin.round not in self._acknowledged)
 
     @property
     @contextmanager
@@ -187,14 +149,17 @@ class Memory(Closed):
 
     def check(self) -> None:
         """Refuse if nothing more can be remembered: then nothing more may be reported."""
-        if self._closed:
-            raise DeviceMemoryError("the memory of this device is closed")
-        with refused_as(DeviceMemoryError):
-            self._ownership.check()
+        self._check_usable()
         if len(self._rounds) >= MOST_ROUNDS:
             raise DeviceMemoryError(
                 f"this device has answered {MOST_ROUNDS} rounds, and answers no more"
             )
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise DeviceMemoryError("the memory of this device is closed")
+        with refused_as(DeviceMemoryError):
+            self._ownership.check()
 
     def add(self, pin: Pin, lifetime: Fraction | None = None) -> None:
         """Remember a report. When this returns, it may be sent; if it raises, it may not.
@@ -216,8 +181,24 @@ class Memory(Closed):
                 self._ownership.done()
                 raise DeviceMemoryError(problem)
             if self._file is not None:
-                self._file.rewrite(self._plain((*self.pins, pin)))
+                self._file.rewrite(self._plain((*self.pins, pin), self._acknowledged))
             self._take(pin)
+            with refused_as(DeviceMemoryError):
+                self._ownership.done()
+
+    def acknowledge(self, name: str) -> None:
+        """Remember, durably, that the report of a round arrived."""
+        with self.turn:
+            self._check_usable()
+            if name in self._acknowledged:
+                return
+            if name not in self._rounds:
+                raise DeviceMemoryError("nothing was reported in this round")
+            with refused_as(DeviceMemoryError):
+                self._ownership.begin()
+            if self._file is not None:
+                self._file.rewrite(self._plain(self.pins, (*self._acknowledged, name)))
+            self._acknowledged[name] = None
             with refused_as(DeviceMemoryError):
                 self._ownership.done()
 
@@ -246,25 +227,30 @@ class Memory(Closed):
         self._events.add(pin.event)
         self.spent = _short(self.spent + pin.epsilon)
 
-    def _plain(self, pins: tuple[Pin, ...]) -> dict[str, Any]:
+    def _plain(self, pins: tuple[Pin, ...], acknowledged: Iterable[str]) -> dict[str, Any]:
         head = {"tidegate": VERSION, "kind": "memory", "key": self.key.hex()}
-        return {**head, "pins": [pin.plain() for pin in pins]}
+        named = list(acknowledged)
+        tail = {"acknowledged": named} if named else {}
+        return {**head, "pins": [pin.plain() for pin in pins], **tail}
 
 
-def _parsed(plain: Any) -> tuple[int, bytes, list[Pin]]:
-    """Inode, key and pins of a file's content, or an error of Python's."""
-    if set(plain) != {"tidegate", "kind", "key", "pins", "inode"}:
+def _parsed(plain: Any) -> tuple[int, bytes, list[Pin], list[str]]:
+    """Inode, key, pins and acknowledged rounds of a file's content, or an error of Python's."""
+    if set(plain) - {"acknowledged"} != {"tidegate", "kind", "key", "pins", "inode"}:
         raise ValueError("other fields")
     if (plain["tidegate"], plain["kind"]) != (VERSION, "memory"):
         raise ValueError("another version")
-    if not _DIGEST.fullmatch(plain["key"]):  # as many bytes as a digest
+    if not DIGEST.fullmatch(plain["key"]):  # as many bytes as a digest
         raise ValueError("no key")
     if not isinstance(plain["pins"], list) or len(plain["pins"]) > MOST_ROUNDS:
         raise ValueError("no pins, or too many")
     pins = [Pin.from_plain(pin) for pin in plain["pins"]]
     if len({pin.round for pin in pins}) < len(pins) or len({pin.event for pin in pins}) < len(pins):
         raise ValueError("a round or an event occurs twice")
-    return plain["inode"], bytes.fromhex(plain["key"]), pins
+    named, rounds = plain.get("acknowledged", []), {pin.round for pin in pins}
+    if not isinstance(named, list) or len(set(named)) < len(named) or not set(named) <= rounds:
+        raise ValueError("rounds that were acknowledged and not answered")
+    return plain["inode"], bytes.fromhex(plain["key"]), pins, named
 
 
 def _short(spent: Fraction) -> Fraction:

@@ -14,9 +14,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from tidegate.errors import SettingError
+from tidegate.errors import RefusedError, SettingError
+from tidegate.lattice import Lattice
 from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion
+from tidegate.local.questions.tail import ABOVE, BELOW
 from tidegate.local.wire import (
     PHASES,
     VERSION,
@@ -25,6 +27,7 @@ from tidegate.local.wire import (
     digest,
     exact_of,
     field,
+    lower_of,
     name_of,
     naming,
     read,
@@ -34,7 +37,12 @@ from tidegate.local.wire import (
 
 __all__ = ["PHASES", "VERSION", "Announcement", "MessageError", "Report", "question_from_plain"]
 
-_QUESTIONS = {kind.form: kind for kind in (TailQuestion, ValueQuestion, WaveQuestion)}
+_QUESTIONS: dict[str, type[TailQuestion | ValueQuestion | WaveQuestion]] = {
+    ABOVE: TailQuestion,
+    BELOW: TailQuestion,
+    ValueQuestion.form: ValueQuestion,
+    WaveQuestion.form: WaveQuestion,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +53,8 @@ class Announcement:
         round: an opaque name; a device answers a round once.
         phase: "threshold": the answers choose θ; "stream": they are the stream.
         epsilon: what an answer costs at most; devices check it by the question's weights.
-        bound, resolution: values are whole multiples of `resolution` from 0 to `bound`.
+        lower, bound, resolution: values are whole multiples of `resolution` from `lower` (0, unless
+            the message says otherwise) to `bound`.
         slot: which of the round's questions this is.
         question: what is asked.
 
@@ -75,6 +84,7 @@ class Announcement:
     resolution: Fraction
     slot: int
     question: Question
+    lower: Fraction = Fraction(0)
 
     def plain(self) -> dict[str, Any]:
         """As plain data."""
@@ -84,6 +94,7 @@ class Announcement:
             "round": self.round,
             "phase": self.phase,
             "epsilon": str(self.epsilon),
+            **({"lower": str(self.lower)} if self.lower else {}),
             "bound": str(self.bound),
             "resolution": str(self.resolution),
             "slot": self.slot,
@@ -102,14 +113,52 @@ class Announcement:
     @classmethod
     def from_json(cls, text: str | bytes) -> Announcement:
         """Parse what `json()` gave; raises `MessageError`."""
-        plain = read(text, "announcement", 9)
+        plain = read(text, "announcement", 9, optional="lower")
         with naming("announcement"):
             return cls(
                 **common(plain),
+                lower=lower_of(plain, "lower"),
                 bound=exact_of(plain, "bound"),
                 resolution=exact_of(plain, "resolution"),
                 question=_question(field(plain, "question")),
             )
+
+    def check_allowed(
+        self,
+        *,
+        epsilon: Fraction,
+        lower: Fraction,
+        bound: Fraction,
+        resolution: Fraction | None,
+    ) -> None:
+        """Refuse what asks for more than `epsilon`, or about values beyond the bounds.
+
+        The weights are checked in integers against the ε that is announced, and that against the
+        device's own: who made the table need not be trusted. (Tables that could not be drawn from,
+        or only for some values, are no messages at all, see `questions`: a device that falls silent
+        for some values would give them away.) A device without a resolution takes the round's.
+        """
+        if self.epsilon > epsilon:
+            raise RefusedError(
+                f"the round asks for epsilon = {self.epsilon}; this device gives at most {epsilon} "
+                "at a time"
+            )
+        if resolution is not None and self.resolution != resolution:
+            raise RefusedError(
+                f"the round has resolution {self.resolution}, this device {resolution}"
+            )
+        try:
+            lattice = Lattice(bound, self.resolution, lower)
+        except SettingError:
+            raise RefusedError(
+                f"the round has resolution {self.resolution}, which does not suit the bound {bound}"
+            ) from None
+        below, above = self.question.reach
+        if self.bound > bound or above > lattice.top:
+            raise RefusedError(f"the round asks beyond the bound {bound}")
+        if self.lower < lower or below > lattice.bottom:
+            raise RefusedError(f"the round asks below {lower}, the least value of this device")
+        self.question.check(self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)

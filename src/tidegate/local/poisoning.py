@@ -6,11 +6,12 @@ the largest column of the table. Let a fraction f of the positions of a range be
 
 - Compared with the same run in which these clients are honest, the sum moves by at most
   f·length·(hi − lo): **sure**, whatever was drawn.
-- An honest report has its value for its mean, between 0 and θ. So the **expected** sum moves by
-  at most f·length·max(hi, θ − lo), and it does so if all of them send hi where others would have 0.
-- Clients who keep to the protocol and **lie** about their value move it by up to f·length·θ, here
-  as in any other system. `amplification`, max(hi, θ − lo)/θ, is what noise on the device adds to
-  that: e^ε/(e^ε − 1) for stochastic rounding, so much where ε is small.
+- An honest report has its value for its mean, between 0 and θ (from −θ⁻ on where values may lie
+  below 0). So the **expected** sum moves by at most f·length·max(hi + θ⁻, θ − lo), and it does so
+  if all of them send hi where others would have the least value.
+- Clients who keep to the protocol and **lie** about their value move it by up to
+  f·length·(θ + θ⁻), here as in any other system. `amplification`, the ratio of the two, is what
+  noise on the device adds to that: e^ε/(e^ε − 1) for stochastic rounding, so much where ε is small.
 
 θ itself comes from reports too: `tail_shift` says how far the share of values above a level, from
 which the threshold is chosen, can be moved. Small fractions suffice to move θ, and with it the
@@ -35,6 +36,7 @@ class PoisoningBound:
         fraction: of the positions of a range.
         threshold: θ.
         lowest, highest: what a single report is worth at least and at most.
+        least: −θ⁻: smaller values count as this.
 
     >>> bound = PoisoningBound(fraction=0.01, threshold=100.0, lowest=-58.0, highest=158.0)
     >>> bound.expected(1000), bound.sure(1000), bound.by_lying(1000)
@@ -45,10 +47,11 @@ class PoisoningBound:
     threshold: float
     lowest: float
     highest: float
+    least: float = 0.0
 
     def expected(self, length: int) -> float:
         """How far the expected sum over `length` positions moves at most."""
-        return self.fraction * length * max(self.highest, self.threshold - self.lowest)
+        return self.amplification * self.by_lying(length)
 
     def sure(self, length: int) -> float:
         """How far the sum moves at most, whatever the honest clients draw."""
@@ -56,12 +59,13 @@ class PoisoningBound:
 
     def by_lying(self, length: int) -> float:
         """How far it moves at most if they only lie about their values."""
-        return self.fraction * length * self.threshold
+        return self.fraction * length * (self.threshold - self.least)
 
     @property
     def amplification(self) -> float:
         """How many times as far arbitrary reports move a sum as lies about values do."""
-        return max(self.highest, self.threshold - self.lowest) / self.threshold
+        farthest = max(self.highest - self.least, self.threshold - self.lowest)
+        return farthest / (self.threshold - self.least)
 
 
 def bound_of(question: ValueQuestion, fraction: float, step: float = 1.0) -> PoisoningBound:
@@ -71,6 +75,7 @@ def bound_of(question: ValueQuestion, fraction: float, step: float = 1.0) -> Poi
         threshold=question.threshold * step,
         lowest=float(question.decoded.min()) * step,
         highest=float(question.decoded.max()) * step,
+        least=question.lowest * step,
     )
 
 

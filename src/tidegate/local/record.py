@@ -12,7 +12,7 @@ from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.running_sums import CAPACITY, RunningSums
 from tidegate.local.wire import number, whole_number
-from tidegate.record.answer import Answers
+from tidegate.record.answers import Answers
 from tidegate.record.record import checked_confidence, paired
 
 # Columns of the running sums. A report that is published w times counts w² in the second moments.
@@ -39,17 +39,18 @@ class Collected:
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.sums = RunningSums(columns=_COLUMNS, capacity=capacity)
-        # (first position, θ in use from there on): all that grows, by one with each change of θ.
-        self.thresholds: list[tuple[int, float]] = []
+        # (first position, θ and the least value in use from there on): all that grows, by one with
+        # each change of θ.
+        self.thresholds: list[tuple[int, float, float]] = []
 
     @property
     def count(self) -> int:
         """How many positions were published."""
         return self.sums.count
 
-    def begin(self, threshold: float) -> None:
-        """From here on values are cut at `threshold`."""
-        self.thresholds.append((self.count, threshold))
+    def begin(self, threshold: float, lowest: float = 0.0) -> None:
+        """From here on values are cut at `threshold`, and at `lowest` below 0."""
+        self.thresholds.append((self.count, threshold, lowest))
 
     def push(self, worth: FloatArray, repeats: IntArray, *, offset: float, worst: float) -> None:
         """Publish reports.
@@ -92,8 +93,8 @@ class Collected:
         ).clip(min=0.0)
         trust = length / (length + _WORST_CASE_REPORTS)
         noise = trust * spread + (1 - trust) * ranges[:, _WORST]
-        threshold, lowest = self._thresholds(begin, end)
-        prediction = self._cut_variance(begin, threshold) + self._cut_variance(end, threshold)
+        caps = self._caps(begin, end)
+        prediction = self._cut_variance(begin, caps) + self._cut_variance(end, caps)
         errors = NormalDist().inv_cdf((1 + confidence) / 2)
         return Answers.around(
             estimate,
@@ -104,32 +105,38 @@ class Collected:
             errors=errors,
             allowance=offset,
             confidence=confidence,
-            threshold=lowest,
+            threshold=float(caps[:, 0].min(initial=np.inf)) if caps.size else 0.0,
+            caps=caps,
         )
 
-    def _cut_variance(self, positions: IntArray, threshold: FloatArray) -> FloatArray:
+    def _cut_variance(self, positions: IntArray, caps: FloatArray) -> FloatArray:
         past, length = self.sums.cut(positions)
         share = past / np.maximum(length, 1)
         around = self.sums.before(positions - past + length) - self.sums.before(positions - past)
         mean = (around[:, _ESTIMATE] - around[:, _OFFSET]) / np.maximum(length, 1)
-        mean = np.clip(mean, 0.0, threshold)
-        single = np.maximum(mean * (threshold - mean), threshold**2 / 16)
+        highest, lowest = caps[:, 1], caps[:, 4]
+        mean = np.clip(mean, lowest, highest)
+        single = np.maximum((mean - lowest) * (highest - mean), (highest - lowest) ** 2 / 16)
         variance: FloatArray = past * (1 - share) * single
         return variance
 
-    def _thresholds(self, begin: IntArray, end: IntArray) -> tuple[FloatArray, float]:
-        """The largest threshold in use in each range, and the least in all of them."""
-        if not self.thresholds:
-            return np.zeros(begin.size), 0.0
-        largest = np.zeros(begin.size)
-        lowest = np.inf
-        stops = [start for start, _ in self.thresholds[1:]] + [self.count + 1]
-        for (start, threshold), stop in zip(self.thresholds, stops, strict=True):
-            inside = (begin < stop) & (end >= start)
-            largest[inside] = np.maximum(largest[inside], threshold)
-            if inside.any():
-                lowest = min(lowest, threshold)
-        return largest, float(lowest if np.isfinite(lowest) else self.thresholds[-1][1])
+    def _caps(self, begin: IntArray, end: IntArray) -> FloatArray:
+        """Where values of each range were cut: a row of `Answers.caps`."""
+        caps = np.tile((np.inf, -np.inf, 0.0, -np.inf, np.inf, 0.0), (begin.size, 1))
+        stops = [start for start, *_ in self.thresholds[1:]] + [self.count]
+        for (start, threshold, floor), stop in zip(self.thresholds, stops, strict=True):
+            values = np.minimum(end, stop) - np.maximum(begin, start)
+            inside = values > 0
+            caps[inside, 0] = np.minimum(caps[inside, 0], threshold)
+            caps[inside, 1] = np.maximum(caps[inside, 1], threshold)
+            caps[inside, 2] += threshold * values[inside]
+            caps[inside, 3] = np.maximum(caps[inside, 3], floor)
+            caps[inside, 4] = np.minimum(caps[inside, 4], floor)
+            caps[inside, 5] += floor * values[inside]
+        nothing = np.isinf(caps[:, 0])  # empty ranges
+        latest = self.thresholds[-1][1:] if self.thresholds else (0.0, 0.0)
+        caps[nothing, :2], caps[nothing, 3:5] = latest
+        return caps
 
     def _checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
         begin, end = paired(starts, ends)
@@ -155,8 +162,9 @@ class Collected:
         collected.thresholds = [
             (
                 whole_number(start, "thresholds", 0, collected.count),
-                number(one, "thresholds", _HUGE),
+                number(threshold, "thresholds", _HUGE),
+                number(lowest, "thresholds", _HUGE),
             )
-            for start, one in plain["thresholds"]
+            for start, threshold, lowest in plain["thresholds"]
         ]
         return collected

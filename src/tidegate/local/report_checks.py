@@ -5,6 +5,7 @@ A single report is checked by `messages.parsed` and `Report.problem`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,10 +18,12 @@ from tidegate.lattice import IntArray
 from tidegate.local.messages import Announcement
 from tidegate.local.questions.bulk import slices
 
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 REASONS = {
     "malformed": "it is no report",
     "version": "it is of another version",
-    "round": "its round is not open",
+    "round": "its round is not one of this collection's",
+    "late": "its round has closed",
     "slot": "its round has no such question",
     "phase": "its question is of another phase",
     "epsilon": "its question has another epsilon",
@@ -58,6 +61,28 @@ class Received:
     rejected: Counter[str] = field(default_factory=Counter)
     shuffled: Guarantee | None = None
     rejected_at: dict[int, str] = field(default_factory=dict)
+
+    def outcome(self, place: int) -> str:
+        """What became of the report at this place: "accepted", or the reason why not.
+
+        A "duplicate" was taken before, so its device may forget it; "late" will never be taken.
+
+        >>> Received(1, Counter({"late": 1}), rejected_at={1: "late"}).outcome(0)
+        'accepted'
+        """
+        return self.rejected_at.get(place, "accepted")
+
+
+def has_closed(name: str, current: str) -> bool:
+    """Whether a round of this name was before the current one, in the same collection.
+
+    >>> has_closed("5f.1.0", "5f.2.0"), has_closed("5f.3.0", "5f.2.0"), has_closed("5f", "5f.2.0")
+    (True, False, False)
+    """
+    (mine, *numbers), (other, *passed) = current.split("."), name.split(".")
+    if mine != other or len(passed) != 2 or not all(_NUMBER.fullmatch(one) for one in passed):
+        return False
+    return [*map(int, passed)] < [*map(int, numbers)]
 
 
 def admitted(

@@ -23,15 +23,17 @@ _GRID = 1025
 
 def largest_variance(question: ValueQuestion) -> float:
     """The largest variance of a report, in squared steps, over all values."""
-    return float(_variances(question).max()) * (question.threshold / 2) ** 2
+    return float(_variances(question).max()) * (question.span / 2) ** 2
 
 
-def expected_variance(question: ValueQuestion) -> float:
+def expected_variance(question: ValueQuestion, *, both_sides: bool = False) -> float:
     """The variance on [−1, 1] of a report of typical data: most values far below the threshold.
 
-    Values thin out as e^(−6v/θ), except for one in a hundred that is cut at θ.
+    Values thin out as e^(−6v/θ), except for one in a hundred that is cut at θ. If values lie on
+    `both_sides` of 0, they thin out to both.
     """
-    weights = np.exp(-6 * np.linspace(0.0, 1.0, _GRID))
+    distances = np.abs(np.linspace(-1.0, 1.0, _GRID)) if both_sides else np.linspace(0, 1, _GRID)
+    weights = np.exp(-6 * distances)
     weights *= 0.99 / weights.sum()
     weights[-1] += 0.01
     return float(weights @ _variances(question))

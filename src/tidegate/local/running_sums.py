@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.wire import whole_field
 
-# At most so many marks (an even number); half as many, once there were that many positions.
+# At most this many marks (an even number); half of them, once there were as many positions.
 CAPACITY = 1 << 16
 # So many neighbours are added up first where no mark falls between them: sums of rows are several
 # times as fast as running sums.
@@ -156,7 +156,7 @@ class RunningSums:
 
 
 def _unit_sums(increments: FloatArray, unit: int) -> FloatArray:
-    """Sums of so many neighbours, a power of two: pairs, pairs of pairs, ...
+    """Sums of `unit` neighbours, a power of two: pairs, pairs of pairs, ...
 
     Not by `sum`, in which the order of additions is numpy's choice and depends on the array.
     """

@@ -11,7 +11,7 @@ its value, so a second survey costs no value more than it costs anyway.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.local.questions import Question, ValueQuestion
 from tidegate.local.survey import Decision, Round, Survey, Tally
@@ -41,11 +41,13 @@ class Opening:
         questions: asked in rotation.
         participants: this many reports close the round; None: it never closes.
         decision: the threshold that holds in it; None: none is chosen yet.
+        copies: how many positions a report stands for.
     """
 
     questions: tuple[Question, ...]
     participants: int | None
     decision: Decision | None
+    copies: int = 1
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class Schedule:
     survey: Survey
     reporter: Reporter
     again: Repetition | None = None
+
+    def complete(self, tallies: Sequence[Tally], *, repeated: bool) -> bool:
+        """Whether the present survey has asked all that it wanted to."""
+        survey = self.again.survey if repeated and self.again is not None else self.survey
+        return survey.next_round(tallies) is None
 
     def opening(
         self, tallies: Sequence[Tally], decision: Decision | None, *, repeated: bool
@@ -82,29 +89,37 @@ class Schedule:
             standing = _revised(decision, survey.decide(tallies))
         else:
             standing = _chosen(decision)
-        value = self.reporter(standing.threshold)
+        value = self.reporter(standing.threshold).at(standing.threshold, standing.lowest)
         if asked is None:
             rest = None if self.again is None else self.again.rest
             return Opening((value,), rest, standing)
-        return Opening(_alternating(value, asked), 2 * asked.participants, standing)
+        if not asked.questions:
+            return Opening((value,), asked.participants, standing, asked.copies)
+        positions = (asked.reports + 1) * asked.participants
+        return Opening(_in_turns(value, asked), positions, standing)
 
 
-def _alternating(value: ValueQuestion, asked: Round) -> tuple[Question, ...]:
-    """Each question of a survey after a question for the value.
+def _in_turns(value: ValueQuestion, asked: Round) -> tuple[Question, ...]:
+    """Each question of a survey after questions for the value.
 
     In this order every device that is asked otherwise has a report before it that stands for it.
     """
-    return tuple(one for question in asked.questions for one in (value, question))
+    return tuple(
+        one for question in asked.questions for one in (*[value] * asked.reports, question)
+    )
 
 
 def _revised(old: Decision | None, new: Decision) -> Decision:
-    """The new decision, unless the old threshold lies in its interval.
+    """The new decision, unless the old threshold lies in its interval; for each side of 0.
 
     Each survey alone errs. Where nothing has changed, following it would only add its error.
     """
-    if old is not None and new.low <= old.threshold <= new.high:
-        return old
-    return new
+    if old is None:
+        return new
+    kept = old if new.low <= old.threshold <= new.high else new
+    if new.below is None or kept.below is None:
+        return kept
+    return replace(kept, below=_revised(old.below, new.below))
 
 
 def _chosen(decision: Decision | None) -> Decision:

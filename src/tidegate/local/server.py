@@ -24,17 +24,18 @@ from tidegate.errors import QueryError, SnapshotError
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.local.assignment import slot_of
+from tidegate.local.assignment import announced, slot_of
 from tidegate.local.collection import Collection
 from tidegate.local.messages import Announcement, Report, parsed
 from tidegate.local.poisoning import PoisoningBound, bound_of
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.report_checks import Received, RejectedError, admitted
+from tidegate.local.report_checks import Received, RejectedError, admitted, has_closed
 from tidegate.local.shuffle import Shuffled, amplified, least_hidden
 from tidegate.local.store import ServerStateError, Store
 from tidegate.local.wire import name_of
 from tidegate.randomness import random_bytes
-from tidegate.record.answer import Answer, Answers
+from tidegate.record.answer import Answer
+from tidegate.record.answers import Answers
 
 _BATCH = 1 << 14  # reports in one transaction
 _MOST_NAMED = 10_000  # rejected reports of which a call says where they were
@@ -47,7 +48,7 @@ class Server(Closed):
         collection: fresh, made from `settings`.
         settings: what the collection was made from, as plain data; kept in the file.
         guarantee: what the devices are promised.
-        bound, resolution: of the devices' values.
+        lower, bound, resolution: of the devices' values.
         path: the state's file; None: in memory only.
         by_name: which question a client is asked goes by its name, and reports to others are
             rejected (`tidegate.local.assignment`); None: as the file says, and else in rotation.
@@ -68,12 +69,13 @@ class Server(Closed):
         guarantee: Guarantee,
         bound: Fraction,
         resolution: Fraction,
+        lower: Fraction = Fraction(0),
         path: str | Path | None = None,
         by_name: bool | None = None,
     ) -> None:
         self.collection = collection
         self.guarantee = guarantee
-        self._bound, self._resolution = bound, resolution
+        self._lower, self._bound, self._resolution = lower, bound, resolution
         self.path = None if path is None else Path(path)
         self._store = Store(self.path, create=self.path is None or not self.path.exists())
         try:
@@ -84,9 +86,10 @@ class Server(Closed):
         except BaseException:
             self._store.close()
             raise
-        self._handed_out = 0
+        self._settings = settings
         self._round_closed = False  # since the state was written
         self._open_round()
+        self._store.reload = self._reload
 
     def __repr__(self) -> str:
         return f"<Server round={self.round} accepted={self.accepted}; {self.guarantee}>"
@@ -117,19 +120,20 @@ class Server(Closed):
         except (SnapshotError, ValueError):
             raise ServerStateError(f"{self.path} is damaged") from None
 
+    def _reload(self) -> None:
+        """Take over what another process has written, such as a round that it closed."""
+        self._load(self._settings, self.by_name)
+        self._open_round()
+
     def _open_round(self) -> None:
         self.round = f"{self._id}.{self.collection.round}.{self._repeat}"
-        self._announcements = tuple(
-            Announcement(
-                round=self.round,
-                phase=slot.phase,
-                epsilon=slot.epsilon,
-                bound=self._bound,
-                resolution=self._resolution,
-                slot=index,
-                question=slot.question,
-            )
-            for index, slot in enumerate(self.collection.slots)
+        self._handed_out = 0
+        self._announcements = announced(
+            self.collection.slots,
+            name=self.round,
+            lower=self._lower,
+            bound=self._bound,
+            resolution=self._resolution,
         )
 
     # -- asking ----------------------------------------------------------------------------------
@@ -138,12 +142,12 @@ class Server(Closed):
     def announcements(self) -> tuple[Announcement, ...]:
         """The questions of the open round. Hand them out in rotation, whoever comes; where
         questions go by name, hand out all of them, for each device to pick its own."""
-        with self._store.committed:
+        with self._store.latest:
             return self._announcements
 
     def announcement(self, client: str | None = None) -> Announcement:
         """The question for the next device; where questions go by name, for this `client`."""
-        with self._store.committed:
+        with self._store.latest:
             if self.by_name:
                 name = name_of({"client": client}, "client")
                 return self._announcements[slot_of(self.round, name, len(self._announcements))]
@@ -198,11 +202,11 @@ class Server(Closed):
         """
         amplified(1, 1, delta)  # a wrong delta is refused before anything is taken
         with self._store.turn, self._store.transaction():
-            announced = self._announcements
+            asked = self._announcements
             left = self.collection.left if shuffled.round == self.round else 0
-            slots, reports, rejected = admitted(shuffled.slots, shuffled.reports, announced, left)
-            counts = np.bincount(slots, minlength=len(announced))
-            mixed = least_hidden([one.epsilon for one in announced], counts, delta)
+            slots, reports, rejected = admitted(shuffled.slots, shuffled.reports, asked, left)
+            counts = np.bincount(slots, minlength=len(asked))
+            mixed = least_hidden([one.epsilon for one in asked], counts, delta)
             self._take(slots, reports)
             self._finish(slots.size, rejected)
         return Received(slots.size, rejected, mixed)
@@ -219,9 +223,9 @@ class Server(Closed):
                     continue
                 accepted += 1
                 if len(waiting) == self.collection.left:  # the round closes with this one
-                    self._take(*_columns(waiting))
+                    self._take(*np.array(waiting, dtype=np.int64).reshape(-1, 2).T)
                     waiting = []
-            self._take(*_columns(waiting))
+            self._take(*np.array(waiting, dtype=np.int64).reshape(-1, 2).T)
             rejected = Counter(rejected_at.values())
             self._finish(accepted, rejected)
         return Received(accepted, rejected, rejected_at=rejected_at)
@@ -229,10 +233,11 @@ class Server(Closed):
     def _admitted(self, given: Report | str) -> tuple[int, int]:
         if isinstance(given, str):
             raise RejectedError(given)
-        announced = self._announcements
-        if problem := given.problem(announced):
-            raise RejectedError(problem)
-        if self.by_name and given.slot != slot_of(self.round, given.client, len(announced)):
+        asked = self._announcements
+        if problem := given.problem(asked):
+            late = problem == "round" and has_closed(given.round, self.round)
+            raise RejectedError("late" if late else problem)
+        if self.by_name and given.slot != slot_of(self.round, given.client, len(asked)):
             raise RejectedError("assignment")
         if not self._store.is_new(given.client):
             raise RejectedError("duplicate")
@@ -247,7 +252,6 @@ class Server(Closed):
         if self.collection.round != number:
             self._round_closed = True
             self._store.forget_clients()
-            self._handed_out = 0
             self._open_round()
 
     def _finish(self, accepted: int, rejected: Counter[str]) -> None:
@@ -279,12 +283,13 @@ class Server(Closed):
     def poisoning_bound(self, fraction: float) -> PoisoningBound:
         """How far a fraction of malicious clients can move a range sum, at the largest θ so far."""
         with self._store.committed:
-            used = [threshold for _, threshold in self.collection.collected.thresholds]
+            used = np.array([one[1:] for one in self.collection.collected.thresholds])
             slots = self.collection.slots
         for slot in slots:
             if isinstance(slot.question, ValueQuestion):
-                largest = round(max(used) / float(self._resolution))
-                return bound_of(slot.question.at(largest), fraction, float(self._resolution))
+                steps = np.rint(used / float(self._resolution)).astype(np.int64)
+                widest = slot.question.at(int(steps[:, 0].max()), int(steps[:, 1].min()))
+                return bound_of(widest, fraction, float(self._resolution))
         raise QueryError("no threshold was chosen yet: there is no stream to move")
 
     # -- the file --------------------------------------------------------------------------------
@@ -292,8 +297,3 @@ class Server(Closed):
     def close(self) -> None:
         """Everything accepted is on the disk already."""
         self._store.close()
-
-
-def _columns(pairs: list[tuple[int, int]]) -> tuple[IntArray, IntArray]:
-    slots, reports = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    return slots, reports

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.collection import Collection, Slot
@@ -49,6 +52,17 @@ class Simulation:
     def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
         """The sum over released values [start, end)."""
         return self.collection.query(start, end, confidence)
+
+
+def refuse_below(numbers: NDArray[Any], lower: float) -> None:
+    """Refuse values that no device would report on: only a rehearsal may look at them."""
+    wrong = np.flatnonzero(numbers < lower)
+    if wrong.size:
+        raise SettingError(
+            "lower",
+            f"{wrong.size:,} values lie below it ({lower:g}), the first at position "
+            f"{int(wrong[0]):,}: give a lower that no value is below, or clamp=True",
+        )
 
 
 def run(collection: Collection, values: IntArray, keystream: Keystream) -> FloatArray:

@@ -10,8 +10,7 @@ The state of the collection is written when a round closes and now and then, and
 accepted reports are kept as they came: so a single report costs a small write, and loading replays
 at most `_MOST_REPORTS` of them, within a second.
 
-Memory is bounded; of the clients of the open round the disk holds a digest each, which takes 24
-bytes. They are forgotten when the round closes: later reports to it are refused anyway.
+Of the clients of the open round the disk holds a digest each, which takes 24 bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import hashlib
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,7 +33,7 @@ from tidegate.local.report_checks import REASONS
 from tidegate.local.store_file import Place, ServerStateError, ServerStorageError
 from tidegate.ownership import Ownership, refused_as
 
-__all__ = ["ServerStateError", "ServerStorageError", "Store", "stored_settings"]
+__all__ = ["ServerStateError", "ServerStorageError", "Store"]
 
 Kept = TypeVar("Kept", bool, int, str)
 
@@ -67,6 +66,8 @@ class Store:
         self.path = path
         self._name = "the collection" if path is None else str(path)
         self._waiting = self._rows = 0  # reports in the journal, and batches
+        # What its server does when another process has changed the file.
+        self.reload: Callable[[], None] = lambda: None
         self._ownership = Ownership("server", "close it and open it again")
         self._closed = False
         try:
@@ -79,7 +80,7 @@ class Store:
         except OSError as error:
             raise ServerStorageError(f"cannot use {path}: {error.strerror}") from None
 
-    def __repr__(self) -> str:
+    def __repr__(self) -> str:  # reports are as secret as what devices sent
         return f"<Store {self._name}>"
 
     @staticmethod
@@ -117,7 +118,7 @@ class Store:
 
     @property
     def turn(self) -> AbstractContextManager[Any]:
-        """The lock of the store, for `with`. Refuses in a forked process: it might hang."""
+        """The lock of the store, for `with`; refuses in a forked process, where it might hang."""
         with refused_as(ServerStateError):
             return self._ownership.lock
 
@@ -129,6 +130,17 @@ class Store:
             with refused_as(ServerStateError):
                 self._ownership.check()
             yield
+
+    @property
+    @contextmanager
+    def latest(self) -> Iterator[None]:
+        """As `committed`, and with what another process may have written meanwhile."""
+        with self.turn:
+            if self.path is not None and self.fact("generation") != self._generation:
+                with self.transaction():
+                    pass
+            with self.committed:
+                yield
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -202,7 +214,7 @@ class Store:
                 (self._generation,),
             )
             if moved.rowcount != 1:
-                raise ServerStateError(f"another process changed {self._name}: open it again")
+                self._catch_up()
             yield
             self._database.execute("COMMIT")
         except BaseException as error:
@@ -214,6 +226,15 @@ class Store:
         self._generation += 1
         with refused_as(ServerStateError):
             self._ownership.done()
+
+    def _catch_up(self) -> None:
+        """Another process has written: that counts, unless the file is older than before."""
+        self._generation, before = self._checked_generation(), self._generation
+        if self._generation < before:
+            raise ServerStateError(f"{self._name} was replaced by an older copy: open it again")
+        self._waiting = self._rows = 0
+        self.reload()
+        self._database.execute("UPDATE facts SET value = value + 1 WHERE name = 'generation'")
 
     def set_facts(self, facts: Mapping[str, Any]) -> None:
         """Store plain data under names."""
@@ -270,24 +291,3 @@ class Store:
 
     def _damaged(self) -> ServerStateError:
         return ServerStateError(f"{self._name} is damaged, or no state of a server")
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """Turn a refusal of `ownership` into a `ServerStateError`."""
-    try:
-        yield
-    except TidegateError as error:
-        raise ServerStateError(str(error)) from None
-
-
-def stored_settings(path: Path) -> dict[str, Any]:
-    """What the collection in this file was made from."""
-    store = Store(path, create=False)
-    try:
-        settings = store.plain("settings")
-    finally:
-        store.close()
-    if not isinstance(settings, dict):
-        raise ServerStateError(f"{path} was created, but no collection was begun in it: remove it")
-    return settings

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tidegate.errors import SettingError
@@ -33,19 +33,27 @@ class Round:
     """Questions to ask in strict rotation, until `participants` devices have answered.
 
     Attributes:
-        questions: none of them asks for the value itself.
+        questions: none of them asks for the value itself. None at all: a part of the stream in
+            which everybody reports, until `participants` have.
         participants: how many answers close the round.
-        in_stream: asked during the stream: every second device answers, the others report.
+        in_stream: asked during the stream: others report in between.
+        reports: how many devices report for one that is asked in the stream.
+        copies: how many positions a report stands for, in a part without questions.
     """
 
     questions: tuple[Question, ...]
     participants: int
     in_stream: bool = False
+    reports: int = 1
+    copies: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """The result of a round: `counts[slot][report]` devices gave that report to that question."""
+    """The result of a round: `counts[slot][report]` devices gave that report to that question.
+
+    Of a part of the stream in which nobody was asked it is empty.
+    """
 
     questions: tuple[Question, ...]
     counts: tuple[tuple[int, ...], ...]
@@ -79,22 +87,40 @@ class Decision:
         threshold: values are cut at this.
         offset: what truncation is expected to take from a value; added to every report.
         low, high: the 90 % posterior range of the best threshold.
+        below: the same for the values below 0, as if they were positive; None: there are none.
     """
 
     threshold: int
     offset: float = 0.0
     low: float
     high: float
+    below: Decision | None = None
+
+    @property
+    def lowest(self) -> int:
+        """Smaller values are cut at this: 0, or below it."""
+        return 0 if self.below is None else -self.below.threshold
+
+    @property
+    def added(self) -> float:
+        """What is added to every report: what both cuts are expected to take."""
+        return self.offset - (0.0 if self.below is None else self.below.offset)
 
     @property
     def mostly_prior(self) -> bool:
-        """Whether the reports left the best threshold open by more than a factor of 4."""
+        """Whether the reports left the best threshold open by more than a factor of 4.
+
+        On the side that decides about the noise, if there are two.
+        """
+        if self.below is not None and self.below.threshold > self.threshold:
+            return self.below.mostly_prior
         return self.high > TRUSTED_SPAN * self.low
 
     def plain(self) -> dict[str, Any]:
         """For a state file."""
         names = ("threshold", "offset", "low", "high")
-        return {name: getattr(self, name) for name in names}
+        plain = {name: getattr(self, name) for name in names}
+        return plain if self.below is None else {**plain, "below": self.below.plain()}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Decision:
@@ -105,6 +131,7 @@ class Decision:
             offset=number(plain["offset"], "offset", float(MOST)),
             low=low,
             high=high,
+            below=cls.from_plain(plain["below"]) if "below" in plain else None,
         )
 
 
@@ -125,13 +152,14 @@ class Survey(Protocol):
 
 @dataclass(frozen=True)
 class Given:
-    """No survey: the threshold is given.
+    """No survey: the thresholds are given; `lowest` is how far values below 0 reach.
 
     >>> Given(21).next_round([]), Given(21).decide([]).threshold
     (None, 21)
     """
 
     threshold: int
+    lowest: int = 0
 
     def next_round(self, tallies: Sequence[Tally]) -> Round | None:
         """Nothing to ask."""
@@ -139,4 +167,8 @@ class Given:
 
     def decide(self, tallies: Sequence[Tally]) -> Decision:
         """What was given."""
-        return Decision(threshold=self.threshold, low=self.threshold, high=self.threshold)
+        given = Decision(threshold=self.threshold, low=self.threshold, high=self.threshold)
+        if not self.lowest:
+            return given
+        reach = -self.lowest
+        return replace(given, below=Decision(threshold=reach, low=reach, high=reach))

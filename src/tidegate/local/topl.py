@@ -15,22 +15,30 @@ from tidegate.guarantee import Guarantee, cost, parallel
 from tidegate.lattice import COARSE, Lattice, default_resolution
 from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
-from tidegate.local.published_survey import PublishedSurvey
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.reports import MECHANISMS, expected_variance
+from tidegate.local.reports import MECHANISMS
 from tidegate.local.schedule import Repetition
-from tidegate.local.simulation import Simulation, run
-from tidegate.local.survey import Given, Survey
-from tidegate.local.tail.survey import TailSurvey
-from tidegate.local.wave_threshold import Objective
+from tidegate.local.simulation import Simulation, refuse_below, run
+from tidegate.local.survey import Survey
+from tidegate.local.surveys import (
+    ADAPTIVE,
+    AUTHORS,
+    PUBLISHED,
+    asked_first,
+    first_survey,
+    later_surveys,
+    refuse_hopeless,
+)
 from tidegate.randomness import Randomness, secure
 from tidegate.settings import (
     Choice,
     Epsilon,
     Exact,
     Flag,
+    Lower,
     OptionalChoice,
     OptionalExact,
+    OptionalWhole,
     Resolution,
     Spec,
     Whole,
@@ -42,7 +50,6 @@ if TYPE_CHECKING:
     from tidegate.local.memory import Memory
     from tidegate.local.server import Server
 
-ADAPTIVE, PUBLISHED, AUTHORS = "adaptive", "published", "published-authors"
 _LARGEST_TOP = 1 << 31  # of a wave's domain
 
 
@@ -71,9 +78,14 @@ class Topl(Spec):
     Args:
         epsilon: what a report of the stream costs.
         bound: public upper bound of a value; larger values count as this.
+        lower: public lower bound of a value: 0, or below it; then some devices are asked about the
+            values below 0 and others about those above, and both ends are cut.
         resolution: values are rounded to multiples of this; None: whole numbers, or, where the
             bound is below 1024, a thousandth of it or finer.
-        holdout: how many devices are asked for the threshold before the stream begins.
+        fleet: how many reports are expected in a round (a day's devices); None: not known.
+        holdout: how many devices are asked for the threshold before the stream begins, and not
+            reported on. None: some hundreds to thousands, by ε and the fleet; those that report
+            after them count twice, so that every position is published.
         horizon: the longest range that should be answered well.
         threshold_epsilon: what an answer that helps to choose the threshold costs; None: `epsilon`.
         scheme: "adaptive": one-bit questions about the tail; "published": the paper's Square Wave
@@ -86,8 +98,7 @@ class Topl(Spec):
             fewer answers than `holdout`, so every 16·`holdout` positions if that is rarer.
         threshold: given instead of chosen: nobody is asked.
 
-    >>> topl = Topl(epsilon=1, bound=1657)
-    >>> print(topl.guarantee)
+    >>> print(Topl(epsilon=1, bound=1657).guarantee)
     ε = 1 per event (exact arithmetic, local model)
     """
 
@@ -95,8 +106,10 @@ class Topl(Spec):
 
     epsilon: ReportEpsilon = ReportEpsilon()
     bound: Exact = Exact()
+    lower: Lower = Lower()
     resolution: Resolution = Resolution(default=None)
-    holdout: Whole = Whole(minimum=100, default=65_536)
+    fleet: OptionalWhole = OptionalWhole(minimum=1)
+    holdout: OptionalWhole = OptionalWhole(minimum=100)
     horizon: Whole = Whole(minimum=1, default=2**20)
     threshold_epsilon: OptionalExact = OptionalExact(default=None)
     scheme: Choice = Choice(ADAPTIVE, PUBLISHED, AUTHORS, default=ADAPTIVE)
@@ -107,21 +120,27 @@ class Topl(Spec):
 
     def __post_init__(self) -> None:
         if self.__dict__["resolution"] is None:  # what is kept and compared is a number
-            self.__dict__["resolution"] = default_resolution(self.bound, COARSE)
+            reach = max(self.bound, -self.lower)
+            finest = min(self.bound, -self.lower or self.bound)
+            step = min(default_resolution(one, COARSE) for one in (reach, finest))
+            self.__dict__["resolution"] = step
         if not SMALLEST <= self.survey_epsilon <= LARGEST:
             limits = f"from {float(SMALLEST):g} to {float(LARGEST):g}"
             raise SettingError("threshold_epsilon", f"must be {limits}")
         if self.smoothing and self.scheme == ADAPTIVE:
             raise SettingError("smoothing", "belongs to the published schemes' density")
+        refuse_hopeless(self)
         if self.threshold is not None and not self.resolution <= self.threshold <= self.bound:
             raise SettingError("threshold", "must lie between the resolution and the bound")
+        if self.lower and self.scheme != ADAPTIVE:
+            raise SettingError("lower", "published ToPL knows no values below 0: use the default")
         if self.lattice.top > _LARGEST_TOP and self.scheme != ADAPTIVE:
             raise SettingError("resolution", "too fine: bound/resolution must be at most 2**31")
 
     @cached_property
     def lattice(self) -> Lattice:
         """Values as whole steps."""
-        return Lattice(self.bound, self.resolution)
+        return Lattice(self.bound, self.resolution, self.lower)
 
     @property
     def survey_epsilon(self) -> Fraction:
@@ -138,8 +157,13 @@ class Topl(Spec):
 
     @property
     def mechanism(self) -> str:
-        """The mechanism of the stream's reports."""
-        return self.report or ("optimal" if self.scheme == ADAPTIVE else "hybrid")
+        """The mechanism of the stream's reports.
+
+        The optimal table is made for values that thin out from the lower end: with values on both
+        sides of 0 most lie in the middle.
+        """
+        skewed = self.scheme == ADAPTIVE and not self.lower
+        return self.report or ("optimal" if skewed else "hybrid")
 
     def question(self, threshold: int) -> ValueQuestion:
         """What a device of the stream is asked: its value, cut at `threshold` steps."""
@@ -148,45 +172,17 @@ class Topl(Spec):
     @cached_property
     def survey(self) -> Survey:
         """How the threshold is chosen."""
-        if self.threshold is not None:
-            return Given(max(1, round(self.threshold / self.resolution)))
-        if self.scheme != ADAPTIVE:
-            return PublishedSurvey(
-                epsilon=self.survey_epsilon,
-                stream_epsilon=self.epsilon,
-                top=self.lattice.top,
-                holdout=self.holdout,
-                horizon=self.horizon,
-                objective=Objective.CORRECTED if self.scheme == PUBLISHED else Objective.AUTHORS,
-                smoothing=self.smoothing,
-            )
-        return self._tail_survey(self.holdout, self._in_stream if self.keep_asking else 0)
-
-    def _tail_survey(self, holdout: int, in_stream: int) -> TailSurvey:
-        return TailSurvey(
-            epsilon=self.survey_epsilon,
-            stream_epsilon=self.epsilon,
-            variance=expected_variance(self.question(1)),
-            top=self.lattice.top,
-            holdout=holdout,
-            in_stream=in_stream,
-            horizon=self.horizon,
-        )
+        return first_survey(self)
 
     @property
-    def _in_stream(self) -> int:
-        """Devices asked about the tail in the first eighth of the horizon: every second one."""
-        return self.horizon // 16
+    def asked_first(self) -> int:
+        """How many devices are asked for the threshold before the stream begins."""
+        return asked_first(self)
 
     @cached_property
     def again(self) -> Repetition | None:
         """How the threshold is chosen again; None: it stays."""
-        if not self.keep_asking or self.scheme != ADAPTIVE or self.threshold is not None:
-            return None
-        period = max(self.horizon, 16 * self.holdout)
-        asked = period // 16
-        # From one survey's beginning to the next one's; only the first is of another size.
-        return Repetition(self._tail_survey(asked, 0), period - 2 * asked)
+        return later_surveys(self)
 
     def collection(self, state: Mapping[str, Any] | None = None) -> Collection:
         """The server's state machine, from the beginning or from its `plain()` state."""
@@ -242,6 +238,7 @@ class Topl(Spec):
         return Client(
             epsilon=self.guarantee.epsilon,
             bound=self.bound,
+            lower=self.lower,
             resolution=self.resolution,
             lifetime=lifetime,
             memory=Memory.volatile() if memory is None else memory,
@@ -266,13 +263,19 @@ class Topl(Spec):
             settings=self.settings(),
             guarantee=self.guarantee,
             bound=self.bound,
+            lower=self.lower,
             resolution=self.resolution,
             path=path,
             by_name=by_name,
         )
 
-    def simulate(self, values: Any, randomness: Randomness | None = None) -> Simulation:
+    def simulate(
+        self, values: Any, randomness: Randomness | None = None, *, clamp: bool = False
+    ) -> Simulation:
         """All devices and their server at once: `values` in the order in which they are asked.
+
+        Values below `lower` are refused, as a device refuses them; with `clamp` they count as it.
+        (Larger ones than the bound count as the bound, missing ones as 0.)
 
         >>> import tidegate as tg
         >>> topl = Topl(epsilon=2, bound=500, holdout=4096, horizon=2**15)
@@ -285,7 +288,10 @@ class Topl(Spec):
         source = secure() if randomness is None else randomness
         if not hasattr(source, "new_epoch"):
             raise SettingError("randomness", "must be tidegate.secure() or tidegate.seeded(7)")
-        steps = self.lattice.units(self.lattice.numbers(values))
+        numbers = self.lattice.numbers(values)
+        if not clamp:
+            refuse_below(numbers, float(self.lower))
+        steps = self.lattice.units(numbers)
         epoch = source.new_epoch()
         collection = self.collection()
         keystream = epoch.keystream("local/simulation", digest(self.settings()))

@@ -15,7 +15,7 @@ from tidegate.local.mechanisms import hybrid_variance
 from tidegate.local.questions import WaveQuestion
 
 _SMALL = 1e-4  # a share below it is small ...
-_IN_A_ROW = 5  # ... and so many small ones in a row end the density
+_IN_A_ROW = 5  # ... and this many small ones in a row end the density
 
 
 class Objective(Enum):

@@ -49,8 +49,11 @@ def digest(plain: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read(text: object, kind: str, fields: int) -> dict[str, Any]:
-    """Parse an object of this kind and version; it must have exactly `fields` fields."""
+def read(text: object, kind: str, fields: int, optional: str = "") -> dict[str, Any]:
+    """Parse an object of this kind and version; it must have exactly `fields` fields.
+
+    One more may be there, if it is the `optional` one.
+    """
     if not isinstance(text, str | bytes):
         raise MessageError(f"{kind}: must be text")
     if len(text) > LONGEST[kind]:  # before any work
@@ -66,7 +69,7 @@ def read(text: object, kind: str, fields: int) -> dict[str, Any]:
     version = plain.get("tidegate")
     if type(version) is not int or version != VERSION:
         raise MessageError(f"{kind}: its version must be {VERSION}", "version")
-    if len(plain) != fields:
+    if len(plain) != fields + (optional in plain):
         raise MessageError(f"{kind}: must have exactly {fields} fields")
     return plain
 
@@ -146,6 +149,20 @@ def exact_of(plain: Mapping[str, Any], name: str) -> Fraction:
             name, 'must be a fraction in lowest terms of at most 18 digits, such as "1" or "1/2"'
         )
     return number
+
+
+def lower_of(plain: Mapping[str, Any], name: str) -> Fraction:
+    """A fraction below 0 in its one spelling; 0 if the field is not there."""
+    if name not in plain:
+        return Fraction(0)
+    value = plain[name]
+    below = isinstance(value, str) and value.startswith("-")
+    number = _fraction(value[1:]) if below else None
+    if number is None:
+        raise SettingError(
+            name, 'must be a fraction below 0 in lowest terms, such as "-40"; without it, 0'
+        )
+    return -number
 
 
 def whole_field(plain: Mapping[str, Any], name: str, least: int, largest: int) -> int:

@@ -24,7 +24,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from tidegate.methods._method import Method
-from tidegate.run.pipeline import more_stages
+from tidegate.run.stored_stages import more_stages
 from tidegate.settings import Spec
 
 __all__ = ["Method", "find", "names", "registered"]

@@ -14,6 +14,7 @@ from tidegate.settings import Spec
 SHARED: dict[str, str] = {
     "epsilon": "the budget ε of one unit of privacy",
     "bound": "public upper bound of a value; larger values count as this",
+    "lower": "public lower bound of a value, 0 or below; smaller values count as this",
     "delta": "the δ of an (ε, δ) guarantee; None: 1/horizon²",
     "horizon": "the longest range that should be answered well, in values",
     "holdout": "how many values are spent on the threshold and not released",

@@ -28,14 +28,21 @@ class Common(TypedDict, total=False):
             which keeps decimals (`tidegate.lattice.default_resolution`).
         non_negative: publish no negative values.
         history: how many released values queries can look back on; None: 16 horizons.
+        lower: public lower bound of a value, 0 or below; smaller values count as this.
     """
 
     resolution: Number | None
     non_negative: bool
     history: int | None
+    lower: Number
 
 
-_DEFAULTS: dict[str, Any] = {"resolution": None, "non_negative": False, "history": None}
+_DEFAULTS: dict[str, Any] = {
+    "resolution": None,
+    "non_negative": False,
+    "history": None,
+    "lower": 0,
+}
 
 
 def preset(function: _Preset) -> _Preset:

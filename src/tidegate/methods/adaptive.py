@@ -10,8 +10,8 @@ from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number
 from tidegate.methods._feasibility import check_horizon, usual_holdout
 from tidegate.methods._method import Method
-from tidegate.methods._refined import refined
 from tidegate.methods._shared import Common, assembled, budget, preset
+from tidegate.methods._without_holdout import without_holdout
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import chosen_again
 from tidegate.units import Unit
@@ -41,8 +41,8 @@ def adaptive(
         epsilon: the budget of every value.
         bound: public upper bound of a value; larger values count as this.
         horizon: the longest range that should be answered well, or how many values will come if
-            there are fewer: the length of the warm-up and of blocks follow from it.
-        holdout: the paper's form: so many of the first values are spent on the threshold and not
+            that is known to be fewer: the longest blocks follow from it.
+        holdout: the paper's form: this many first values are spent on the threshold and not
             released. None: nothing is withheld; one row comes out for each row in, the first ones
             as a forecast that is set right at the end of a short warm-up, and the threshold is
             refined as values come (`tidegate.run.refinement.Refinement`). `start_early` and
@@ -50,7 +50,7 @@ def adaptive(
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
         unit: what `epsilon` protects; None: one event.
         start_early: as in `tops`: begin after this many held-out values, and choose again.
-        rethreshold_every: as in `tops`: choose the threshold again after so many released values.
+        rethreshold_every: as in `tops`: choose the threshold again after this many released values.
             Each new threshold learns the stream anew: once in several horizons is often enough.
         rethreshold_share: as in `tops`. A threshold that is chosen with a small share is lower: it
             leaves about 7/(its budget) values of the window above it.
@@ -59,7 +59,7 @@ def adaptive(
     >>> print(pipeline.guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
     >>> pipeline.holdout, pipeline.warm_up
-    (0, 2358)
+    (0, 372)
     >>> print(adaptive(epsilon=0.1, bound=1657, rethreshold_every=2**22).guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
     """
@@ -68,7 +68,7 @@ def adaptive(
     )
     check_horizon(per_event, horizon, unit)
     if holdout is None and start_early is None and rethreshold_every is None:
-        return refined(per_event, bound, horizon, nodes, unit=unit, **common)
+        return without_holdout(per_event, bound, horizon, nodes, unit=unit, **common)
     holdout = usual_holdout(holdout, per_event, unit)
 
     def selector(budget: Fraction, values: int) -> threshold.ScaleFree:

@@ -69,7 +69,7 @@ class DistributedBudget(SampledStage, Spec):
         return -(-2 * self.window * threshold * self.epsilon.denominator // self.epsilon.numerator)
 
     def publication_scale(self, threshold: int, parts: int) -> int:
-        """Of the noise of a number that costs so many parts of ε/2."""
+        """The scale of the noise of a number that costs `parts` of ε/2."""
         above = threshold * 2 * _SHARES * self.epsilon.denominator
         return -(-above // (self.epsilon.numerator * parts))
 

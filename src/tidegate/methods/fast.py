@@ -11,7 +11,7 @@ from typing import ClassVar, Unpack
 import numpy as np
 
 from tidegate import threshold as thresholds
-from tidegate.estimate.held import Holding
+from tidegate.estimate.sample_and_hold import SampleAndHold
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
@@ -173,7 +173,7 @@ class FeedbackFilter(_Feedback):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FilteredLevel(Holding, Spec):
+class FilteredLevel(SampleAndHold, Spec):
     """Every value is published as the posterior mean of a Kalman filter.
 
     Args:

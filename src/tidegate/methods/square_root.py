@@ -9,11 +9,10 @@ smallest known constant.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from tidegate.perturb.forest import over_horizons
 from tidegate.perturb.forest_run import ForestRun
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
+from tidegate.sealing import State
 from tidegate.settings import Delta, Exact, OptionalWhole, Spec, Whole
 from tidegate.stages import Estimator, Layout
 from tidegate.units import Unit, checked_unit
@@ -230,17 +230,10 @@ class SquareRoot(Spec):
             )
 
     def start(
-        self,
-        threshold: int,
-        ceiling: int,
-        keystream: Keystream,
-        state: Mapping[str, Any] | None = None,
+        self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
     ) -> ForestRun:
         """Begin to release, or continue from `state`."""
-        lengths = self.lengths(0)
-        options = {lengths[0]: self.layouts(lengths[0], threshold, ceiling)}
-        law = self.noise_law(threshold)
-        return ForestRun(law, self.block, threshold, keystream, lengths, options, state)
+        return ForestRun(self, threshold, ceiling, keystream, state)
 
 
 @preset

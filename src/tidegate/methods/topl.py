@@ -15,8 +15,10 @@ def topl(
     epsilon: Number,
     bound: Number,
     *,
+    lower: Number = 0,
     resolution: Number | None = None,
-    holdout: int = 65_536,
+    fleet: int | None = None,
+    holdout: int | None = None,
     horizon: int = 2**20,
     threshold_epsilon: Number | None = None,
     scheme: str = "adaptive",
@@ -31,6 +33,8 @@ def topl(
     the authors' objective.
 
     Args:
+        lower: public lower bound of a value: 0, or below it; smaller values count as this.
+        fleet: how many reports are expected in a round, such as a day's devices; None: not known.
         threshold_epsilon: what an answer that helps to choose the threshold costs; None: `epsilon`.
         scheme: "adaptive", "published" or "published-authors".
         smoothing: smooth the published schemes' density (EMS instead of EM).
@@ -46,7 +50,9 @@ def topl(
     return Topl(
         epsilon=epsilon,
         bound=bound,
+        lower=lower,
         resolution=resolution,
+        fleet=fleet,
         holdout=holdout,
         horizon=horizon,
         threshold_epsilon=threshold_epsilon,

@@ -46,7 +46,7 @@ def tops(
         unit: what `epsilon` protects; None: one event.
         start_early: begin after this many held-out values, and choose again, from `holdout`
             values, once as many were released.
-        rethreshold_every: choose the threshold again after every so many released values.
+        rethreshold_every: choose the threshold again each time this many values were released.
         rethreshold_share: the part of the stream's budget that choosing again gets; None: 1/10 if
             it starts early, else the values that choose are withheld from the stream instead.
 

@@ -7,6 +7,7 @@ with discrete Laplace noise of scale τ therefore costs θ/τ, and all levels to
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 from tidegate.errors import SettingError
 
@@ -27,11 +28,14 @@ def level_scales(
     >>> level_scales(21, Fraction(1, 10), (Fraction(1, 2), Fraction(1, 2)))
     (Fraction(420, 1), Fraction(420, 1))
     """
-    scales = tuple(_rounded_up(threshold / (epsilon * share)) for share in shares)
-    spent = sum(threshold / scale for scale in scales)
-    if spent > epsilon:  # cannot happen; a wrong scale must never go unnoticed
-        raise AssertionError("noise scales would overspend epsilon")
-    return scales
+    return tuple(_scale(threshold, budget) for budget in _budgets(epsilon, shares))
+
+
+@lru_cache(maxsize=256)
+def _budgets(epsilon: Fraction, shares: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    if sum(shares) > 1:
+        raise AssertionError("the levels' shares would overspend epsilon")
+    return tuple(epsilon * share for share in shares)
 
 
 def check_headroom(
@@ -48,8 +52,17 @@ def check_headroom(
         )
 
 
-def _rounded_up(scale: Fraction) -> Fraction:
-    above, below, denominator = scale.numerator, scale.denominator, 1
+def _scale(threshold: int, budget: Fraction) -> Fraction:
+    """At least threshold/budget, so that a level costs no more than its budget.
+
+    In integers: a threshold has hundreds of scales, and exact fractions would take a tenth of a
+    second for them.
+    """
+    above, below, denominator = threshold * budget.denominator, budget.numerator, 1
     while above * denominator < _GRAIN * below and denominator < _GRAIN:
         denominator *= 2
-    return Fraction(-(-above * denominator // below), denominator)
+    scale = Fraction(-(-above * denominator // below), denominator)
+    # threshold/scale ≤ budget. It cannot be otherwise; a wrong scale must never go unnoticed.
+    if above * scale.denominator > below * scale.numerator:
+        raise AssertionError("a noise scale would overspend epsilon")
+    return scale

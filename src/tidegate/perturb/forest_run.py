@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from tidegate.lattice import IntArray
+from tidegate.perturb.one_layout import OneLayoutRun
 from tidegate.randomness import Keystream
-from tidegate.sealing import restore, state_of
+from tidegate.sealing import State, restore, state_of
 from tidegate.stages import NO_SUMS, Layout, Noisy
 
 
@@ -35,7 +35,28 @@ class LeafNoise(Protocol):
         ...
 
 
-class ForestRun:
+class ForestLike(Protocol):
+    """A perturber whose noise is made a grove at a time."""
+
+    @property
+    def block(self) -> int:
+        """Values in a leaf."""
+        ...
+
+    def lengths(self, chunk: int) -> tuple[int, ...]:
+        """Of the blocks of a horizon."""
+        ...
+
+    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
+        """The one layout of a block."""
+        ...
+
+    def noise_law(self, threshold: int) -> LeafNoise:
+        """The noise of the leaves."""
+        ...
+
+
+class ForestRun(OneLayoutRun):
     """Releases the noisy sum of every block of `block` values, a new forest per horizon, for ever.
 
     Privacy. Released: for every block, its true sum plus the leaf noise of `Forest.combine`; by
@@ -54,20 +75,15 @@ class ForestRun:
 
     def __init__(
         self,
-        forest: LeafNoise,
-        block: int,
+        stage: ForestLike,
         threshold: int,
+        ceiling: int,
         keystream: Keystream,
-        lengths: tuple[int, ...],
-        options: Mapping[int, tuple[Layout, ...]],
-        state: Mapping[str, Any] | None = None,
+        state: State | None,
     ) -> None:
-        self._forest = forest
-        self._lengths = lengths
-        self._options = options
-        self._block = block
-        self._threshold = threshold
-        self._keystream = keystream
+        super().__init__(stage, threshold, ceiling, keystream)
+        self._forest = stage.noise_law(threshold)
+        self._block = stage.block
         self._noise = NO_SUMS
         self._made: tuple[int, int] | None = None  # which (chunk, grove) `_noise` belongs to
         self._next_carry = 0.0
@@ -87,16 +103,6 @@ class ForestRun:
     def number(self) -> int:
         """Groups of top trees completed in this horizon."""
         return self.leaf * self._block // self._lengths[0]
-
-    @property
-    def options(self) -> tuple[Layout, ...]:
-        """The one layout of the present group."""
-        return self._options[self._lengths[self.number]]
-
-    def begin(self, choice: int) -> None:
-        """There is one layout: refuse any other choice."""
-        if choice != 0:
-            raise AssertionError("there is one layout only")
 
     def push(self, values: IntArray) -> Noisy:
         """Take raw units; give the noisy sums of the blocks that they completed."""

@@ -5,26 +5,21 @@ horizon  |·-------·-------·------|·-------·-------·------|    groups of to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from tidegate.perturb.forest import Forest
-from tidegate.perturb.forest_run import ForestRun
+from tidegate.perturb.forest_run import ForestLike, ForestRun
 from tidegate.randomness import Keystream
+from tidegate.sealing import State
 from tidegate.stages import Layout
 
 # Groups of top trees per horizon: an estimator with models has some work to do for each.
 _GROUPS = 16
 
 
-class _Stage(Protocol):
-    """A perturber whose noise is a forest."""
-
-    @property
-    def block(self) -> int: ...
-
+class _Stage(ForestLike, Protocol):
     def noise_law(self, threshold: int) -> Forest: ...
 
 
@@ -54,18 +49,10 @@ class ForestStage:
         return self.noise_law(threshold).identity
 
     def start(
-        self: _Stage,
-        threshold: int,
-        ceiling: int,
-        keystream: Keystream,
-        state: Mapping[str, Any] | None = None,
+        self: _Stage, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
     ) -> ForestRun:
         """Begin to release, or continue from `state`."""
-        forest, lengths = self.noise_law(threshold), ForestStage.lengths(self, 0)
-        options = {
-            length: ForestStage.layouts(self, length, threshold, ceiling) for length in {*lengths}
-        }
-        return ForestRun(forest, self.block, threshold, keystream, lengths, options, state)
+        return ForestRun(self, threshold, ceiling, keystream, state)
 
 
 @lru_cache(maxsize=256)

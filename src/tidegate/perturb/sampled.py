@@ -6,7 +6,6 @@ leaves   |---●|--●|-----|●|---------●|-|     ● measured; the others ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
@@ -15,8 +14,9 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.noise import discrete_laplace
+from tidegate.perturb.one_layout import OneLayoutRun
 from tidegate.randomness import Keystream
-from tidegate.sealing import restore, state_of
+from tidegate.sealing import State, restore, state_of
 from tidegate.stages import Layout, Noisy
 
 _BLOCK = 1024  # values: a record is kept and forgotten by blocks
@@ -45,6 +45,10 @@ class _Stage(Protocol):
     @property
     def horizon(self) -> int: ...
 
+    def lengths(self, chunk: int) -> tuple[int, ...]: ...
+
+    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]: ...
+
     def sampler(self, threshold: int, keystream: Keystream) -> Sampler: ...
 
 
@@ -72,20 +76,10 @@ class SampledStage:
         return
 
     def start(
-        self: _Stage,
-        threshold: int,
-        ceiling: int,
-        keystream: Keystream,
-        state: Mapping[str, Any] | None = None,
+        self: _Stage, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
     ) -> SampledRun:
         """Begin to release, or continue from `state`."""
-        sampler = self.sampler(threshold, keystream)
-        lengths = SampledStage.lengths(self, 0)
-        options = {
-            length: SampledStage.layouts(self, length, threshold, ceiling)  # type: ignore[arg-type]
-            for length in {*lengths}
-        }
-        return SampledRun(sampler, threshold, keystream, lengths, options, state)
+        return SampledRun(self, threshold, ceiling, keystream, state)
 
 
 def check_scale(scale: int) -> None:
@@ -98,7 +92,7 @@ def check_scale(scale: int) -> None:
         )
 
 
-class SampledRun:
+class SampledRun(OneLayoutRun):
     """Releases a noisy value wherever the sampler wants one; its noise is addressed by position.
 
     Privacy: values are truncated at θ here. What is released of a value is whether it was measured
@@ -106,26 +100,17 @@ class SampledRun:
     sampler's.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("position", "filled", "place", "number")
+    STATE: ClassVar[tuple[str, ...]] = ("position", "filled", "place", "blocks")
 
     def __init__(
-        self,
-        sampler: Sampler,
-        threshold: int,
-        keystream: Keystream,
-        lengths: tuple[int, ...],
-        options: Mapping[int, tuple[Layout, ...]],
-        state: Mapping[str, Any] | None = None,
+        self, stage: _Stage, threshold: int, ceiling: int, keystream: Keystream, state: State | None
     ) -> None:
-        self._sampler = sampler
-        self._threshold = threshold
-        self._keystream = keystream
-        self._lengths = lengths
-        self._options = options
+        super().__init__(stage, threshold, ceiling, keystream)
+        self._sampler = sampler = stage.sampler(threshold, keystream)
         self.position = 0  # values taken
         self.filled = 0  # of them in the open leaf
         self.place = 0  # of them in this block
-        self.number = 0  # blocks completed in this horizon
+        self.blocks = 0  # blocks completed in this horizon
         if state is not None:
             restore(self, state["run"])
             restore(sampler, state["sampler"])
@@ -138,14 +123,9 @@ class SampledRun:
         return {"run": state_of(self), "sampler": state_of(self._sampler)}
 
     @property
-    def options(self) -> tuple[Layout, ...]:
-        """The one layout of the present block."""
-        return self._options[self._lengths[self.number]]
-
-    def begin(self, choice: int) -> None:
-        """Nothing to be decided."""
-        if choice != 0:
-            raise AssertionError("there is one layout only")
+    def number(self) -> int:
+        """Blocks completed in this horizon."""
+        return self.blocks
 
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give what was measured of them."""
@@ -155,7 +135,7 @@ class SampledRun:
             scale = sampler.push(value, self.position)
             self.filled += 1
             self.place += 1
-            ends = self.place == self._lengths[self.number]
+            ends = self.place == self._lengths[self.blocks]
             if scale or ends:
                 number = value + self._noise(scale) if scale else 0
                 released.append((number, self.filled, scale))
@@ -164,7 +144,7 @@ class SampledRun:
             self.position += 1
             if ends:
                 self.place = 0
-                self.number = (self.number + 1) % len(self._lengths)
+                self.blocks = (self.blocks + 1) % len(self._lengths)
         columns = np.array(released, dtype=np.int64).reshape(-1, 3).T
         return Noisy(*(np.ascontiguousarray(column) for column in columns))
 

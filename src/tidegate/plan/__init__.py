@@ -5,8 +5,8 @@ inside a block add depends on the data, so it rests on one stated assumption: a 
 `roughness`·θ away from its prediction. The paper assumes 1/3; a calm stream has less.
 """
 
-from tidegate.plan.doubts import doubts
 from tidegate.plan.expectation import PAPER_ROUGHNESS, Expectation, expect, half_width
+from tidegate.plan.setting_warnings import setting_warnings
 from tidegate.plan.target import needed_epsilon
 from tidegate.plan.workload import Choice, best_hierarchy
 
@@ -15,8 +15,8 @@ __all__ = [
     "Choice",
     "Expectation",
     "best_hierarchy",
-    "doubts",
     "expect",
     "half_width",
     "needed_epsilon",
+    "setting_warnings",
 ]

@@ -15,13 +15,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from tidegate.estimate.mixture.models import COUNT, LEVEL_MEAN, WALKS
-from tidegate.estimate.mixture.stage import Mixture
+from tidegate.estimate.mixture.packed_weights import packed
 from tidegate.estimate.mixture.tree_choice import tree_costs
-from tidegate.estimate.mixture.weights import packed
 from tidegate.exact_numbers import whole
 from tidegate.lattice import IntArray
 from tidegate.record.segment import Method, Segment
-from tidegate.stages import NO_NUMBERS, Layout, Noisy, Parts, Perturber
+from tidegate.stages import NO_NUMBERS, Estimator, Excess, Layout, Noisy, Parts, Perturber
 
 _STARTS = 256
 
@@ -40,17 +39,24 @@ def kind_of(roughness: float) -> int:
     return 1 + distances.index(min(distances))
 
 
-def played(stage: Perturber, threshold: int, ceiling: int, roughness: float) -> Segment:
+def played(
+    stage: Perturber,
+    estimator: Estimator,
+    threshold: int,
+    ceiling: int,
+    roughness: float,
+    below: int,
+) -> Segment:
     """The record of one horizon of a stream that behaves as assumed, in lattice units."""
     model = kind_of(roughness)
-    method = Method(stage, Mixture(), ceiling, step=1.0, history=stage.horizon + 1)
-    record = Segment(method, threshold=threshold, origin=0, epoch="")
+    method = Method(stage, estimator, ceiling, step=1.0, history=stage.horizon + 1)
+    record = Segment(method, threshold=threshold, origin=0, epoch="", below=below)
     # Where the level hardly moves, nobody can tell that values do not scatter widely around it.
     calm = model <= _CALM
     model_weights = packed([(model, 2 / 3), (COUNT - 1, 1 / 3)] if calm else [(model, 1.0)])
     age = 0
     for length in stage.lengths(0):
-        options = stage.layouts(length, threshold, ceiling)
+        options = stage.layouts(length, threshold, ceiling + below)
         choice = _preferred(stage, options, threshold, model, age=age)
         age += length
         tree = options[choice]
@@ -66,7 +72,7 @@ def _preferred(
     stage: Perturber, options: tuple[Layout, ...], threshold: int, model: int, *, age: int
 ) -> int:
     """The tree of the least expected error, with the lowest caps: θ is assumed to fit."""
-    lowest = [index for index, tree in enumerate(options) if tree.rung == options[0].rung]
+    lowest = [index for index, tree in enumerate(options) if tree.cap_step == options[0].cap_step]
     if len(lowest) == 1:
         return lowest[0]
     costs = tree_costs(stage, threshold, options[0].length, age=age)
@@ -83,6 +89,7 @@ def mean_parts(record: Segment, horizon: int, lengths: Iterable[int]) -> Iterabl
         length = whole("length", given, minimum=1)
         times, rest = divmod(length, horizon)
         noise = prediction = largest = 0.0
+        excess = None
         for weight, part in ((times, horizon), (1, rest)):
             if weight and part:
                 starts: IntArray = np.unique(
@@ -92,4 +99,15 @@ def mean_parts(record: Segment, horizon: int, lengths: Iterable[int]) -> Iterabl
                 noise += weight * float(found.noise_variance.mean())
                 prediction += weight * float(found.prediction_variance.mean())
                 largest = found.largest_variance
-        yield Parts(np.zeros(1), np.array([noise]), np.array([prediction]), largest)
+                excess = _added(excess, found.excess, weight)
+        yield Parts(np.zeros(1), np.array([noise]), np.array([prediction]), largest, excess)
+
+
+def _added(excess: Excess | None, more: Excess | None, times: int) -> Excess | None:
+    """With the mean over all ranges, so many times; None: it is not known."""
+    if more is None:
+        return None
+    means = [np.array([times * part.mean()]) for part in more[:4]]
+    if excess is not None:
+        means = [old + new for old, new in zip(excess[:4], means, strict=True)]
+    return Excess(means[0], means[1], means[2], means[3], more.doubt)

@@ -13,9 +13,10 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, exact, positive, said, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.plan.adaptive import mean_parts, played
+from tidegate.record.answers import Answers, truncation_errors
 from tidegate.record.record import checked_confidence, quantile
 from tidegate.run.pipeline import Pipeline
-from tidegate.stages import Perturber, fixed_law
+from tidegate.stages import Excess, Perturber, fixed_law
 
 PAPER_ROUGHNESS = Fraction(1, 3)
 _STARTS = 4096
@@ -28,10 +29,13 @@ class Expectation:
     Attributes:
         length: number of values in the range.
         threshold: the θ that was assumed.
+        floor: the lowest value that was assumed to count.
         noise_error: root mean square of the noise part: exact (of an adaptive release: of what the
             forecaster does not know, under the stated assumption).
         prediction_error: root mean square of the in-block part under the stated assumption.
         largest_variance: of the noisiest single draw; says how heavy the tails are.
+        excess: what truncation takes away, if the threshold is what its rule aims at; None: not
+            known, and in no interval.
     """
 
     length: int
@@ -39,11 +43,23 @@ class Expectation:
     noise_error: float
     prediction_error: float
     largest_variance: float = 0.0
+    floor: float = 0.0
+    excess: Excess | None = None
+
+    @property
+    def width(self) -> float:
+        """The distance between both ends: what noise is scaled to."""
+        return self.threshold - self.floor
+
+    @property
+    def truncation_error(self) -> float:
+        """Standard error of what truncation takes away; 0 where it is not known."""
+        return 0.0 if self.excess is None else truncation_errors(self.excess).item()
 
     @property
     def standard_error(self) -> float:
-        """√(noise_error² + prediction_error²), for the sum of truncated values."""
-        return float(np.hypot(self.noise_error, self.prediction_error))
+        """√(noise_error² + prediction_error² + truncation_error²)."""
+        return math.hypot(self.noise_error, self.prediction_error, self.truncation_error)
 
 
 def expect(
@@ -51,6 +67,7 @@ def expect(
     lengths: Iterable[int],
     *,
     threshold: Number | None = None,
+    floor: Number | None = None,
     roughness: Number = PAPER_ROUGHNESS,
 ) -> list[Expectation]:
     """The error to expect of this pipeline for ranges of these lengths.
@@ -59,6 +76,7 @@ def expect(
         pipeline: for example `tops(epsilon=0.1, bound=1657)`.
         lengths: range lengths, in values.
         threshold: the θ to assume; None: the bound, the worst case. Take it from public knowledge.
+        floor: the lowest value to assume that counts; None: `lower`, the worst case.
         roughness: how far a block's mean lies from its prediction, as a share of θ. Of an
             adaptive pipeline: how far the stream's level wanders over a horizon
             (`tidegate.plan.adaptive`).
@@ -81,46 +99,67 @@ def expect(
             f"must not exceed the bound {float(lattice.bound):g}, not {said(threshold)}: values "
             "are cut at the bound. Use a larger bound, or a smaller threshold",
         )
-    units = min(max(round(assumed / lattice.resolution), 1), lattice.top)
+    lowest = lattice.lower if floor is None else exact("floor", floor)
+    if not lattice.lower <= lowest <= 0:
+        raise SettingError(
+            "floor", f"must lie between `lower` ({float(lattice.lower):g}) and 0, not {said(floor)}"
+        )
+    below = min(math.ceil(-lowest / lattice.resolution), lattice.bottom)
+    units = below + min(max(round(assumed / lattice.resolution), 1), lattice.top)
     if pipeline.perturber.irregular:
         raise SettingError(
             "pipeline", "has errors that depend on what it will measure: simulate it instead"
         )
     if not pipeline.estimator.adds_up:
-        return _expect_adaptive(pipeline, lengths, units, _checked(roughness))
+        return _expect_adaptive(pipeline, lengths, units, below, _checked(roughness))
     largest = fixed_law(pipeline.perturber, units).largest_variance
     return [
         Expectation(
             length,
-            units * lattice.step,
+            (units - below) * lattice.step,
             noise_error=float(np.sqrt(noise)) * lattice.step,
             prediction_error=float(np.sqrt(prediction)) * lattice.step,
             largest_variance=largest * lattice.step**2,
+            floor=-below * lattice.step,
         )
         for length, noise, prediction in variances(pipeline.perturber, lengths, units, roughness)
     ]
 
 
 def _expect_adaptive(
-    pipeline: Pipeline, lengths: list[int], units: int, roughness: float
+    pipeline: Pipeline, lengths: list[int], units: int, below: int, roughness: float
 ) -> list[Expectation]:
     stage = pipeline.perturber
     step = pipeline.lattice.step
-    record = played(stage, units, pipeline.ceiling, roughness)
+    record = played(stage, pipeline.estimator, units, pipeline.ceiling, roughness, below)
     return [
         Expectation(
             length,
-            units * step,
+            (units - below) * step,
             noise_error=math.sqrt(parts.noise_variance.item()) * step,
             prediction_error=math.sqrt(parts.prediction_variance.item()) * step,
             largest_variance=parts.largest_variance * step**2,
+            floor=-below * step,
+            excess=_in_unit(parts.excess, step),
         )
         for length, parts in zip(lengths, mean_parts(record, stage.horizon, lengths), strict=True)
     ]
 
 
-def half_width(pipeline: Pipeline, expectation: Expectation, confidence: float = 0.95) -> float:
-    """How far the interval of a range reaches to either side, for what was expected of it.
+def _in_unit(excess: Excess | None, step: float) -> Excess | None:
+    """From lattice units to the unit of the data."""
+    if excess is None:
+        return None
+    expected, fallen, variance, most, doubt = excess
+    return Excess(expected * step, fallen * step, variance * step**2, most * step, doubt)
+
+
+def half_width(
+    pipeline: Pipeline,  # noqa: ARG001  # says whose expectation it is; all callers have one
+    expectation: Expectation,
+    confidence: float = 0.95,
+) -> float:
+    """Half the width of the interval of a range, for what was expected of it.
 
     >>> from tidegate import tops
     >>> pipeline = tops(epsilon=0.1, bound=1657)
@@ -128,14 +167,23 @@ def half_width(pipeline: Pipeline, expectation: Expectation, confidence: float =
     >>> 1.9 < half_width(pipeline, day) / day.standard_error < 2.2
     True
     """
-    # For truncation: where the estimate allows for it, the interval reaches down by as much.
-    allowance = pipeline.estimator.allowance * expectation.threshold * expectation.length
-    times = quantile(
-        np.array([expectation.noise_error**2]),
-        np.array([expectation.largest_variance]),
-        checked_confidence(confidence),
+    confidence = checked_confidence(confidence)
+    noise, prediction = (
+        np.array([error**2]) for error in (expectation.noise_error, expectation.prediction_error)
     )
-    return float(times[0]) * expectation.standard_error + allowance / 2
+    start = np.zeros(1, dtype=np.int64)
+    answer = Answers.around(
+        np.zeros(1),
+        start,
+        start + expectation.length,
+        noise,
+        prediction,
+        errors=quantile(noise, np.array([expectation.largest_variance]), confidence),
+        excess=expectation.excess,
+        confidence=confidence,
+        threshold=expectation.threshold,
+    )
+    return float(answer.high[0] - answer.low[0]) / 2
 
 
 def variances(

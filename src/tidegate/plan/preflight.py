@@ -77,20 +77,30 @@ class Profile:
 
     def above(self, level: float) -> tuple[float, float]:
         """About which share of the rows lies above, and which share of the sum it cuts off."""
-        kept = np.concatenate([np.empty(0), *self._sample])
-        if not kept.size or kept.sum() <= 0:
+        return self._cut(np.concatenate([np.empty(0), *self._sample]), level)
+
+    def below(self, level: float) -> tuple[float, float]:
+        """The same for rows below a level that is 0 or less."""
+        return self._cut(-np.concatenate([np.empty(0), *self._sample]), -level)
+
+    @staticmethod
+    def _cut(kept: FloatArray, level: float) -> tuple[float, float]:
+        total = float(np.maximum(kept, 0.0).sum())
+        if not total:
             return 0.0, 0.0
         excess = np.maximum(kept - level, 0.0)
-        return float((excess > 0).mean()), float(excess.sum() / kept.sum())
+        return float((excess > 0).mean()), float(excess.sum()) / total
 
-    def rounded(self, resolution: Fraction, bound: Fraction) -> float:
-        """How far rounding alone moves the sum, as a share of it."""
-        kept = np.clip(np.concatenate([np.empty(0), *self._sample]), 0.0, float(bound))
-        if not kept.size or not kept.sum():
+    def rounded(self, resolution: Fraction, bound: Fraction, lower: Fraction) -> float:
+        """How far rounding alone moves the sum, as a share of the size of all values."""
+        numbers = np.concatenate([np.empty(0), *self._sample])
+        kept = np.clip(numbers, float(lower), float(bound))
+        size = float(np.abs(kept).sum())
+        if not size:
             return 0.0
-        lattice = Lattice(bound, resolution)
+        lattice = Lattice(bound, resolution, lower)
         moved = lattice.units(kept) * lattice.step - kept
-        return abs(float(moved.sum())) / float(kept.sum())
+        return abs(float(moved.sum())) / size
 
     def _sample_from(self, numbers: FloatArray) -> None:
         first = -self.rows % self._stride

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive
@@ -26,6 +27,7 @@ def needed_epsilon(
     *,
     confidence: float = 0.95,
     threshold: Number | None = None,
+    floor: Number | None = None,
     roughness: Number = PAPER_ROUGHNESS,
     falling: bool = False,
 ) -> Fraction | None:
@@ -35,8 +37,9 @@ def needed_epsilon(
         build: makes the pipeline of an ε.
         length: the length of the ranges, in values.
         target: how far their intervals may reach to either side.
-        confidence: the probability that an interval holds the truncated sum.
+        confidence: the probability that an interval holds the sum.
         threshold: as in `expect`.
+        floor: as in `expect`.
         roughness: as in `expect`.
         falling: more ε is never more error, as where `build` fixes the tree; found faster.
 
@@ -50,9 +53,11 @@ def needed_epsilon(
     Fraction(133, 100)
     """
 
+    assumed: dict[str, Any] = {"threshold": threshold, "floor": floor, "roughness": roughness}
+
     def width(epsilon: Fraction) -> float:
         pipeline = build(epsilon)
-        (expectation,) = expect(pipeline, [length], threshold=threshold, roughness=roughness)
+        (expectation,) = expect(pipeline, [length], **assumed)
         return half_width(pipeline, expectation, confidence)
 
     return smallest_epsilon(width, positive("target", target), falling=falling)
@@ -81,6 +86,7 @@ def compare_trees(
     *,
     confidence: float = 0.95,
     threshold: Number | None = None,
+    floor: Number | None = None,
     roughness: Number = PAPER_ROUGHNESS,
 ) -> Target:
     """The ε that is needed with the usual tree, and with the one that needs the least.
@@ -91,10 +97,12 @@ def compare_trees(
         target: as above.
         confidence: as above.
         threshold: as above.
+        floor: as above.
         roughness: as above.
     """
     width = positive("target", target)
     usual = build(Fraction(1), None)
+    assumed: dict[str, Any] = {"threshold": threshold, "floor": floor, "roughness": roughness}
 
     def needed(skipped: int | None) -> Fraction | None:
         return needed_epsilon(
@@ -102,14 +110,13 @@ def compare_trees(
             length,
             width,
             confidence=confidence,
-            threshold=threshold,
-            roughness=roughness,
+            **assumed,
             # The usual rule chooses one tree by ε; adaptive trees follow ε step by step.
             falling=skipped is not None or not usual.estimator.adds_up,
         )
 
     # Settings that are wrong with any ε are refused here.
-    expect(usual, [length], threshold=threshold, roughness=roughness)
+    expect(usual, [length], **assumed)
     epsilon = needed(None)
     if epsilon is None:
         raise SettingError(

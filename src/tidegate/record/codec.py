@@ -1,6 +1,6 @@
 """A segment as plain data: the one encoding of snapshots, stored records and metadata.
 
-origin, threshold, epoch, end, prediction     facts
+origin, threshold, epoch, end, prediction     facts; `below` only if values below 0 count
 blocks    start, length, choice, model_weights of every block, one after another
 first     number of the first leaf of the first block
 closed    leaves completed since the origin
@@ -28,12 +28,14 @@ _REAL = ("predictions", "squares")
 def segment_state(segment: Segment, brief: bool = False) -> dict[str, Any]:
     """A segment as numbers and arrays; `brief` keeps only what is needed to continue."""
     facts = {name: getattr(segment, name) for name in ("origin", "threshold", "epoch", "end")}
+    if segment.below:
+        facts["below"] = segment.below
     if not segment.measured:
         return {**facts, "prediction": segment.prediction}
     leaves, blocks = segment.leaves, list(segment.blocks)
     count = None
     if brief:
-        count, blocks = segment.estimator.leaves_needed(segment) + 1, blocks[-1:]
+        count, blocks = segment.method.estimator.leaves_needed(segment.recorded) + 1, blocks[-1:]
     running, *predicted = leaves.columns(count)
     more = {}
     if segment.spans is not None:
@@ -63,7 +65,10 @@ def restored_segment(method: Method, state: Mapping[str, Any]) -> Segment:
         ValueError, KeyError: it is damaged.
     """
     facts = {name: state[name] for name in ("threshold", "origin", "epoch", "prediction")}
-    segment = Segment(method, **facts)
+    below = state.get("below", 0)
+    if type(below) is not int or not 0 <= below <= facts["threshold"]:
+        raise ValueError("a part of the width between the ends lies below 0")
+    segment = Segment(method, **facts, below=below)
     segment.end = state["end"]
     if not segment.measured:
         return segment
@@ -112,8 +117,9 @@ def _complete(segment: Segment, first: int) -> bool:
             and bool(np.isin(borders, known.edges).all())
             and 0 <= segment.end - int(known.edges[-1]) < last.layout.length
         )
-    if segment.estimator.adds_up:  # one block without end, whose oldest leaves may be forgotten
-        return leaves.oldest >= first and leaves.closed == values // segment.perturber.block
+    # One block without end, whose oldest leaves may be forgotten.
+    if segment.method.estimator.adds_up:
+        return leaves.oldest >= first and leaves.closed == values // segment.method.perturber.block
     return leaves.oldest == first and leaves.closed == last.first + last.layout.leaves_by(values)
 
 

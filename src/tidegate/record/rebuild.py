@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.record.entry import JournalEntry
+from tidegate.record.journal_entry import JournalEntry
 from tidegate.record.record import Record
 from tidegate.record.segment import WARMING, Segment
+from tidegate.record.time_index import TimeIndex
 from tidegate.stages import ENDLESS
 
 if TYPE_CHECKING:
+    from tidegate.run.phased_run import Phase
     from tidegate.run.pipeline import Pipeline
 
 # Cells that are kept where blocks are forgotten one by one: 64 horizons of the finest trees, 500 of
@@ -27,14 +29,17 @@ class Recorder:
         # Values that add up need no record of the whole past: their file can be scanned.
         self._method = method if method.estimator.adds_up else replace(method, history=ENDLESS)
         self._segments: list[Segment] = []
+        self.times: TimeIndex | None = None
 
-    def push(self, entry: JournalEntry, thresholds: Mapping[int, tuple[float, str]]) -> None:
-        """Add an entry; `thresholds`: threshold and epoch of each phase, by its first position."""
-        if entry.phase_start not in thresholds:
+    def push(self, entry: JournalEntry, phases: Mapping[int, Phase]) -> None:
+        """Add an entry; `phases`: by their first position."""
+        if entry.times.size and self.times is not None:
+            self.times.push(entry.start, entry.times)
+        if entry.phase_start not in phases:
             self._await(entry)
             return
-        value, epoch = thresholds[entry.phase_start]
-        threshold, trace = round(value / self._method.step), entry.trace
+        epoch, trace = phases[entry.phase_start].epoch, entry.trace
+        ends = phases[entry.phase_start].ends(self._method.step)
         origin, prediction = entry.phase_start, None
         if self._segments and self._segments[-1].epoch == WARMING:
             self._segments.pop()  # it stood for the values of a warm-up, which are known now
@@ -43,7 +48,8 @@ class Recorder:
         if not self._segments or self._segments[-1].epoch != epoch:
             begun = Segment(
                 self._method,
-                threshold=threshold,
+                threshold=ends.width,
+                below=ends.below,
                 origin=origin,
                 epoch=epoch,
                 prediction=prediction,
@@ -63,6 +69,7 @@ class Recorder:
             latest = Segment(
                 self._method,
                 threshold=latest.blocks[-1].layout.cap,
+                below=latest.below,
                 origin=entry.phase_start,
                 epoch=WARMING,
                 prediction=entry.first,
@@ -85,4 +92,4 @@ class Recorder:
 
     def record(self, guarantee: str) -> Record | None:
         """The record so far; None: nothing was released."""
-        return Record(self._segments, guarantee) if self._segments else None
+        return Record(self._segments, guarantee, self.times) if self._segments else None

@@ -12,8 +12,13 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer import Answers, RangeQueries
+from tidegate.record.answers import Answers, RangeQueries, normal_quantile
+from tidegate.record.moving_average import small_picture
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
+from tidegate.record.time_index import TimeIndex
+from tidegate.record.time_ranges import Moment, TimeTable, between, edges
+from tidegate.stages import Excess
+from tidegate.tables import html
 
 _FARTHEST = (1 << 63) - 1
 
@@ -24,13 +29,21 @@ class Record(RangeQueries):
     Position p counts released values from 0.
     """
 
-    def __init__(self, segments: Sequence[Segment], guarantee: str = "") -> None:
+    def __init__(
+        self, segments: Sequence[Segment], guarantee: str = "", times: TimeIndex | None = None
+    ) -> None:
         self.segments = tuple(segments)
         self.guarantee = guarantee
+        self.times = times
 
     def __repr__(self) -> str:
         known = f"[{self.start}, {self.end})" if self.segments else "nothing"
         return f"<Record of {known}; {self.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        known = f"[{self.start:,}, {self.end:,})" if self.segments else "nothing"
+        rows = [("positions", known), ("guarantee", self.guarantee)]
+        return html.facts("Record of a release", rows, small_picture(self))
 
     @property
     def start(self) -> int:
@@ -52,7 +65,7 @@ class Record(RangeQueries):
         segments = list(by_epoch.values())
         if any(after.start != before.end for before, after in pairwise(segments)):
             raise QueryError(NOT_ONE_RELEASE)
-        return Record(segments, later.guarantee)
+        return Record(segments, later.guarantee, later.times)
 
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
         return ask(self)
@@ -82,27 +95,37 @@ class Record(RangeQueries):
             as_of = whole("as_of", as_of, minimum=0)
             if end.size and not int(end.max()) <= as_of <= self.end:
                 raise QueryError(f"as_of={as_of} must lie between the range's end and {self.end}")
-        allowance = np.zeros(begin.size)
         estimate, noise, prediction = (np.zeros(begin.size) for _ in range(3))
-        largest = np.zeros(begin.size)
-        caps = np.tile((np.inf, 0.0, 0.0), (begin.size, 1))
+        largest, capped, doubt = np.zeros(begin.size), False, 0.0
+        truncated = np.zeros((4, begin.size))
+        # One row for each fact, so that each lies in one piece.
+        caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], begin.size, 1)
         for segment in self.segments:
             inside = (end > segment.start) & (begin < segment.end)
             if inside.any():
-                low = np.maximum(begin[inside], segment.start)
-                high = np.minimum(end[inside], segment.end)
+                here = slice(None) if inside.all() else inside  # no copies where all are inside
+                low = np.maximum(begin[here], segment.start)
+                high = np.minimum(end[here], segment.end)
                 parts = segment.parts(low, high, as_of)
-                allowance[inside] += parts.allowance
-                estimate[inside] += parts.estimate
-                noise[inside] += parts.noise_variance
-                prediction[inside] += parts.prediction_variance
-                largest[inside] = np.maximum(largest[inside], parts.largest_variance)
+                estimate[here] += parts.estimate
+                noise[here] += parts.noise_variance
+                prediction[here] += parts.prediction_variance
+                largest[here] = np.maximum(largest[here], parts.largest_variance)
+                if parts.excess is None:
+                    capped = True
+                else:  # one factor for all: what is unknown of a tail is unknown everywhere
+                    truncated[:, here] += parts.excess[:4]
+                    doubt = max(doubt, parts.excess.doubt)
                 lowest, highest, full = segment.cap_range(low, high)
-                caps[inside, 0] = np.minimum(caps[inside, 0], lowest)
-                caps[inside, 1] = np.maximum(caps[inside, 1], highest)
-                caps[inside, 2] += full
+                caps[0, here] = np.minimum(caps[0, here], lowest)
+                caps[1, here] = np.maximum(caps[1, here], highest)
+                caps[2, here] += full
+                caps[3, here] = np.maximum(caps[3, here], segment.floor)
+                caps[4, here] = np.minimum(caps[4, here], segment.floor)
+                caps[5, here] += segment.floor * (high - low)
         latest = self.segments[-1].threshold_value
-        caps[caps[:, 1] == 0.0, :2] = latest  # of empty ranges
+        nothing = np.isinf(caps[0])  # empty ranges
+        caps[:2, nothing], caps[3:5, nothing] = latest, self.segments[-1].floor
         return Answers.around(
             estimate,
             begin,
@@ -110,11 +133,39 @@ class Record(RangeQueries):
             noise=noise,
             prediction=prediction,
             errors=quantile(noise, largest, confidence),
-            allowance=allowance,
+            excess=None if capped else _excess(truncated, doubt),
             confidence=confidence,
-            threshold=float(caps[:, 0].min()) if begin.size else latest,
-            caps=caps,
+            threshold=float(caps[0].min()) if begin.size else latest,
+            caps=caps.T,
         )
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """Where which time is.
+
+        Raises:
+            QueryError: values have no times.
+        """
+        if self.times is None:
+            raise QueryError("the values of this release have no times: ask by position")
+        return self.times
+
+    def answers_between(
+        self, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
+    ) -> Answers:
+        """The sum over a range of time."""
+        start, end = between(self.time_index, from_, to)
+        return self.answers([start], [end], confidence, as_of)
+
+    def table_of(
+        self, every: str, from_: Moment | None, to: Moment | None, confidence: float
+    ) -> TimeTable:
+        """The sums over the parts of a range of time."""
+        index = self.time_index
+        cuts = edges(index, every, from_, to)
+        places = np.clip(index.positions(cuts), self.start, self.end)
+        answers = self.answers(places[:-1], places[1:], confidence, None)
+        return TimeTable(answers, cuts, index.clock)
 
     def _checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
         begin, end = paired(starts, ends)
@@ -134,6 +185,11 @@ class Record(RangeQueries):
             f"range [{start}, {end}) is older than the record, which begins at {self.start}: ask a "
             "stored record, or keep more with `history` (a fork's record begins where it branched)"
         )
+
+
+def _excess(sums: FloatArray, doubt: float) -> Excess:
+    expected, fallen, variance, most = sums
+    return Excess(expected, fallen, variance, most, doubt)
 
 
 def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
@@ -163,9 +219,7 @@ def checked_confidence(confidence: float) -> float:
 
 def quantile(variance: FloatArray, largest: FloatArray, confidence: float) -> FloatArray:
     """Half width in standard errors, between the normal and the Laplace quantile."""
-    from statistics import NormalDist  # on demand: importing it is slow
-
-    normal = NormalDist().inv_cdf((1 + confidence) / 2)
+    normal = normal_quantile(confidence)
     laplace = -math.log(1 - confidence) / math.sqrt(2)
     # 1 where a single draw is the whole variance, or where there is no noise.
     share = np.divide(largest, variance, out=np.ones_like(variance), where=variance > largest)

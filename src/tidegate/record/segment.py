@@ -9,10 +9,20 @@ import numpy as np
 
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.entry import Trace
+from tidegate.record.journal_entry import Trace
 from tidegate.record.ring_buffer import RingBuffer
 from tidegate.record.span_buffer import SpanBuffer
-from tidegate.stages import Block, Estimator, Layout, Noisy, Parts, Perturber, Posterior
+from tidegate.stages import (
+    Block,
+    Estimator,
+    Excess,
+    Layout,
+    Noisy,
+    Parts,
+    Perturber,
+    Posterior,
+    Recorded,
+)
 
 _MOST_PENDING = 1024  # leaves that are kept in a list until a query needs them
 _LEAST_CELLS = 16  # an estimator splits a block into at least this many parts
@@ -26,7 +36,7 @@ class Method:
 
     perturber: Perturber
     estimator: Estimator
-    ceiling: int  # the largest threshold, in lattice units
+    ceiling: int  # the largest threshold above 0, in lattice units
     step: float  # one lattice unit, in the unit of the data
     history: int  # how many values are kept
 
@@ -42,7 +52,9 @@ class _Unmeasured:
         """Nothing was measured: the error is taken as a share of the threshold for each value."""
         lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
         error = np.square(lengths * self._threshold * self._doubt)
-        return Parts(lengths * self._prediction, np.zeros(starts.size), error, largest_variance=0.0)
+        nothing = np.zeros(starts.size)
+        excess = Excess.nothing(starts.size)  # values are not truncated: they are not measured
+        return Parts(lengths * self._prediction, nothing, error, 0.0, excess)
 
 
 class Segment:
@@ -52,7 +64,9 @@ class Segment:
     to a given position.
 
     Attributes:
-        threshold: in lattice units.
+        method: how its values are measured and estimated.
+        threshold: in lattice units, counted from the lowest value that counts.
+        below: how much of it lies below 0: values counted from −`below` to `threshold` − `below`.
         origin: where the segment begins.
         epoch: the public id of its noise.
         prediction: what was published where values were withheld; None: they were measured.
@@ -69,9 +83,11 @@ class Segment:
         origin: int,
         epoch: str,
         prediction: float | None = None,
+        below: int = 0,
     ) -> None:
-        self._method = method
+        self.method = method
         self.threshold = threshold
+        self.below = below
         self.origin = origin
         self.epoch = epoch
         self.prediction = prediction
@@ -95,19 +111,11 @@ class Segment:
         return self.prediction is None
 
     @property
-    def perturber(self) -> Perturber:
-        """The perturber that measured it."""
-        return self._method.perturber
-
-    @property
-    def estimator(self) -> Estimator:
-        """The estimator that answers for it."""
-        return self._method.estimator
-
-    @property
-    def step(self) -> float:
-        """One lattice unit, in the unit of the data."""
-        return self._method.step
+    def recorded(self) -> Recorded:
+        """All that estimators answer from, as it is now."""
+        method = self.method
+        facts = method.perturber, self.threshold, method.ceiling, method.step, self.origin, self.end
+        return Recorded(*facts, self.leaves, self.blocks, self.below)
 
     @property
     def leaves(self) -> RingBuffer:
@@ -149,7 +157,12 @@ class Segment:
     def caps(self) -> list[float]:
         """The caps at which the values that are kept were truncated."""
         caps = {block.layout.cap for block in self.blocks} or {self.threshold}
-        return [cap * self.step for cap in sorted(caps)]
+        return [(cap - self.below) * self.method.step for cap in sorted(caps)]
+
+    @property
+    def floor(self) -> float:
+        """The lowest value that counted, in the unit of the data."""
+        return -self.below * self.method.step
 
     @property
     def threshold_value(self) -> float:
@@ -162,10 +175,10 @@ class Segment:
         Third, the sum of the levels: that of the values, if all of them were cut.
         """
         if self._regular or not self.blocks:  # one threshold for all
-            level = np.full(starts.size, self.threshold * self.step)
+            level = np.full(starts.size, (self.threshold - self.below) * self.method.step)
             return level, level, level * (ends - starts)
-        begun = np.array([block.start for block in self.blocks])
-        caps = np.array([block.layout.cap * self.step for block in self.blocks])
+        begun, step = np.array([block.start for block in self.blocks]), self.method.step
+        caps = np.array([(block.layout.cap - self.below) * step for block in self.blocks])
         first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)
         after = np.maximum(np.searchsorted(begun, ends, side="left"), first + 1)
         # One more at the end, so that every range has a place after its last block.
@@ -180,8 +193,8 @@ class Segment:
     def layout(self, length: int, choice: int) -> Layout:
         """The layout of a block, by its length and which option was chosen."""
         # Where budgets change from block to block, a record names the options of all of them.
-        layouts = getattr(self.perturber, "every_layout", self.perturber.layouts)
-        options = layouts(length, self.threshold, self._method.ceiling)
+        layouts = getattr(self.method.perturber, "every_layout", self.method.perturber.layouts)
+        options = layouts(length, self.threshold, self.method.ceiling + self.below)
         if not 0 <= choice < len(options):
             raise ValueError("no such option for a block")
         return options[choice]
@@ -198,7 +211,7 @@ class Segment:
         if self._spans is not None:
             first = self._spans.leaf_at(start)
         self.keep(Block(start, layout, choice, model_weights, first))
-        while len(self.blocks) > 1 and self.blocks[1].start <= start - self._method.history:
+        while len(self.blocks) > 1 and self.blocks[1].start <= start - self.method.history:
             self.forget_oldest()
 
     def keep(self, block: Block) -> None:
@@ -248,9 +261,9 @@ class Segment:
         mine, theirs = self.leaves, later.leaves
         if self.epoch != later.epoch or not mine.oldest <= theirs.oldest <= mine.closed + 1:
             raise QueryError(NOT_ONE_RELEASE)
-        method = replace(self._method, history=later.end - self.start + 1)
-        shared = {"threshold": self.threshold, "origin": self.origin, "epoch": self.epoch}
-        both = Segment(method, **shared)  # type: ignore[arg-type]
+        method = replace(self.method, history=later.end - self.start + 1)
+        shared = {name: getattr(self, name) for name in ("threshold", "origin", "epoch", "below")}
+        both = Segment(method, **shared)
         both.end = later.end
         early = [block for block in self.blocks if block.start < later.blocks[0].start]
         for block in (*early, *later.blocks):
@@ -278,8 +291,8 @@ class Segment:
         if self.prediction is not None:
             # A warm-up is begun again because values have outgrown the threshold.
             doubt = 1.0 if self.epoch == WARMING else 0.25
-            return _Unmeasured(self.prediction, self.threshold, self.step, doubt)
-        return self.estimator.posterior(self, until)
+            return _Unmeasured(self.prediction, self.threshold, self.method.step, doubt)
+        return self.method.estimator.posterior(self.recorded, until)
 
 
 def _cells(block: Block) -> int:

@@ -9,23 +9,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.exact_numbers import LARGEST, said
-from tidegate.io import SourceError, read_metadata
+from tidegate.io import SourceError, read_metadata, read_released, read_rows
 from tidegate.io.errors import source_error
-from tidegate.io.kinds import kind_of
+from tidegate.io.file_formats import kind_of
 from tidegate.record.record import Record
+from tidegate.record.rows import Rows
 from tidegate.released.growth import grown_from
 from tidegate.released.index import Index, built
+from tidegate.released.released import ReleasedTable
 from tidegate.released.scan import DAMAGED, checked, scan, spans
-from tidegate.run.phases import Phase
+from tidegate.released.times import time_index
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.snapshot import record_of
 from tidegate.sealing import MALFORMED
 
 
 @dataclass(frozen=True)
-class ReleasedFile:
+class ReleasedFile(ReleasedTable):
     """A file that `tidegate release` wrote. Made by `ReleasedFile.open`.
 
     Attributes:
@@ -33,12 +38,14 @@ class ReleasedFile:
         metadata: its public facts, as written by `tidegate.durable.metadata`.
         pipeline: the settings it was released with.
         record: its block sums, ready for queries.
+        format: as given to `open`; None: its extension tells.
     """
 
     path: Path
     metadata: dict[str, Any]
     pipeline: Pipeline
     record: Record
+    format: str | None = None
 
     @classmethod
     def open(
@@ -81,7 +88,9 @@ class ReleasedFile:
             metadata = _metadata(path, format)
         pipeline, phases = _understood(metadata, name)
         if not pipeline.estimator.adds_up:
-            return cls(Path(path), metadata, pipeline, _carried(metadata, pipeline, name))
+            record = _carried(metadata, pipeline, name)
+            record.times = time_index(path, format, metadata, version)
+            return cls(Path(path), metadata, pipeline, record, format)
         if index is None or index.metadata != metadata:
             parts = spans(pipeline, phases, name)
             before, prefix = grown_from(before, place, kind, found.st_size, metadata, parts)
@@ -96,12 +105,37 @@ class ReleasedFile:
 
             facts = {"version": version, "metadata": metadata, "prefix": prefix}
             index = built(index_path, found.st_mode, facts, scanned)
-        return cls(Path(path), metadata, pipeline, index.record(pipeline, metadata["guarantee"]))
+        record = index.record(pipeline, metadata["guarantee"])
+        record.times = time_index(path, format, metadata, version)
+        return cls(Path(path), metadata, pipeline, record, format)
 
     @property
     def guarantee(self) -> str:
         """The guarantee."""
         return self.record.guarantee
+
+    @property
+    def threshold(self) -> float | None:
+        """The latest threshold, in the unit of the data."""
+        return self.thresholds[-1].threshold
+
+    @property
+    def title(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
+    def rows(self) -> Rows:
+        """All rows, in memory: 24 bytes each."""
+        try:
+            parts = list(read_rows(self.path, self.format))
+        except SettingError:  # written by `open_sink` without levels
+            found = list(read_released(self.path, self.format))
+            parts = [Rows(first, values, np.full_like(values, np.nan)) for first, values in found]
+        if not parts:
+            return Rows(self.record.start, np.zeros(0), np.zeros(0))
+        values, levels = (np.concatenate([part[at] for part in parts]) for at in (1, 2))
+        times = [part.times for part in parts if part.times is not None]
+        return Rows(parts[0].first, values, levels, np.concatenate(times) if times else None)
 
     @property
     def thresholds(self) -> list[Phase]:
@@ -182,9 +216,10 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
         pipeline = Pipeline.from_settings(settings)
         phases = [Phase(**phase) for phase in metadata["phases"]]
         block = metadata["block"]
-        most = pipeline.lattice.top * pipeline.lattice.step
+        lattice = pipeline.lattice
+        least, most = -lattice.bottom * lattice.step, lattice.top * lattice.step
         well_formed = isinstance(metadata["guarantee"], str) and all(
-            _is_phase(vars(phase), most) for phase in phases
+            _is_phase(vars(phase), least, most) for phase in phases
         )
     except SettingError as error:  # not an option of the user: name the file
         raise SourceError(None, f"its metadata has invalid settings: {error}", name) from None
@@ -207,13 +242,15 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
     return pipeline, phases
 
 
-def _is_phase(facts: Mapping[str, Any], most: float) -> bool:
-    """Whether these are a position, a threshold of at most `most`, and an epoch."""
-    start, threshold = facts["start"], facts["threshold"]
+def _is_phase(facts: Mapping[str, Any], least: float, most: float) -> bool:
+    """Whether these are a position, a threshold and a floor within the bounds, and an epoch."""
+    start, threshold, floor = facts["start"], facts["threshold"], facts["floor"]
     return (
         type(start) is int
         and 0 <= start <= LARGEST
         and isinstance(threshold, int | float)
         and 0 < threshold <= most
+        and isinstance(floor, int | float)
+        and least <= floor <= 0
         and isinstance(facts["epoch"], str)
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate.io.kinds import Kind
+from tidegate.io.file_formats import Kind
 from tidegate.released.index import Index
 from tidegate.released.scan import Span
 
@@ -66,8 +66,14 @@ def _continues(index: Index, spans: list[Span]) -> bool:
     if len(known) > len(spans):
         return False
     same = all(
-        (facts["blocked"], facts["start"], facts["threshold"], facts["epoch"])
-        == (span.blocked, span.start, span.threshold, span.epoch)
+        (
+            facts["blocked"],
+            facts["start"],
+            facts["threshold"],
+            facts["epoch"],
+            facts.get("below", 0),
+        )
+        == (span.blocked, span.start, span.threshold, span.epoch, span.below)
         for facts, span in zip(known, spans, strict=False)
     )
     return same and all(

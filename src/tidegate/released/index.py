@@ -90,6 +90,7 @@ class Index:
             segment = Segment(
                 pipeline.method,
                 threshold=facts["threshold"],
+                below=facts.get("below", 0),
                 origin=facts["start"],
                 epoch=facts["epoch"],
                 prediction=facts["prediction"] if facts["blocked"] else None,

@@ -13,7 +13,7 @@ import numpy as np
 from tidegate.errors import QueryError
 from tidegate.io import SourceError, read_released
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.run.phases import Phase
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import Reselection
 from tidegate.sealing import restore, state_of
@@ -38,6 +38,7 @@ class Span:
     end: int | None
     threshold: int
     epoch: str
+    below: int = 0
 
 
 def spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Span]:
@@ -46,7 +47,8 @@ def spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Span]:
     again = pipeline.reselect if isinstance(pipeline.reselect, Reselection) else None
     found: list[Span] = []
     for number, phase in enumerate(phases):
-        threshold = round(phase.threshold / pipeline.lattice.step)
+        ends = phase.ends(pipeline.lattice.step)
+        threshold, below = ends.width, ends.below
         switch = None if again is None else again.switch(number, block)
         end = None if switch is None else origin + switch
         if number + 1 < len(phases) and phases[number + 1].start != end:
@@ -54,10 +56,10 @@ def spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Span]:
         begin = phase.start
         if again is not None and again.blocking and end is not None:
             opening = origin + (again.opening(number, block) or 0)
-            found.append(Span(False, begin, opening, threshold, phase.epoch))
-            found.append(Span(True, opening, end, threshold, f"{phase.epoch} blocked"))
+            found.append(Span(False, begin, opening, threshold, phase.epoch, below))
+            found.append(Span(True, opening, end, threshold, f"{phase.epoch} blocked", below))
         else:
-            found.append(Span(False, begin, end, threshold, phase.epoch))
+            found.append(Span(False, begin, end, threshold, phase.epoch, below))
     return found
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-from tidegate import estimate, perturb, threshold, units
+from tidegate import estimate, units
 from tidegate.errors import SettingError, SnapshotError
-from tidegate.exact_numbers import said
 from tidegate.guarantee import EVENT, Guarantee, parallel, sequential
 from tidegate.lattice import FINE, Lattice, default_resolution
 from tidegate.ownership import Ownership
@@ -17,26 +17,18 @@ from tidegate.randomness import Randomness, secure
 from tidegate.record.codec import restored_segment
 from tidegate.record.record import Record
 from tidegate.record.segment import Method
-from tidegate.run import refinement, reselection
+from tidegate.run import ends
 from tidegate.run.refinement import Refinement
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
+from tidegate.run.stored_stages import built, parts
 from tidegate.sealing import understood, unseal
-from tidegate.settings import Flag, OptionalWhole, Resolution, Spec, digest
+from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
 from tidegate.units import Unit
 
-# What stored settings can name: never code from elsewhere, whatever a file says.
-_STAGES: dict[str, type[Spec]] = {
-    stage.KIND: stage
-    for family in (threshold, perturb, estimate, units, reselection, refinement)
-    for stage in (getattr(family, name) for name in family.__all__)
-}
-_MORE: list[Callable[[], Iterable[type[Spec]]]] = []  # asked once, for a kind that is not above
 _HORIZONS_KEPT = 16
-_DEEPEST = 6  # stages inside stages: a threshold in a reselection is the second
 _IDENTITIES_KEPT = 256  # thresholds for which a pipeline remembers what keys the noise
-_Spec = TypeVar("_Spec", bound=Spec)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -51,6 +43,8 @@ class Pipeline(Spec):
         resolution: values are rounded to multiples of this. Public, never read off the data. None:
             a fine one, by the bound (`tidegate.lattice.default_resolution`), as presets do.
         non_negative: publish no negative values (see `tidegate.run.non_negative.Remainder`).
+        lower: public lower bound of a value, 0 or below; smaller values count as this. Below 0,
+            both ends of what counts are chosen privately (`tidegate.run.ends`).
         unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
         reselect: when to choose the threshold again (`Reselection`), or how to release the values
             that choose, too (`Refinement`); None: never.
@@ -76,6 +70,7 @@ class Pipeline(Spec):
     unit: Unit = units.Event()
     reselect: Reselection | Refinement | None = None
     history: OptionalWhole = OptionalWhole(minimum=1)
+    lower: Lower = Lower()
 
     def __post_init__(self) -> None:
         contracts: list[tuple[str, type, str]] = [
@@ -94,6 +89,8 @@ class Pipeline(Spec):
             raise SettingError("reselect", "must be a tidegate.Reselection, or None")
         if isinstance(again, Reselection) and again.threshold.bound != self.threshold.bound:
             raise SettingError("reselect", "must have the same bound as the threshold")
+        if self.lower and self.non_negative:
+            raise SettingError("non_negative", "must be False where `lower` is below 0")
         if self.native and self.perturber.guarantee.unit != self.unit.name:
             protected = self.perturber.guarantee.unit
             raise SettingError("unit", f"must be the one that the perturber protects: {protected}")
@@ -107,20 +104,18 @@ class Pipeline(Spec):
             again.check(self.threshold, self.perturber, self.estimator)
         if self.__dict__["resolution"] is None:
             self._decide_resolution()
-        self.measurer.check(self.ceiling)
+        self.measurer.check(self.widest)
         self.estimator.check(self.perturber)
 
     def _decide_resolution(self) -> None:
         """The finest default that 64-bit sums allow; what is kept and compared is a number."""
-        rules = [self.threshold]
-        if isinstance(self.reselect, Reselection):
-            rules.append(self.reselect.threshold)
+        rules = [ends.scale_rule(rule) if self.lower else rule for rule in self._rules]
         steps = min(getattr(rule, "steps", FINE) for rule in rules)
-        resolution = default_resolution(self.threshold.bound, steps)
+        resolution = default_resolution(max(self.threshold.bound, -self.lower), steps)
         while True:
             self.__dict__["resolution"] = resolution
             try:
-                self.measurer.check(self.ceiling)
+                self.measurer.check(self.widest)
                 return
             except SettingError as problem:
                 if problem.setting != "resolution" or resolution * 10 > 1:
@@ -131,10 +126,18 @@ class Pipeline(Spec):
     @cached_property
     def ceiling(self) -> int:
         """The largest θ that can come out, and the largest cap, in lattice units: public."""
-        ceiling = self.threshold.ceiling(self.lattice)
-        if isinstance(self.reselect, Reselection):
-            ceiling = max(ceiling, self.reselect.threshold.ceiling(self.lattice))
-        return ceiling
+        return max(rule.ceiling(self.lattice) for rule in self._rules)
+
+    @property
+    def widest(self) -> int:
+        """The largest distance between both ends, in lattice units: public."""
+        return self.ceiling + self.lattice.bottom
+
+    @property
+    def _rules(self) -> list[Threshold]:
+        """All rules that choose a threshold."""
+        again = self.reselect
+        return [self.threshold, *([again.threshold] if isinstance(again, Reselection) else [])]
 
     @cached_property
     def measurer(self) -> Perturber:
@@ -162,7 +165,12 @@ class Pipeline(Spec):
     @cached_property
     def lattice(self) -> Lattice:
         """Values as integers."""
-        return Lattice(self.threshold.bound, self.resolution)
+        return Lattice(self.threshold.bound, self.resolution, self.lower)
+
+    @property
+    def choice_guarantee(self) -> Guarantee:
+        """What the choice of the threshold, or of both ends, costs the held-out values."""
+        return ends.guarantee(self.threshold, self.lattice)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -173,9 +181,9 @@ class Pipeline(Spec):
         if isinstance(self.reselect, Refinement):  # the warm-up is part of the stream
             return self.stream_guarantee
         if self.native:
-            hold_out = self.unit.widen(self.threshold.guarantee)
+            hold_out = self.unit.widen(self.choice_guarantee)
             return sequential(hold_out, self.perturber.guarantee)
-        return self.unit.widen(parallel(self.threshold.guarantee, self._stream_events))
+        return self.unit.widen(parallel(self.choice_guarantee, self._stream_events))
 
     @cached_property
     def native(self) -> bool:
@@ -193,34 +201,57 @@ class Pipeline(Spec):
     def _stream_events(self) -> Guarantee:
         stream = self.perturber.guarantee
         if isinstance(self.reselect, Refinement):
-            return self.reselect.guarantee(self.threshold, self.perturber)
-        return stream if self.reselect is None else self.reselect.widen(stream)
+            return self.reselect.guarantee(self.threshold, self.perturber, self.choices)
+        if self.reselect is None:
+            return stream
+        return self.reselect.widen(stream, ends.guarantee(self.reselect.threshold, self.lattice))
+
+    @property
+    def choices(self) -> tuple[Fraction, ...]:
+        """Parts of a choice's budget: all for θ, or for scale and shape if values below 0 count."""
+        return ends.PARTS if self.lower else (Fraction(1),)
 
     @property
     def kept_history(self) -> int:
         """How many released values queries can look back on."""
         return self.history or _HORIZONS_KEPT * self.perturber.horizon
 
+    def settings(self) -> dict[str, Any]:
+        """The specification as plain data; `lower` only where it is not 0.
+
+        Noise keys are derived from a digest of it, and states made before there was a `lower`
+        must stay what they are.
+        """
+        settings = super().settings()
+        if not self.lower:
+            del settings["lower"]
+        return settings
+
     def resolved(self) -> dict[str, Any]:
         """The settings and what was decided from them: the identity of the noise."""
         return {**self.settings(), "block": self.perturber.block}
 
-    def noise_identity(self, threshold: int) -> bytes:
+    def noise_identity(self, width: int, below: int = 0) -> bytes:
         """What keys the noise of a stream, with θ in units: its settings and what they lead to.
+
+        θ is the width between both ends, of which `below` lies below 0.
 
         Every scale that any choice can lead to is part of it, and which words go where: other
         settings must never meet the same noise.
         """
-        if threshold not in self._identities:
+        known = self._identities.get((width, below))
+        if known is None:
             if len(self._identities) >= _IDENTITIES_KEPT:
                 self._identities.clear()
-            law = self.measurer.noise_identity(threshold, self.ceiling)
-            facts = {**self.resolved(), "threshold in units": threshold, "law": law}
-            self._identities[threshold] = digest(facts)
-        return self._identities[threshold]
+            law = self.measurer.noise_identity(width, self.ceiling + below)
+            facts = {**self.resolved(), "threshold in units": width, "law": law}
+            if below:
+                facts["below 0 in units"] = below
+            known = self._identities[width, below] = digest(facts)
+        return known
 
     @cached_property
-    def _identities(self) -> dict[int, bytes]:
+    def _identities(self) -> dict[tuple[int, int], bytes]:
         # Of this very pipeline, not of equal ones: what is decided from settings may differ.
         return {}
 
@@ -240,12 +271,7 @@ class Pipeline(Spec):
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Pipeline:
         """The pipeline that `settings()` was taken of."""
-        return _built(cls, _parts(settings, _DEEPEST))
-
-
-def more_stages(source: Callable[[], Iterable[type[Spec]]]) -> None:
-    """Let stored settings also name the stages that `source` gives, when it is first needed."""
-    _MORE.append(source)
+        return built(cls, parts(settings))
 
 
 def load_record(data: bytes) -> Record:
@@ -257,36 +283,3 @@ def load_record(data: bytes) -> Record:
         pipeline = Pipeline.from_settings(body["settings"])
         segments = [restored_segment(pipeline.method, state) for state in body["segments"]]
         return Record(segments, body["guarantee"])
-
-
-def _parts(settings: object, depth: int) -> dict[str, Any]:
-    if not isinstance(settings, Mapping) or not depth:
-        raise SettingError("settings", "must be those of a pipeline, as `settings()` gives them")
-    return {
-        name: _stage(value, depth - 1) if isinstance(value, Mapping) else value
-        for name, value in settings.items()
-        if name != "kind"
-    }
-
-
-def _stage(settings: Mapping[str, Any], depth: int) -> Any:
-    values = _parts(settings, depth)
-    kind = settings.get("kind")
-    while isinstance(kind, str) and kind not in _STAGES and _MORE:
-        _STAGES.update({stage.KIND: stage for stage in _MORE.pop()()})
-    if not isinstance(kind, str) or kind not in _STAGES:
-        raise SettingError(
-            "kind", f"Tidegate has no stage {said(kind)}; build the pipeline in code"
-        )
-    return _built(_STAGES[kind], values)
-
-
-def _built(specification: type[_Spec], values: Mapping[str, Any]) -> _Spec:
-    known = {item.name for item in fields(specification)}  # type: ignore[arg-type]  # a dataclass
-    for name in values:
-        if name not in known:
-            raise SettingError(said(name), f"is no setting of {specification.__name__}")
-    for item in fields(specification):  # type: ignore[arg-type]  # a dataclass
-        if item.default is MISSING and item.default_factory is MISSING and item.name not in values:
-            raise SettingError(item.name, f"is missing: {specification.__name__} needs it")
-    return specification(**values)

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 from tidegate.errors import SettingError
@@ -19,7 +20,7 @@ from tidegate.estimate import Mixture
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.lattice import Lattice
 from tidegate.perturb import AdaptiveTrees
-from tidegate.perturb.adaptive.staged import StagedTrees, block_length
+from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_length
 from tidegate.settings import Flag, Spec
 from tidegate.stages import Estimator, Perturber, Threshold
 from tidegate.threshold import TailQuantile
@@ -29,15 +30,46 @@ __all__ = ["Refinement"]  # what settings can name
 WARM_SHARE = Fraction(3, 4)  # of ε, for the first choice of θ; the sum gets the rest
 AGAIN_SHARE = Fraction(1, 2)  # the same for a later warm-up: what is known by then helps
 EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # of ε, for the next choice of θ
-EARLY = Fraction(1, 16)  # of the horizon: noise that is made there is cheap
+# The first of these up to this part of the horizon, where noise is cheap, and up to so many first
+# warm-ups, so that a stream that ends long before its horizon has not paid it to the end.
+EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
 UNTIL = Fraction(1, 3)  # of the horizon: windows are open up to here
 GROWTH = 2  # a choice is made again if it knows this many times as much (share × values)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
+# A choice of θ is made for so many times the values that came since its warm-up began, not for the
+# whole horizon: a later one will know more, and what a short window sees is not extrapolated far.
+STRETCH = 16
 _LENGTH = 5  # of the warm-up, in (horizon/ε²)^⅓
 _LEAST = 8
+# The first warm-up is one for a stream of so many values, however long the horizon is, and has at
+# least so many values times ε: fewer cannot tell one θ from another.
+_FIRST_HORIZON, _FIRST_EVIDENCE = 4096, 24
+# A later warm-up is one for a horizon of so many times what came before it.
+_AGAIN_HORIZON = 8
 # ε × values that θ needs to climb by a factor of e: a little more than its price.
 _CLIMB = Decimal("3.5")
 _HIGHEST = 128  # lattice steps: a bound that is far away must not decide
+
+
+def first_length(epsilon: Fraction, horizon: int) -> int:
+    """How long the first warm-up is: that of a stream of 4,096 values, or 24/ε if that is longer.
+
+    Never longer than the horizon asks for. θ is refined as values come, so a first choice may know
+    little; and a stream whose length nobody knew beforehand gets its first answers early.
+
+    >>> [first_length(Fraction(1, 10), horizon) for horizon in (1000, 10**4, 2**20)]
+    [233, 372, 372]
+    >>> first_length(Fraction(1), 2**20), first_length(Fraction(1, 100), 2**20)
+    (80, 2400)
+    """
+    short = warm_up_length(epsilon, min(horizon, _FIRST_HORIZON))
+    return min(warm_up_length(epsilon, horizon), max(short, math.ceil(_FIRST_EVIDENCE / epsilon)))
+
+
+def later_length(epsilon: Fraction, horizon: int, *, at: int) -> int:
+    """How long a warm-up is that begins after `at` values: public, as they are counted only."""
+    reach = max(1, min(horizon, _AGAIN_HORIZON * at))
+    return max(first_length(epsilon, horizon), warm_up_length(epsilon, reach))
 
 
 def warm_up_length(epsilon: Fraction, horizon: int) -> int:
@@ -82,6 +114,8 @@ class Refinement(Spec):
 
     - A value of a *warm-up* pays s·ε for the choice of θ (`TailQuantile`) and at most (1 − s)·ε for
       the one noisy sum of min(v, θ), whose cap is the outcome of the choice: in sequence.
+      If values below 0 count, scale and shape of both ends are chosen with parts of s·ε, in
+      sequence too, and the sum is that of min(max(v, −θ⁻), θ⁺), counted from −θ⁻.
     - A value of a *block* pays Σ cap/scale ≤ (1 − s)·ε to its tree and, if a window is open, s·ε to
       the one choice at the end of the window; s = 0 where none is open.
 
@@ -120,7 +154,7 @@ class Refinement(Spec):
         """The part of ε that the choice of a warm-up gets."""
         return Fraction(threshold.guarantee.epsilon) / perturber.epsilon if first else AGAIN_SHARE
 
-    def trees(self, threshold: Threshold, perturber: Perturber) -> StagedTrees:
+    def trees(self, threshold: Threshold, perturber: Perturber) -> RefinementTrees:
         """The perturber for every budget that a piece can have."""
         if not isinstance(perturber, AdaptiveTrees):
             raise AssertionError("the stages were checked")
@@ -128,38 +162,60 @@ class Refinement(Spec):
         first = 1 - self.warm_up_share(threshold, perturber, first=True)
         again = (1 - AGAIN_SHARE,) if self.restarts and first != 1 - AGAIN_SHARE else ()
         blocks = (Fraction(1), *(1 - share for share in shares))
-        return StagedTrees(perturber, blocks, (first, *again))
+        return _trees(perturber, blocks, (first, *again))
 
     def choice(
-        self, threshold: Threshold, perturber: Perturber, values: int, share: Fraction
+        self,
+        threshold: Threshold,
+        perturber: Perturber,
+        values: int,
+        share: Fraction,
+        *,
+        age: int,
     ) -> TailQuantile:
-        """The stage that chooses θ from so many values with this share of ε."""
+        """The stage that chooses θ, or the scale of both ends, with this share of ε.
+
+        `age` is how many values have come by then since the warm-up began: θ is for some times as
+        many, at most for a horizon.
+        """
         if not isinstance(threshold, TailQuantile):
             raise AssertionError("the stages were checked")
-        return replace(threshold, epsilon=share * perturber.epsilon, holdout=values)
+        stretch = min(threshold.horizon, STRETCH * age)
+        return _choosing(threshold, share * perturber.epsilon, values, stretch)
 
     def window(
-        self, horizon: int, *, at: int, born: int, known: int
+        self, horizon: int, *, at: int, first: int, warm_up_start: int, evidence: int
     ) -> tuple[int, Fraction] | None:
         """Values that pay for another choice of θ, and with which share of ε; None: none do.
 
-        Positions count from the beginning of the release: `at` the present one, `born` that of the
-        warm-up that θ comes from. `known` is share × values of the last choice, in sixteenths. The
-        next one must know twice as much, by the end of the first third of the horizon, or it is not
-        begun: chance would replace a good θ. It ends with a block.
+        Positions count from the beginning of the release: `at` the present one, `warm_up_start`
+        that of the warm-up that θ comes from; the first warm-up had `first` values. `evidence` is
+        share × values of the last choice, in sixteenths. The next choice must have twice as much,
+        by the end of the first third of the horizon, or no window is opened: chance would replace a
+        good θ. It ends with a block.
         """
-        share = EARLY_SHARE if at < horizon * EARLY else LATE_SHARE
-        needed = at - (-GROWTH * known // int(16 * share))
-        last = min(Fraction((at // horizon + 1) * horizon), born + horizon * UNTIL)
+        early = at < horizon * EARLY and at < EARLY_WARM_UPS * first
+        share = EARLY_SHARE if early else LATE_SHARE
+        needed = at - (-GROWTH * evidence // int(16 * share))
+        last = min(Fraction((at // horizon + 1) * horizon), warm_up_start + horizon * UNTIL)
         if not self.windows or needed > last:
             return None
         end = at
         while end < needed:
-            end += block_length(horizon, end - born, end)
+            end += block_length(horizon, end - warm_up_start, end)
         return (end - at, share) if end > at else None
 
-    def guarantee(self, threshold: Threshold, perturber: Perturber) -> Guarantee:
-        """Derived: in every piece a choice and sums in sequence, pieces in parallel."""
+    def guarantee(
+        self,
+        threshold: Threshold,
+        perturber: Perturber,
+        choices: tuple[Fraction, ...] = (Fraction(1),),
+    ) -> Guarantee:
+        """Derived: in every piece a choice and sums in sequence, pieces in parallel.
+
+        `choices`: the parts of a choice's budget for θ, or for the scale of both ends, and for
+        their shape.
+        """
         shares = [self.warm_up_share(threshold, perturber, first=True)]
         if self.restarts:
             shares.append(AGAIN_SHARE)
@@ -167,7 +223,32 @@ class Refinement(Spec):
             shares += [EARLY_SHARE, LATE_SHARE]
         pieces = []
         for share in shares:
-            chosen = self.choice(threshold, perturber, 1, share).guarantee
+            theta, *shape = (share * part for part in choices)
+            chosen = self.choice(threshold, perturber, 1, theta, age=1).guarantee
+            more = [Guarantee(epsilon=part * perturber.epsilon) for part in shape]
             sums = Guarantee(epsilon=(1 - share) * perturber.epsilon)
-            pieces.append(sequential(chosen, sums))
+            pieces.append(sequential(chosen, *more, sums))
         return parallel(perturber.guarantee, *pieces)
+
+
+# Settings are checked when a stage is made, and every start and resume needs these two.
+
+
+@lru_cache(maxsize=64)
+def _trees(
+    perturber: AdaptiveTrees, blocks: tuple[Fraction, ...], warm_ups: tuple[Fraction, ...]
+) -> RefinementTrees:
+    return RefinementTrees(
+        epsilon=perturber.epsilon,
+        horizon=perturber.horizon,
+        nodes=perturber.nodes,
+        blocks=blocks,
+        warm_ups=warm_ups,
+    )
+
+
+@lru_cache(maxsize=64)
+def _choosing(
+    threshold: TailQuantile, epsilon: Fraction, values: int, stretch: int
+) -> TailQuantile:
+    return replace(threshold, epsilon=epsilon, holdout=values, horizon=stretch)

@@ -7,37 +7,39 @@ push → lattice → hold-out → Threshold.choose → θ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee, cost
-from tidegate.lattice import FloatArray, IntArray
+from tidegate.lattice import FloatArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.record.entry import JournalEntry
+from tidegate.record.journal_entry import JournalEntry
+from tidegate.record.rows import Rows
+from tidegate.run.ends import Ends
+from tidegate.run.intake import Intake
+from tidegate.run.phase_keys import PhaseKeys
 from tidegate.run.phases import Phases
-from tidegate.run.reading import ReadableRelease
-from tidegate.run.refined import Refined
+from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.snapshot import opened_snapshot, sealed_snapshot
-from tidegate.run.user_cap import cap_of, checked_users
+from tidegate.run.timeline import Timeline
+from tidegate.run.user_cap import cap_of
 from tidegate.run.warm_up import HoldOut
-from tidegate.settings import digest
+from tidegate.tables.incoming import MISSING
+from tidegate.tables.series import Column, like
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
-# Values handled at once: small enough to stay in the cache, large enough to hide fixed costs.
-_PIECE = 1 << 16
 _SCALARS = (np.generic, Decimal, Fraction, str, bytes, type(None), bool)
 
 
-class Release(ReadableRelease):
+class Release(Intake):
     """A pipeline at work on one stream. Made by `Pipeline.start`, `Pipeline.resume` or `fork`.
 
     Holds raw values (the hold-out, the open block's sum) and the noise key: as secret as the data.
@@ -57,8 +59,8 @@ class Release(ReadableRelease):
         epoch: Epoch,
         *,
         ownership: Ownership,
-        threshold: int | None = None,
-        known: int = 0,
+        ends: Ends | None = None,
+        evidence: int = 0,
         origin: int = 0,
         charges: list[Guarantee] | None = None,
         state: dict[str, Any] | None = None,
@@ -77,14 +79,16 @@ class Release(ReadableRelease):
         self._ownership = ownership
         self._keeps_journal = False  # someone keeps a journal
         self._cap = cap_of(pipeline.unit)
-        self._run: Phases | Refined | None = None
+        self._timeline: Timeline | None = None  # if values have times
+        self._run: Phases | RefinementRun | None = None
+        keys = PhaseKeys(pipeline, epoch, origin)
         if pipeline.warm_up:
-            start: dict[str, Any] = {"threshold": threshold, "known": known, "state": state}
-            self._run = Refined(pipeline, epoch, origin, **start)
-        elif threshold is not None:
-            self._run = Phases(pipeline, epoch, origin, threshold=threshold)
+            start: dict[str, Any] = {"ends": ends, "evidence": evidence, "state": state}
+            self._run = RefinementRun(keys, **start)
+        elif ends is not None:
+            self._run = Phases(keys, ends=ends)
         elif state is not None:
-            self._run = Phases(pipeline, epoch, origin, state=state)
+            self._run = Phases(keys, state=state)
         if self._run is None and pipeline.holdout == 0:
             self._choose_threshold()
 
@@ -92,44 +96,68 @@ class Release(ReadableRelease):
 
     @overload
     def push(
-        self, values: float | Decimal | Fraction | None, users: Any = None
+        self,
+        values: float | Decimal | Fraction | None,
+        users: Any = None,
+        times: Any = None,
+        late: str = "refuse",
     ) -> float | None: ...
 
     @overload
-    def push(self, values: ArrayLike, users: Any = None) -> FloatArray: ...
+    def push(
+        self, values: Column, users: Any = None, times: Any = None, late: str = "refuse"
+    ) -> Column: ...
 
-    def push(self, values: Any, users: Any = None) -> FloatArray | float | None:
+    @overload
+    def push(
+        self, values: ArrayLike, users: Any = None, times: Any = None, late: str = "refuse"
+    ) -> FloatArray: ...
+
+    def push(self, values: Any, users: Any = None, times: Any = None, late: str = "refuse") -> Any:
         """Take one value or an array of values; give one private value for each.
+
+        An array is a list, or a column of numpy, pandas, polars, pyarrow, DuckDB, or anything with
+        Arrow's PyCapsule interface; a missing value counts as 0 in its place. A Series of pandas
+        or polars gives a Series, with its index or name; all else gives an array of numpy.
 
         Nothing comes out during the hold-out: None for a single value, an array that is shorter by
         what was held. Splitting a stream into pushes in another way changes nothing (law 1). If an
         input is refused, none of this push was taken. `users` names who sent each value; needed if,
-        and only if, the pipeline protects users.
+        and only if, the pipeline protects users. `times` says when each value was (`tidegate.
+        timestamps`), in order; `late="keep"` takes older ones too, at their place. They are public.
         """
         ownership, kind = self._ownership, type(values)
         began = False
         try:
             with ownership.lock:
                 single = kind is int or kind is float or isinstance(values, _SCALARS)
-                if kind is np.ndarray and values.ndim == 0:
+                single = single or kind.__name__ in MISSING
+                if not single and kind is np.ndarray and values.ndim == 0:
                     values, single = values.item(), True
-                if single and users is None and self._cap is None:
+                timed = times is not None or self._timeline is not None
+                if single and users is None and self._cap is None and not timed:
                     unit = self._lattice.unit(values, self._seen)
                     ownership.begin()
                     began = True
-                    one = self._take_one(unit)
+                    self._seen += 1
+                    one = None
+                    if (run := self._run) is not None:
+                        one = run.push_one(unit)
+                    else:
+                        self._hold(np.array([unit]))
                     ownership.done()
                     return one
                 if single:
                     values, users = [values], None if users is None else [users]
-                numbers = self._lattice.numbers(values, self._seen)
-                names = checked_users(
-                    users, numbers.size, needed=self._cap is not None, position=self._seen
-                )
+                    times = None if times is None else [times]
+                as_series = like(values)
+                numbers, names, when = self._checked(values, users, times, late)
                 ownership.begin()
                 began = True
-                out = self._take(numbers, names)
+                out = self._take(numbers, names, when).values
                 result = (out.item() if out.size else None) if single else out
+                if as_series is not None:
+                    result = as_series(out)
                 ownership.done()
                 return result
         except BaseException:
@@ -137,63 +165,22 @@ class Release(ReadableRelease):
                 ownership.refuse()
             raise
 
-    def _take(self, numbers: NDArray[Any], users: Sequence[str | None] | None) -> FloatArray:
-        start = min(self.holding, numbers.size)
-        out = np.zeros(numbers.size - start)  # never memory that may hold something else
-        self._seen += numbers.size
-        if start:
-            self._hold(self._units(numbers, users, 0, start, window=0))
-        at = start
-        while self._run is not None and at < numbers.size:
-            window, room = divmod(self.position, self.pipeline.perturber.horizon)
-            most = self.pipeline.perturber.horizon - room if self._cap else _PIECE
-            end = at + self._run.reach(min(_PIECE, most, numbers.size - at))
-            units = self._units(numbers, users, at, end, window=1 + window)
-            self._run.push(units, out[at - start : end - start])
-            at = end
-        return out
+    def push_rows(
+        self, values: Any, users: Any = None, times: Any = None, late: str = "refuse"
+    ) -> Rows:
+        """As `push` with an array of values; give rows: the values, and a level for each.
 
-    def _units(
-        self, numbers: NDArray[Any], users: Any, start: int, end: int, window: int
-    ) -> IntArray:
-        units = self._lattice.units(numbers[start:end])
-        return units if self._cap is None else self._cap.apply(units, users[start:end], window)
-
-    def _take_one(self, unit: int) -> float | None:
-        self._seen += 1
-        if self._run is not None:
-            return self._run.push_one(unit)
-        self._hold(np.array([unit]))
-        return None
-
-    def _hold(self, units: IntArray) -> None:
-        """Keep values for the choice of θ; choose when there are enough."""
-        self._holdout.add(units)
-        if not self._holdout.missing:
-            self._choose_threshold()
-
-    def _choose_threshold(self) -> None:
-        keystream = self._epoch.keystream("threshold", digest(self.pipeline.resolved()))
-        threshold = self.pipeline.threshold.choose(self._holdout.units, self._lattice, keystream)
-        self._run = Phases(self.pipeline, self._epoch, self._origin, threshold=threshold)
-        self._run.log = [] if self._keeps_journal else None
-        self._holdout.wipe()
-
-    def finish(self) -> None:
-        """End an open warm-up now, from the values that came: for a stream that is over.
-
-        θ is chosen and the sum of these values is measured, both within the ε that they have. Their
-        rows are out, so the sum is in the record (`query`), and in the next rows if any follow. The
-        end of a stream is public; do not let values decide about it. Does nothing elsewhere.
+        Sums are made of `values`. `levels` are for people to look at: see `level`.
         """
         ownership, began = self._ownership, False
         try:
             with ownership.lock:
+                numbers, names, when = self._checked(values, users, times, late)
                 ownership.begin()
                 began = True
-                if self._run is not None:
-                    self._run.finish()
+                rows = self._take(numbers, names, when, leveled=True)
                 ownership.done()
+                return rows
         except BaseException:
             if began:
                 ownership.refuse()
@@ -221,6 +208,7 @@ class Release(ReadableRelease):
                 "charges": [charge.plain() for charge in self._charges],
                 "cap": self._cap and users and self._cap.state(),
                 "run": self._run and self._run.state(brief),
+                "times": self._timeline and self._timeline.state(brief),
             }
             return sealed_snapshot(self.pipeline, self._epoch, self.position, state, key)
 
@@ -234,6 +222,8 @@ class Release(ReadableRelease):
             pipeline, epoch, ownership=ownership, origin=origin, charges=charges, state=run
         )
         release._seen = state["seen"]
+        if state["times"]:
+            release._timeline = Timeline.restored(state["times"])
         if release._cap is not None and state["cap"]:
             release._cap.restore(state["cap"])
         if state["held"].size:
@@ -262,13 +252,14 @@ class Release(ReadableRelease):
                 self.pipeline,
                 epoch,
                 ownership=ownership,
-                threshold=run.threshold if run else None,
-                known=run.known if run else 0,
+                ends=run.ends if run else None,
+                evidence=run.evidence if run else 0,
                 origin=self.position,
                 charges=self._charges,
             )
             branch._seen = self._seen
             branch._cap = self._cap and self._cap.branch()
+            branch._timeline = self._timeline and self._timeline.branch()
             if self._holdout.units.size:
                 branch._hold(self._holdout.units)
             return branch

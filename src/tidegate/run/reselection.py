@@ -55,10 +55,10 @@ class Reselection(Spec):
                 least = self.threshold.holdout
                 raise SettingError(name, f"must be at least the hold-out {least}, not {distance}")
 
-    def widen(self, stream: Guarantee) -> Guarantee:
-        """The stream's guarantee with the cost of choosing again."""
+    def widen(self, stream: Guarantee, choice: Guarantee | None = None) -> Guarantee:
+        """The stream's guarantee with the cost of choosing again, by default that of one end."""
         compose = parallel if self.blocking else sequential
-        return compose(stream, self.threshold.guarantee)
+        return compose(stream, choice or self.threshold.guarantee)
 
     def switch(self, number: int, block: int) -> int | None:
         """Where switch `number` (from 0) happens: whole blocks after the start; None: never."""

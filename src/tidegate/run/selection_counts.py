@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
+from tidegate.run.ends import SHAPES, Ends, outside, shaped
 from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE
 from tidegate.threshold import TailQuantile
 
@@ -22,10 +24,20 @@ class SelectionCounts:
     Counts of pieces add up to those of the whole, so that any split of the stream gives the same.
     """
 
-    def __init__(self, stage: TailQuantile, share: Fraction, lattice: Lattice) -> None:
+    def __init__(
+        self, stage: TailQuantile, share: Fraction, lattice: Lattice, shape: Fraction = Fraction(0)
+    ) -> None:
+        """Count for the stage that chooses θ, or the scale; `shape` is the budget of the shape."""
         self.stage, self.share = stage, share
-        self._lattice = lattice
-        self._counts: IntArray = np.zeros(stage.candidates(lattice).size, dtype=np.int64)
+        self._lattice, self._shape = lattice, shape
+        self._grid = lattice.scale if lattice.bottom else lattice
+        candidates = stage.candidates(self._grid)
+        self._counts: IntArray = np.zeros(candidates.size, dtype=np.int64)
+        # What each shape of each scale would cut, where values below 0 count.
+        top, factor = self._grid.top, stage.extrapolation
+        self._scales = [min(top, int(step * factor)) for step in candidates.tolist()]
+        rows = candidates.size if lattice.bottom else 0
+        self._outside: IntArray = np.zeros((rows, len(SHAPES)), dtype=np.int64)
         self._pieces: list[
             IntArray
         ] = []  # values that wait to be counted, in arrays and one by one
@@ -58,15 +70,40 @@ class SelectionCounts:
         if len(self._singles) >= _MOST:
             self._count()
 
-    def chosen(self, keystream: Keystream, *, at_least: int) -> int:
-        """θ in lattice units, from the counts of the whole window."""
+    def chosen(
+        self,
+        keystream: Callable[[str], Keystream],
+        *,
+        at_least: Ends,
+        before: Ends,
+        positive: float | None = None,
+    ) -> Ends:
+        """θ in lattice units, or both ends, from the counts of the whole window.
+
+        Privacy: as `tidegate.run.ends.choose`, from counts instead of values. `positive` is the
+        share of values that are thought to lie above 0, by what was released.
+        """
         self._count()
-        return self.stage.choose_from(self._counts, self._lattice, keystream, at_least=at_least)
+        stage, lattice = self.stage, self._lattice
+        least = max(at_least)
+        known = None if positive is None else math.floor(positive * self.values)
+        theta = stage.choose_from(
+            self._counts, self._grid, keystream("threshold"), at_least=least, positive=known
+        )
+        if not lattice.bottom:
+            return Ends(theta)
+        counts = self._outside[self._scales.index(theta)]
+        words = keystream("shape")
+        found = shaped(theta, counts, self._shape, lattice, words, stage.wanted, before)
+        return found.at_least(at_least)
 
     def _count(self) -> None:
         units = np.concatenate((*self._pieces, np.array(self._singles, dtype=np.int64)))
         if units.size:
-            self._counts += self.stage.above(units, self._lattice)
+            sizes = np.abs(units) if self._outside.size else units
+            self._counts += self.stage.above(sizes, self._grid)
+            if self._outside.size:
+                self._outside += outside(units, self._scales)
         for piece in (*self._pieces, units):
             piece.fill(0)  # raw values are not kept longer than needed
         self._pieces, self._singles, self._waiting = [], [], 0
@@ -75,13 +112,17 @@ class SelectionCounts:
         """Forget the counts: they are not kept longer than needed."""
         self._count()
         self._counts.fill(0)
+        self._outside.fill(0)
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on."""
         self._count()
         early = self.share == EARLY_SHARE
         facts = {"early": early, "values": self.values, "taken": self._taken}
-        return {**facts, "counts": self._counts.copy()}
+        counts = {"counts": self._counts.copy()}
+        if self._outside.size:
+            counts["outside"] = self._outside.reshape(-1).copy()
+        return {**facts, **counts}
 
     @staticmethod
     def share_of(state: Mapping[str, Any]) -> Fraction:
@@ -92,3 +133,5 @@ class SelectionCounts:
         """Go on from a saved state."""
         self._taken = state["taken"]
         self._counts[:] = state["counts"]
+        if self._outside.size:
+            self._outside[:] = state["outside"].reshape(self._outside.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Epoch
-from tidegate.record.entry import Trace
+from tidegate.record.journal_entry import Trace
+from tidegate.record.levels import Levels, recent_sums
 from tidegate.record.segment import Segment
-from tidegate.stages import NO_SUMS
+from tidegate.run.ends import Ends, raised
+from tidegate.stages import NO_SUMS, Noisy, Saved
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
@@ -32,22 +35,26 @@ class Stream:
         state: dict[str, Any] | None = None,
     ) -> None:
         self.segment = segment
-        self.threshold = threshold = segment.threshold
+        threshold, below = segment.threshold, segment.below
+        self.ends = Ends(threshold - below, below)
+        self._signed = pipeline.lattice.bottom > 0
+        self._method = pipeline.method
         self._irregular = pipeline.perturber.irregular
+        # Leaves of one size, or those of the open block.
+        self._width = pipeline.perturber.block if pipeline.estimator.adds_up else None
         self._step = pipeline.lattice.step
-        self._identity = pipeline.noise_identity(threshold)
-        known = state or {"identity": self._identity, "perturber": None, "estimator": None}
-        if known["identity"] != self._identity:
-            raise SnapshotError("it was made by a version of Tidegate with another noise law")
+        self._identity = pipeline.noise_identity(threshold, below)
+        perturber, estimator, saved = pipeline.perturber, pipeline.estimator, None
+        if state is not None:
+            if state["identity"] != self._identity:
+                raise SnapshotError("it was made by a version of Tidegate with another noise law")
+            saved = Saved(state["estimator"], segment.blocks[-1].layout)
         keystream = epoch.keystream("perturb", self._identity)
-        self._perturber = pipeline.perturber.start(
-            threshold, pipeline.ceiling, keystream, known["perturber"]
+        self._perturber = perturber.start(
+            threshold, pipeline.ceiling + below, keystream, state and state["perturber"]
         )
-        self._estimator = pipeline.estimator.start(
-            threshold=threshold,
-            perturber=pipeline.perturber,
-            state=known["estimator"],
-            layout=segment.blocks[-1].layout if segment.blocks else None,
+        self._estimator = estimator.start(
+            threshold=threshold, perturber=perturber, saved=saved, below=below
         )
         if state is None:
             self._begin_block()
@@ -68,7 +75,14 @@ class Stream:
     @property
     def level(self) -> float:
         """What one more value is expected to be, in lattice units."""
-        return self._estimator.level(self.segment)
+        return self._estimator.level(self.segment.recorded)
+
+    def levels(self) -> Levels:
+        """What computes the levels of the values that come."""
+        segment, estimator = self.segment, self._estimator
+        recent = recent_sums(self._method, segment)
+        facts = estimator.prediction, estimator.filled, recent
+        return Levels(self._method, self.ends.width, *facts, below=self.ends.below)
 
     def _begin_block(self) -> None:
         """Let the estimator choose, before the first value of the block is seen."""
@@ -87,7 +101,7 @@ class Stream:
         done, size = 0, units.size
         while done < size:
             count = min(size - done, self._due - segment.end)
-            noisy = self._perturber.push(units[done : done + count])
+            noisy = self._measured(units[done : done + count])
             cells = estimator.push(noisy, out[done : done + count])
             segment.extend(noisy, cells.predictions, count)
             done += count
@@ -110,7 +124,11 @@ class Stream:
             out = np.zeros(1)
             self.push(np.array([unit]), out)
             return out.item()
+        if self._signed:
+            unit = max(unit + self.ends.below, 0)
         noisy = self._perturber.push_one(unit)
+        if noisy is not None and self._signed:
+            noisy -= int(self._lifted(1)[0])
         value = self._estimator.push_one(noisy)
         segment = self.segment
         segment.end = end = segment.end + 1
@@ -119,6 +137,29 @@ class Stream:
         if end == self._due:
             self._begin_block()
         return value * self._step
+
+    def _measured(self, units: IntArray) -> Noisy:
+        """The perturber counts from the lower end; what it releases is counted from 0 again.
+
+        Privacy: values are cut at the lower end here and at the upper one next to the noise, so a
+        value moves a sum by at most the width that noise is scaled to. The difference is public.
+        """
+        if not self._signed:
+            return self._perturber.push(units)
+        noisy = self._perturber.push(raised(units, self.ends.below))
+        if noisy.marks is not None:  # single values that were measured, or nothing
+            sums = np.where(noisy.marks, noisy.sums - self.ends.below, 0)
+            return replace(noisy, sums=sums)
+        return Noisy(noisy.sums - self._lifted(noisy.sums.size))
+
+    def _lifted(self, leaves: int) -> IntArray:
+        """By how much the sums of the next leaves are larger for being counted from the end."""
+        if self._width is not None:
+            return np.full(leaves, self.ends.below * self._width)
+        open_block, end = self.segment.blocks[-1], self.segment.end
+        layout, first = open_block.layout, open_block.layout.leaves_by(end - open_block.start)
+        edges = [layout.edge(leaf) for leaf in range(first, first + leaves + 1)]
+        return self.ends.below * np.diff(edges)
 
     def _latest(self) -> tuple[int, int, int, int]:
         block = self.segment.blocks[-1]

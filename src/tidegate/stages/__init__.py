@@ -11,14 +11,17 @@ from tidegate.stages.contracts import (
     EstimatorRun,
     Perturber,
     PerturberRun,
+    Saved,
     Threshold,
 )
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS, NoiseLaw, Noisy
 from tidegate.stages.recorded import (
+    NO_CELLS,
     NO_NUMBERS,
     Block,
     Cells,
+    Excess,
     Leaves,
     Parts,
     Posterior,
@@ -28,12 +31,14 @@ from tidegate.stages.recorded import (
 
 __all__ = [
     "ENDLESS",
+    "NO_CELLS",
     "NO_NUMBERS",
     "NO_SUMS",
     "Block",
     "Cells",
     "Estimator",
     "EstimatorRun",
+    "Excess",
     "Layout",
     "Leaves",
     "NoiseLaw",
@@ -43,6 +48,7 @@ __all__ = [
     "PerturberRun",
     "Posterior",
     "Recorded",
+    "Saved",
     "Spans",
     "Threshold",
     "fixed_law",

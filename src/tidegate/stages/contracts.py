@@ -18,13 +18,13 @@ is a plain mapping (numbers, lists, arrays) that `start` takes back whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.randomness import Keystream
+from tidegate.sealing import State
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NoiseLaw, Noisy
 from tidegate.stages.recorded import Cells, Posterior, Recorded
@@ -154,11 +154,7 @@ class Perturber(Protocol):
         ...
 
     def start(
-        self,
-        threshold: int,
-        ceiling: int,
-        keystream: Keystream,
-        state: Mapping[str, Any] | None = None,
+        self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
     ) -> PerturberRun:
         """Begin, or continue from `state`. A first block waits for `begin`."""
         ...
@@ -172,6 +168,11 @@ class EstimatorRun(Protocol):
     """An estimator at work: sees layouts and released sums, nothing else."""
 
     prediction: float  # of one value of the open cell, in lattice units
+
+    @property
+    def filled(self) -> int:
+        """Values that were published of the open cell."""
+        ...
 
     @property
     def model_weights(self) -> int:
@@ -203,8 +204,15 @@ class EstimatorRun(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """All that `Estimator.start` needs to continue."""
+        """All that `Estimator.start` needs to continue, but the layout of the open block."""
         ...
+
+
+class Saved(NamedTuple):
+    """Where an estimator continues: `EstimatorRun.state`, and the layout of the open block."""
+
+    state: State
+    layout: Layout | None  # None: no block is open
 
 
 class Estimator(Protocol):
@@ -224,14 +232,12 @@ class Estimator(Protocol):
         ...
 
     def start(
-        self,
-        *,
-        threshold: int,
-        perturber: Perturber,
-        state: Mapping[str, Any] | None = None,
-        layout: Layout | None = None,
+        self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> EstimatorRun:
-        """Begin, knowing public facts only, or continue from `state` in a block of this layout."""
+        """Begin, knowing public facts only, or continue.
+
+        Values lie between −`below` and `threshold` − `below`.
+        """
         ...
 
     def posterior(self, recorded: Recorded, until: int) -> Posterior:
@@ -240,6 +246,10 @@ class Estimator(Protocol):
 
     def leaves_needed(self, recorded: Recorded) -> int:
         """How many of the last leaves must be kept to go on."""
+        ...
+
+    def level_leaves(self, perturber: Perturber, threshold: int) -> int:
+        """How many of the last leaves the level is the mean of; 0: it is the prediction."""
         ...
 
     def check_model_weights(self, model_weights: int) -> None:

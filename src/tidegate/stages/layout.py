@@ -20,7 +20,7 @@ class Layout:
         variances: the variances that follow from the scales, in units².
         used: leaves that the block has, the first ones; None: all. (A horizon may end before its
             last tree does.)
-        rung: how high the cap is; options with the same rung differ in the tree only.
+        cap_step: how high the cap is; options with the same one differ in the tree only.
         consistent: whether the leaves are made to agree with all nodes, by least squares.
     """
 
@@ -30,7 +30,7 @@ class Layout:
     scales: tuple[Fraction, ...]
     variances: tuple[float, ...]
     used: int | None = None
-    rung: int = 0
+    cap_step: int = 0
     consistent: bool = True
 
     @property
@@ -42,7 +42,7 @@ class Layout:
         """
         return (
             f"Tree(length={self.length}, nodes={self.nodes}, cap={self.cap}, scales={self.scales}, "
-            f"variances={self.variances}, rung={self.rung})"
+            f"variances={self.variances}, rung={self.cap_step})"  # as it was first written
         )
 
     @property
@@ -55,7 +55,7 @@ class Layout:
         return leaf * self.length // self.leaves
 
     def leaves_by(self, values: int) -> int:
-        """How many leaves are complete after so many values of the block: all with edge ≤ values.
+        """How many leaves are complete after `values` values of the block: all with edge ≤ values.
 
         >>> layout = Layout(10, (4,), 1, (Fraction(1),), (2.0,))
         >>> (

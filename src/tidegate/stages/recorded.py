@@ -10,6 +10,7 @@ import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages.layout import Layout
+from tidegate.stages.noisy import NO_SUMS
 
 if TYPE_CHECKING:
     from tidegate.stages.contracts import Perturber
@@ -30,6 +31,9 @@ class Cells(NamedTuple):
     predictions: FloatArray
     totals: IntArray
     widths: IntArray
+
+
+NO_CELLS = Cells(NO_NUMBERS, NO_SUMS, NO_SUMS)
 
 
 class Block(NamedTuple):
@@ -78,58 +82,69 @@ class Leaves(Protocol):
         ...
 
 
-class Recorded(Protocol):
-    """What was released of a stretch with one threshold: all that an estimator answers from."""
+class Recorded(NamedTuple):
+    """What was released of a stretch with one threshold: all that an estimator answers from.
 
-    @property
-    def perturber(self) -> Perturber:
-        """How it was measured."""
-        ...
+    Attributes:
+        perturber: how it was measured.
+        threshold: θ in lattice units, counted from the lowest value that counts.
+        ceiling: the largest value above 0 that can count: the bound.
+        step: one lattice unit, in the unit of the data.
+        origin: where the stretch begins.
+        end: the position after the last released value.
+        leaves: the released sums.
+        blocks: those that are kept, oldest first.
+        below: how much of θ lies below 0, in lattice units.
+    """
 
-    @property
-    def threshold(self) -> int:
-        """θ in lattice units."""
-        ...
+    perturber: Perturber
+    threshold: int
+    ceiling: int
+    step: float
+    origin: int
+    end: int
+    leaves: Leaves
+    blocks: Sequence[Block]
+    below: int = 0
 
-    @property
-    def step(self) -> float:
-        """One lattice unit, in the unit of the data."""
-        ...
 
-    @property
-    def origin(self) -> int:
-        """Where the stretch begins."""
-        ...
+class Excess(NamedTuple):
+    """What truncation took away from range sums, in the unit of the data.
 
-    @property
-    def end(self) -> int:
-        """The position after the last released value."""
-        ...
+    Attributes:
+        expected: the estimate. The truth is that times a factor, the same for all of a range.
+        fallen: the same of values below the floor, as a positive number.
+        variance: added by chance, since few values make up an excess.
+        most: what it would be if all truncated values were at the bound.
+        doubt: standard deviation of the logarithm of the factor, upwards; it may also be 0.
+    """
 
-    @property
-    def leaves(self) -> Leaves:
-        """The released sums."""
-        ...
+    expected: FloatArray
+    fallen: FloatArray
+    variance: FloatArray
+    most: FloatArray
+    doubt: float
 
-    @property
-    def blocks(self) -> Sequence[Block]:
-        """The blocks that are kept, oldest first."""
-        ...
+    @classmethod
+    def nothing(cls, count: int) -> Excess:
+        """For `count` ranges in which no value was truncated."""
+        zeros = np.zeros(count)
+        return cls(zeros, zeros, zeros, zeros, 0.0)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a stretch contributes to range sums, in the unit of the data.
+    """What a stretch contributes to range sums of capped values, in the unit of the data.
 
-    `largest_variance` is that of the noisiest single draw; `allowance` is the part of the estimate
-    that stands for what truncation took away.
+    `largest_variance` is that of the noisiest single draw. `excess` is to be added for the sum of
+    the values themselves; None: it is not known.
     """
 
     estimate: FloatArray
     noise_variance: FloatArray
     prediction_variance: FloatArray
     largest_variance: float
-    allowance: FloatArray | float = 0.0
+    excess: Excess | None = None
 
 
 class Posterior(Protocol):

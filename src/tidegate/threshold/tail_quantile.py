@@ -26,6 +26,12 @@ MOST = Fraction(1, 4)
 # The price of the bound, as a part of the hold-out: with more, the smallest candidate, which nearly
 # all values exceed, would look cheap beside the right one.
 AFFORDABLE = Fraction(1, 2)
+# Where it is known how many values lie above 0, the price of a θ that is e times larger is at most
+# this many targets: chances of a θ that is f times too high fall as f^−6. The kink at the target is
+# then the best place for every tail of index above 2; a heavier one leaves up to twice as many.
+STEEP = 2
+# And at least so much, in 1/ε: chances of a θ that is f times too high fall as f^−2.
+LEAST_PRICE = 2
 # Where the count that is wanted cannot be seen, θ is extrapolated as if the tail had this index.
 TAIL_INDEX = 5
 # Candidates grow by this factor, finer where the choice knows more (ε·values at least).
@@ -131,12 +137,17 @@ class TailQuantile(Spec):
         """
         grid = self.candidates(lattice).tolist()
         ordered = np.sort(values)
+        # Between `first` and `full` values count in part, from there on in full.
         first = np.searchsorted(ordered, grid, side="right").tolist()
-        parts = [_parts(ordered[at:], step) for at, step in zip(first, grid, strict=True)]
-        return np.array(parts, dtype=np.int64)
+        full = np.searchsorted(ordered, [step - -step // NEAR for step in grid]).tolist()
+        found = [
+            _parts(ordered[start:end], step) + (ordered.size - end) * _PARTS
+            for start, end, step in zip(first, full, grid, strict=True)
+        ]
+        return np.array(found, dtype=np.int64)
 
     def scores(
-        self, above: IntArray, lattice: Lattice, at_least: int = 1
+        self, above: IntArray, lattice: Lattice, at_least: int = 1, positive: int | None = None
     ) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers, and the common denominator of the scores."""
         grid = self.candidates(lattice)
@@ -144,32 +155,52 @@ class TailQuantile(Spec):
         target = round(self.target * _DENOMINATOR)
         counts = np.maximum(above[allowed] * (_DENOMINATOR // _PARTS), target)
         with localcontext(Context(prec=_DIGITS)):
-            each = _decimal(self._price(lattice) * _DENOMINATOR)
-            public = [round(each * Decimal(step).ln()) for step in grid[allowed].tolist()]
+            each = _decimal(self._price(lattice, positive) * _DENOMINATOR)
+            public = [round(each * _log(step)) for step in grid[allowed].tolist()]
         return grid[allowed], -(np.array(public, dtype=np.int64) + counts), _DENOMINATOR
 
-    def _price(self, lattice: Lattice) -> Fraction:
+    def _price(self, lattice: Lattice, positive: int | None) -> Fraction:
         """The penalty of a θ that is e times larger, in values."""
         with localcontext(Context(prec=_DIGITS)):
-            length = Fraction(Decimal(max(lattice.top, 2)).ln())
-        affordable = AFFORDABLE * (self.holdout - self.target) / length
-        return min(self.target, max(self.visible / self.epsilon, affordable))
+            length = Fraction(_log(max(lattice.top, 2)))
+        if positive is None:
+            affordable = AFFORDABLE * (self.holdout - self.target) / length
+            return min(self.target, max(self.visible / self.epsilon, affordable))
+        affordable = AFFORDABLE * (positive - self.target) / length
+        return min(STEEP * self.target, max(LEAST_PRICE / self.epsilon, affordable))
 
     def choose(
-        self, values: IntArray, lattice: Lattice, keystream: Keystream, *, at_least: int = 1
+        self,
+        values: IntArray,
+        lattice: Lattice,
+        keystream: Keystream,
+        *,
+        at_least: int = 1,
+        positive: int | None = None,
     ) -> int:
         """θ in lattice units.
 
-        `at_least` is a public lower limit, such as a cap that released sums have shown to be full.
+        `at_least` is a public lower limit, such as a cap that released sums have shown to be full;
+        `positive` as in `choose_from`.
         """
         above = self.above(values, lattice)
-        return self.choose_from(above, lattice, keystream, at_least=at_least)
+        return self.choose_from(above, lattice, keystream, at_least=at_least, positive=positive)
 
     def choose_from(
-        self, above: IntArray, lattice: Lattice, keystream: Keystream, *, at_least: int = 1
+        self,
+        above: IntArray,
+        lattice: Lattice,
+        keystream: Keystream,
+        *,
+        at_least: int = 1,
+        positive: int | None = None,
     ) -> int:
-        """Choose θ from counts instead of values."""
-        grid, scores, denominator = self.scores(above, lattice, at_least)
+        """Choose θ from counts instead of values.
+
+        `positive` is how many of them are thought to lie above 0, a public number: half as many can
+        pay for the climb from the smallest candidate, which is why the price depends on it.
+        """
+        grid, scores, denominator = self.scores(above, lattice, at_least, positive)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return min(lattice.top, int(int(grid[best]) * self.extrapolation))
 
@@ -186,7 +217,12 @@ def _grid(top: int, ratio: str) -> tuple[int, ...]:
         return tuple(sorted({round(last ** (Decimal(step) / count)) for step in range(count + 1)}))
 
 
-def _parts(exceeding: IntArray, threshold: int) -> int:
-    """What values above a threshold count together, in 256ths."""
-    excess = np.minimum(exceeding - threshold, -(-threshold // NEAR))
-    return int(np.minimum(excess * (NEAR * _PARTS) // threshold, _PARTS).sum())
+@lru_cache(maxsize=1024)
+def _log(step: int) -> Decimal:
+    with localcontext(Context(prec=_DIGITS)):
+        return Decimal(step).ln()
+
+
+def _parts(near: IntArray, threshold: int) -> int:
+    """What values up to a sixteenth above a threshold count together, in 256ths."""
+    return int(np.minimum((near - threshold) * (NEAR * _PARTS) // threshold, _PARTS).sum())

@@ -2,7 +2,7 @@
 
 import { SettingError } from "../errors.js";
 import { field, objectField } from "./question.js";
-import { TailQuestion } from "./tail.js";
+import { ABOVE, BELOW, TailQuestion } from "./tail.js";
 import { ValueQuestion } from "./value.js";
 import { WaveQuestion } from "./wave.js";
 
@@ -12,7 +12,8 @@ export { TailQuestion, ValueQuestion, WaveQuestion };
 
 /** @type {Map<string, (plain: Record<string, unknown>) => Question>} */
 const FORMS = new Map();
-FORMS.set("tail", TailQuestion.fromPlain);
+FORMS.set(ABOVE, TailQuestion.fromPlain);
+FORMS.set(BELOW, TailQuestion.fromPlain);
 FORMS.set("value", ValueQuestion.fromPlain);
 FORMS.set("wave", WaveQuestion.fromPlain);
 

@@ -7,18 +7,26 @@ import { field, LARGEST, LARGEST_TEXT, numberWithin, wholeField } from "./questi
 /** @typedef {import("./question.js").Words} Words */
 /** @typedef {import("./question.js").Fraction} Fraction */
 
+/** The forms of a message. */
+export const [ABOVE, BELOW] = ["tail", "tail-below"];
+
 /**
- * Is value + dither·(U − ½) above `level`? Answered by randomized response.
+ * Is value + dither·(U − ½) above `level`? Answered by randomized response. `below` asks about the
+ * other side of 0: −value in the place of the value.
  *
  * What is released: one bit. P(1) is truth/2**32 or lie/2**32, whatever U was: ε-private as
  * truth ≤ e^ε·lie, which `check` decides in whole numbers.
  */
 export class TailQuestion {
-  form = "tail";
   reports = 2;
 
-  /** @param {{ level: number, dither: number, lie: number }} fields in steps; the weight of a lie */
-  constructor({ level, dither, lie }) {
+  /**
+   * @param {{ level: number, dither: number, lie: number, below?: boolean }} fields in steps; the
+   *   weight of a lie; whether −value is asked about
+   */
+  constructor({ level, dither, lie, below = false }) {
+    this.form = below ? BELOW : ABOVE;
+    this.below = below;
     this.level = level;
     this.dither = dither;
     this.lie = lie;
@@ -35,7 +43,12 @@ export class TailQuestion {
 
   /** The largest number of steps it speaks of. */
   get reach() {
-    return Math.max(this.level, this.dither);
+    return this.below ? 0 : Math.max(this.level, this.dither);
+  }
+
+  /** The largest number of steps below 0 it speaks of. */
+  get reachBelow() {
+    return this.below ? Math.max(this.level, this.dither) : 0;
   }
 
   /**
@@ -57,7 +70,8 @@ export class TailQuestion {
    * @returns {number}
    */
   answer(value, words) {
-    const dithered = value + this.dither * (words() / WORDS - 0.5);
+    const steps = Math.max(this.below ? -value : value, 0);
+    const dithered = steps + this.dither * (words() / WORDS - 0.5);
     const lies = words() < this.lie;
     return dithered > this.level !== lies ? 1 : 0;
   }
@@ -82,6 +96,7 @@ export class TailQuestion {
       level: numberWithin(field(plain, "level"), "level"),
       dither: numberWithin(field(plain, "dither"), "dither"),
       lie: wholeField(plain, "lie", 1, WORDS / 2),
+      below: field(plain, "form") === BELOW,
     });
   }
 }

@@ -19,9 +19,9 @@ import {
 const MOST_CELLS = 2 ** 15; // the largest table of Tidegate has half as many
 
 /**
- * Your value, cut at `threshold`, as a report of a table.
+ * Your value, cut at `threshold` and at `lowest`, as a report of a table.
  *
- * The value is cut and mapped to x in [−1, 1]. Row i of the table stands for the mean of its reports,
+ * The value is cut and mapped to x in [−1, 1], `lowest` to −1 and `threshold` to 1. Row i of the table stands for the mean of its reports,
  * Σ weight·output/total. x lies between two such means; a coin takes one of the two rows such that
  * the mean is x, and a second word draws a report from it.
  *
@@ -33,14 +33,22 @@ export class ValueQuestion {
   form = "value";
   #ends;
 
-  /** @param {{ threshold: number, weights: number[][], outputs: number[] }} fields */
-  constructor({ threshold, weights, outputs }) {
+  /**
+   * @param {{ threshold: number, weights: number[][], outputs: number[], lowest?: number }} fields
+   *   smaller values than `lowest` (at most 0) count as this
+   */
+  constructor({ threshold, weights, outputs, lowest = 0 }) {
     this.threshold = threshold;
+    this.lowest = lowest;
     this.weights = weights;
     this.outputs = outputs;
     this.reports = outputs.length;
     if (!(threshold >= 1 && threshold <= LARGEST)) {
       throw new SettingError("threshold", "must be from 1 to 2**53 steps");
+    }
+    // The difference is compared in whole numbers: as a float it might be rounded down.
+    if (lowest > 0 || BigInt(threshold) - BigInt(lowest) > BigInt(LARGEST)) {
+      throw new SettingError("lowest", "must be at most 0, and 2**53 steps below the threshold");
     }
     if (weights.length < 2 || weights.some((row) => row.length !== outputs.length)) {
       throw new SettingError("weights", "must be at least two rows, as wide as the outputs");
@@ -73,6 +81,11 @@ export class ValueQuestion {
     return this.threshold;
   }
 
+  /** The largest number of steps below 0 it speaks of. */
+  get reachBelow() {
+    return -this.lowest;
+  }
+
   /**
    * Refuse unless largest ≤ e^ε·least in every column.
    *
@@ -94,7 +107,9 @@ export class ValueQuestion {
    * @returns {number}
    */
   answer(value, words) {
-    const x = (2 * Math.min(Math.max(value, 0), this.threshold)) / this.threshold - 1;
+    const { threshold, lowest } = this;
+    const cut = Math.min(Math.max(value, lowest), threshold) - lowest;
+    const x = (2 * cut) / (threshold - lowest) - 1;
     const { means } = this;
     // The last row but one whose mean is not above x, so that there is a next one.
     const row = countNotAbove(means, 1, means.length - 1, x) - 1;
@@ -125,6 +140,7 @@ export class ValueQuestion {
   toJSON() {
     return {
       form: this.form,
+      ...(this.lowest ? { lowest: this.lowest } : {}),
       threshold: this.threshold,
       weights: this.weights,
       outputs: this.outputs,
@@ -152,6 +168,7 @@ export class ValueQuestion {
       threshold: wholeField(plain, "threshold", 1, LARGEST),
       weights: rows.map((row) => [...row]),
       outputs: outputs.map((output) => numberWithin(output, "outputs")),
+      lowest: Object.hasOwn(plain, "lowest") ? wholeField(plain, "lowest", -LARGEST, -1) : 0,
     });
     if (question.total < LEAST_TOTAL) {
       throw new SettingError("weights", "rows must add up to at least 2**24");

@@ -44,6 +44,11 @@ export class WaveQuestion {
     return this.top;
   }
 
+  /** It speaks of no value below 0. */
+  get reachBelow() {
+    return 0;
+  }
+
   /**
    * Refuse unless high ≤ e^ε·low.
    *

@@ -2,6 +2,7 @@
 
 import { StorageError, withoutGaps } from "./storage.js";
 
+/** @typedef {import("./storage.js").SecretKey} SecretKey */
 /** @typedef {import("./storage.js").Storage} Storage */
 
 const RECORDS = "records";
@@ -63,7 +64,7 @@ export class IndexedDBStorage {
   /**
    * The key of this device: made once, by whichever tab is first.
    *
-   * @returns {Promise<CryptoKey>}
+   * @returns {Promise<SecretKey>}
    */
   async key() {
     // Before the transaction, which ends when it waits for anything else.

@@ -11,11 +11,19 @@
 import { RefusedError } from "../errors.js";
 
 /**
+ * A `CryptoKey` of Web Crypto, by what is needed of it: so the declarations need no DOM library.
+ *
+ * @typedef {object} SecretKey
+ * @property {string} type
+ * @property {boolean} extractable
+ */
+
+/**
  * @typedef {object} Storage
  * @property {(start: number) => Promise<string[]>} read the records from position `start` on, in order
  * @property {(position: number, record: string) => Promise<boolean>} append when it resolves with
  *   true, the record is kept at this position whatever happens next; false: that position is taken
- * @property {() => Promise<CryptoKey>} [key] a key for HMAC with SHA-256 that cannot be read out, made
+ * @property {() => Promise<SecretKey>} [key] a key for HMAC with SHA-256 that cannot be read out, made
  *   when it is first asked for and as durable as the records; without it a record holds the key
  */
 

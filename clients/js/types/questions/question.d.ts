@@ -5,6 +5,7 @@
  * @property {string} form its name in messages
  * @property {number} reports how many different reports there are: 0, 1, …, reports − 1
  * @property {number} reach the largest number of steps it speaks of
+ * @property {number} reachBelow the same below 0
  * @property {(epsilon: Fraction) => void} check refuses (`RefusedError`) unless one answer costs at
  *   most epsilon, by the weights
  * @property {(value: number, words: Words) => number} answer the report of a device whose value is
@@ -85,6 +86,10 @@ export type Question = {
      * the largest number of steps it speaks of
      */
     reach: number;
+    /**
+     * the same below 0
+     */
+    reachBelow: number;
     /**
      * refuses (`RefusedError`) unless one answer costs at
      * most epsilon, by the weights

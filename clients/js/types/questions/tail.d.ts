@@ -1,7 +1,8 @@
-/** @typedef {import("./question.js").Words} Words */
-/** @typedef {import("./question.js").Fraction} Fraction */
+export const ABOVE: string;
+export const BELOW: string;
 /**
- * Is value + dither·(U − ½) above `level`? Answered by randomized response.
+ * Is value + dither·(U − ½) above `level`? Answered by randomized response. `below` asks about the
+ * other side of 0: −value in the place of the value.
  *
  * What is released: one bit. P(1) is truth/2**32 or lie/2**32, whatever U was: ε-private as
  * truth ≤ e^ε·lie, which `check` decides in whole numbers.
@@ -14,19 +15,26 @@ export class TailQuestion {
      * @returns {TailQuestion}
      */
     static fromPlain(plain: Record<string, unknown>): TailQuestion;
-    /** @param {{ level: number, dither: number, lie: number }} fields in steps; the weight of a lie */
-    constructor({ level, dither, lie }: {
+    /**
+     * @param {{ level: number, dither: number, lie: number, below?: boolean }} fields in steps; the
+     *   weight of a lie; whether −value is asked about
+     */
+    constructor({ level, dither, lie, below }: {
         level: number;
         dither: number;
         lie: number;
+        below?: boolean;
     });
-    form: string;
     reports: number;
+    form: string;
+    below: boolean;
     level: number;
     dither: number;
     lie: number;
     /** The largest number of steps it speaks of. */
     get reach(): number;
+    /** The largest number of steps below 0 it speaks of. */
+    get reachBelow(): number;
     /**
      * Refuse unless truth ≤ e^ε·lie.
      *

@@ -1,7 +1,7 @@
 /**
- * Your value, cut at `threshold`, as a report of a table.
+ * Your value, cut at `threshold` and at `lowest`, as a report of a table.
  *
- * The value is cut and mapped to x in [−1, 1]. Row i of the table stands for the mean of its reports,
+ * The value is cut and mapped to x in [−1, 1], `lowest` to −1 and `threshold` to 1. Row i of the table stands for the mean of its reports,
  * Σ weight·output/total. x lies between two such means; a coin takes one of the two rows such that
  * the mean is x, and a second word draws a report from it.
  *
@@ -17,14 +17,19 @@ export class ValueQuestion {
      * @returns {ValueQuestion}
      */
     static fromPlain(plain: Record<string, unknown>): ValueQuestion;
-    /** @param {{ threshold: number, weights: number[][], outputs: number[] }} fields */
-    constructor({ threshold, weights, outputs }: {
+    /**
+     * @param {{ threshold: number, weights: number[][], outputs: number[], lowest?: number }} fields
+     *   smaller values than `lowest` (at most 0) count as this
+     */
+    constructor({ threshold, weights, outputs, lowest }: {
         threshold: number;
         weights: number[][];
         outputs: number[];
+        lowest?: number;
     });
     form: string;
     threshold: number;
+    lowest: number;
     weights: number[][];
     outputs: number[];
     reports: number;
@@ -33,6 +38,8 @@ export class ValueQuestion {
     means: number[];
     /** The largest number of steps it speaks of. */
     get reach(): number;
+    /** The largest number of steps below 0 it speaks of. */
+    get reachBelow(): number;
     /**
      * Refuse unless largest ≤ e^ε·least in every column.
      *

@@ -32,6 +32,8 @@ export class WaveQuestion {
     total: number;
     /** The largest number of steps it speaks of. */
     get reach(): number;
+    /** It speaks of no value below 0. */
+    get reachBelow(): number;
     /**
      * Refuse unless high ≤ e^ε·low.
      *

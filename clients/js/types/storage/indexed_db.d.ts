@@ -22,9 +22,9 @@ export class IndexedDBStorage implements Storage {
     /**
      * The key of this device: made once, by whichever tab is first.
      *
-     * @returns {Promise<CryptoKey>}
+     * @returns {Promise<SecretKey>}
      */
-    key(): Promise<CryptoKey>;
+    key(): Promise<SecretKey>;
     /**
      * Whether the browser has promised to keep the records when space runs out. Otherwise it may
      * delete all of them, and the device would be a new one.
@@ -36,4 +36,5 @@ export class IndexedDBStorage implements Storage {
     close(): Promise<void>;
     #private;
 }
+export type SecretKey = import("./storage.js").SecretKey;
 export type Storage = import("./storage.js").Storage;

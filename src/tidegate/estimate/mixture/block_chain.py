@@ -3,7 +3,7 @@
 Between blocks the state is the running sum, the level and the swing (`HANDED_ON`): the leaves of a
 block are closed, and its noise is its own. Later measurements depend on the level and the swing
 only. So the past is smoothed from block to block first, forward and backward; what happens inside
-the blocks is then computed for many at once (`smoother`).
+the blocks is then computed for many at once (`fixed_interval_smoother`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate.estimate.mixture.batches import HANDED_ON, BlockBatch, BlockTransition
+from tidegate.estimate.mixture.block_batches import HANDED_ON, BlockBatch, BlockTransition
 from tidegate.estimate.mixture.cap_steps import moved
 from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
 from tidegate.lattice import FloatArray, IntArray
@@ -32,7 +32,8 @@ class BlockChain:
     Attributes:
         means, covariances: of the running sum, the level and the swing, given all blocks before.
         adjoints: Λ of the level and the swing, and λ as the last column, of the Bryson-Frazier
-            smoother (see `smoother`): what the block and all later ones tell about that state.
+            smoother (see `fixed_interval_smoother`): what the block and all later ones tell about
+            that state.
     """
 
     means: FloatArray
@@ -44,9 +45,9 @@ class BlockChain:
         return np.concatenate((self.adjoints, np.zeros((1, 2, 3))))[numbers + 1]
 
 
-def solve_chain(parts: Sequence[BlockBatch], rungs: Sequence[int], one: Models) -> BlockChain:
-    """Filter forward and smooth backward; `rungs[k]` is the cap step of block k."""
-    count = len(rungs)
+def solve_chain(parts: Sequence[BlockBatch], cap_steps: Sequence[int], one: Models) -> BlockChain:
+    """Filter forward and smooth backward; `cap_steps[k]` is the cap step of block k."""
+    count = len(cap_steps)
     every = _transitions(parts, count)
     # Block by block, on a few numbers each: lists of floats take a third of the time of arrays that
     # small. Terms are added in the order of `covariances.product`, so the bits are the same.
@@ -54,7 +55,7 @@ def solve_chain(parts: Sequence[BlockBatch], rungs: Sequence[int], one: Models) 
         every.across.tolist(), every.noise.tolist(), every.information.tolist(),
         every.shifts.tolist(), every.hints.tolist(),
     )  # fmt: skip
-    means, covariances, inflations = _forward(blocks, rungs, one)
+    means, covariances, inflations = _forward(blocks, cap_steps, one)
     adjoints = _backward(blocks, means, covariances, inflations)
     return BlockChain(
         np.array(means).reshape(count, _SIZE),
@@ -74,7 +75,7 @@ def _transitions(parts: Sequence[BlockBatch], count: int) -> BlockTransition:
 
 
 def _forward(
-    blocks: Blocks, rungs: Sequence[int], one: Models
+    blocks: Blocks, cap_steps: Sequence[int], one: Models
 ) -> tuple[list[Vector], list[Matrix], list[Matrix]]:
     """Kalman filter: mean m and covariance P at the beginning of each block, and added variances.
 
@@ -92,8 +93,8 @@ def _forward(
     ]
     for at, (across, noise, information, shift, hint) in enumerate(zip(*blocks, strict=True)):
         inflations.append([[0.0, 0.0], [0.0, 0.0]])
-        if at and rungs[at] != rungs[at - 1]:  # another cap may have moved the level
-            inflations[at][0][0] = (moved(rungs[at - 1], rungs[at]) * mean[1]) ** 2
+        if at and cap_steps[at] != cap_steps[at - 1]:  # another cap may have moved the level
+            inflations[at][0][0] = (moved(cap_steps[at - 1], cap_steps[at]) * mean[1]) ** 2
             for row in (0, 1):
                 covariance[row + 1][1:] = _plus(covariance[row + 1][1:], inflations[at][row])
         means.append(mean)

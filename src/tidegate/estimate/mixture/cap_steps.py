@@ -12,7 +12,7 @@ crowd just below θ. Both show in the released mean of a block, as a share of it
 A share that has grown since the hold-out is another sign: the tail usually grows with the level.
 
 But neither tells a cap that cuts from values without a tail. So the cap is first made not to lie
-below θ (rung 1), and then tried higher: if it cut values, the mean rises with it, and the higher
+below θ (step 1), and then tried higher: if it cut values, the mean rises with it, and the higher
 cap stays; if not, it goes back, and is not tried again before the level has risen. A level that was
 moving as fast without a trial tells nothing: the cap goes back and is tried later, after twice as
 many blocks each time.
@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-# Shares of the cap: below the first it goes a rung down, above the second it does not lie below θ,
-# above the third a higher one is tried, and above the fourth two rungs at once.
+# Shares of the cap: below the first it goes one step down, above the second it does not lie below
+# θ, above the third a higher one is tried, and above the fourth two steps at once.
 ROOMY, CROWDED, PRESSED, FULL = 0.25, 0.4, 0.5, 0.85
 # The same if a share is this much higher than at home, the mean of the first blocks: they are the
 # nearest to the hold-out, for which θ was right.
@@ -35,18 +35,18 @@ GROWN, HOME = 1.5, 6
 RESPONSE = 0.15
 _CERTAIN = 2.0  # standard errors
 _PACE = 1.5  # times what the level moved by in the block before the trial
-_RISEN = 1.25  # a refused trial is repeated when the level is this much higher
+_RISEN = 1.25  # a refused trial is repeated when the level is this much higher (`_again`)
 
 
-def multiple(rung: int) -> float:
-    """The cap of a rung in θ: 1 on the first two, then √2 more on each."""
-    if rung < 2:
+def multiple(cap_step: int) -> float:
+    """The cap of a step in θ: 1 on the first two, then √2 more on each."""
+    if cap_step < 2:
         return 1.0
-    return float(1 << (rung - 1) // 2) * (1.0 if rung % 2 else 1.4142135623730951)
+    return float(1 << (cap_step - 1) // 2) * (1.0 if cap_step % 2 else 1.4142135623730951)
 
 
 def moved(before: int, after: int) -> float:
-    """Expected relative change of the level from one rung to another."""
+    """Expected relative change of the level from one cap step to another."""
     return RESPONSE * abs(multiple(after) / multiple(before) - 1)
 
 
@@ -54,12 +54,12 @@ class CapSteps:
     """Where the cap is, whether that is a trial, and at which level a trial last failed."""
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "rung", "tried", "before", "pace", "refused", "patience", "wait", "seen", "home", "weight"
+        "step", "tried", "before", "pace", "refused", "patience", "wait", "seen", "home", "weight"
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.rung = 0
-        self.tried = 0  # rungs that the present trial went up; 0: it is none
+        self.step = 0
+        self.tried = 0  # steps that the present trial went up; 0: it is none
         self.before = 0.0  # the level of the block before
         self.pace = 0.0  # by how much that differed from the one before it
         self.refused = 0.0
@@ -70,7 +70,7 @@ class CapSteps:
         self.weight = 0.0  # one over its variance
 
     def observe(self, level: float, error: float, highest: int) -> None:
-        """Take the mean of a block, in θ, and its standard error; move to another rung if due."""
+        """Take the mean of a block, in θ, and its standard error; move to another step if due."""
         doubt = _CERTAIN * error
         if self.seen < HOME:
             self._settle(level, error)
@@ -80,19 +80,28 @@ class CapSteps:
             self.pace = abs(level - self.before)
         self.before = level
         self.wait = max(0, self.wait - 1)
-        cap = multiple(self.rung)
+        cap = multiple(self.step)
         home = self.home if self.seen == HOME and self.home**2 * self.weight > 4 else 1.0
         if level + doubt < min(ROOMY, home) * cap:
-            self.rung = max(0, self.rung - 1)
-        elif level - doubt > min(CROWDED, GROWN * home) * cap and self.rung == 0:
-            self.rung = min(1, highest)
+            self.step = max(0, self.step - 1)
+            self.refused = 0.0  # the level has fallen: what was refused says nothing any more
+        elif level - doubt > min(CROWDED, GROWN * home) * cap and self.step == 0:
+            self.step = min(1, highest)
         elif (
             level - doubt > min(PRESSED, GROWN * home) * cap
-            and level > _RISEN * self.refused
+            and level > self._again(cap)
             and not self.wait
         ):
-            self.tried = min(2 if level > FULL * cap else 1, highest - self.rung)
-            self.rung += self.tried
+            self.tried = min(2 if level > FULL * cap else 1, highest - self.step)
+            self.step += self.tried
+
+    def _again(self, cap: float) -> float:
+        """The level at which a refused trial is repeated.
+
+        Higher by a quarter; but of values that crowd below the cap, no mean can show that, so it
+        is a quarter of what is left up to the cap, if that is less.
+        """
+        return self.refused + (_RISEN - 1) * min(self.refused, max(0.0, cap - self.refused))
 
     def _settle(self, level: float, error: float) -> None:
         self.seen += 1
@@ -103,12 +112,12 @@ class CapSteps:
     def _judge(self, level: float, doubt: float) -> None:
         """Decide a trial: keep the higher cap, go back, or try again later."""
         risen = level - self.before
-        ratio = multiple(self.rung) / multiple(self.rung - self.tried)
+        ratio = multiple(self.step) / multiple(self.step - self.tried)
         if risen <= RESPONSE * self.before * (ratio - 1):
-            self.rung -= self.tried
+            self.step -= self.tried
             self.refused = level
         elif risen <= max(doubt, _PACE * self.pace):
-            self.rung -= self.tried
+            self.step -= self.tried
             self.wait = self.patience = 2 * self.patience
         else:
             self.patience = 1

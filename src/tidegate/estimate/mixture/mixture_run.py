@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -14,12 +14,12 @@ from tidegate.estimate.mixture.grid import Cells as BlockCells
 from tidegate.estimate.mixture.grid import cells_of
 from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters, mixed
 from tidegate.estimate.mixture.models import SECOND_CHANCE, models
+from tidegate.estimate.mixture.packed_weights import packed
 from tidegate.estimate.mixture.transition import Transition
 from tidegate.estimate.mixture.tree_choice import tree_costs
-from tidegate.estimate.mixture.weights import packed
 from tidegate.lattice import FloatArray
-from tidegate.sealing import restore, state_of
-from tidegate.stages import Cells, Layout, Noisy, Perturber, Recorded
+from tidegate.sealing import State, restore, state_of
+from tidegate.stages import Cells, Layout, Noisy, Perturber, Recorded, Saved
 
 # Forecasts are published as multiples of this part of a lattice step, running sums as whole steps.
 _FORECAST_GRAIN = float(1 << 16)
@@ -33,12 +33,13 @@ class MixtureRun:
         threshold: int,
         truncated: float,
         perturber: Perturber,
-        state: Mapping[str, Any] | None = None,
-        layout: Layout | None = None,
+        saved: Saved | None = None,
+        below: int = 0,
     ) -> None:
+        """Begin, or continue; values lie between −`below` and `threshold` − `below`."""
         self._threshold = threshold
         self._share = truncated
-        self._truncated = truncated * threshold  # units per value
+        self._set_ends(below)
         self._perturber = perturber
         self._horizon = perturber.horizon
         self._models = models(perturber.horizon)
@@ -51,12 +52,19 @@ class MixtureRun:
         self._total = 0  # of the released sums of this block
         self._measured = 0.0  # the mean of the block before, in units; 0: none was measured
         self._doubt = 0.0  # its standard error
-        if state is not None:
-            self._restore(state)
+        layout = None
+        if saved is not None:
+            self._restore(saved.state)
+            layout = saved.layout
         self._weights = self._filters.weights()
         self._cells = None if layout is None else cells_of(layout, threshold)
         self._width = 0 if self._cells is None else self._cells.widths[self._cell]
         self._transition = _transition_of(perturber.horizon, self._width or 1)
+
+    def _set_ends(self, below: int) -> None:
+        """What is known about the ends of the values, beside the width between them."""
+        self._above = self._threshold - below  # the highest value that counts, without rungs
+        self._truncated = self._share * (self._above - below)  # units per value
 
     def state(self) -> dict[str, Any]:
         """All that is needed to continue."""
@@ -69,23 +77,28 @@ class MixtureRun:
             "total": self._total,
             "measured": self._measured,
             "doubt": self._doubt,
-            "ladder": state_of(self._cap_steps),
-            "beliefs": filters.augmented.reshape(-1).copy(),
-            "misses": filters.mahalanobis.copy(),
-            "spread": filters.determinant.copy(),
-            "doublings": filters.exponent.astype(np.int64),
+            "cap_steps": state_of(self._cap_steps),
+            "augmented": filters.augmented.reshape(-1).copy(),
+            "mahalanobis": filters.mahalanobis.copy(),
+            "determinant": filters.determinant.copy(),
+            "exponent": filters.exponent.astype(np.int64),
         }
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
+    def _restore(self, state: State) -> None:
         filters = self._filters
-        filters.augmented[:] = state["beliefs"].reshape(filters.augmented.shape)
-        filters.mahalanobis[:] = state["misses"]
-        filters.determinant[:] = state["spread"]
-        filters.exponent[:] = state["doublings"]
-        restore(self._cap_steps, state["ladder"])
+        filters.augmented[:] = state["augmented"].reshape(filters.augmented.shape)
+        filters.mahalanobis[:] = state["mahalanobis"]
+        filters.determinant[:] = state["determinant"]
+        filters.exponent[:] = state["exponent"]
+        restore(self._cap_steps, state["cap_steps"])
         self._cell, self._filled, self._age = state["cell"], state["filled"], state["age"]
         self._total, self.prediction = state["total"], state["prediction"]
         self._measured, self._doubt = state["measured"], state["doubt"]
+
+    @property
+    def filled(self) -> int:
+        """Values that were published of the open cell."""
+        return self._filled
 
     # -- which tree ------------------------------------------------------------------------------
 
@@ -93,14 +106,18 @@ class MixtureRun:
         """The option with the least posterior mean of the log relative error."""
         if first:
             self._reconsider()
-        before, steps = self._cap_steps.rung, self._cap_steps
+        before, steps = self._cap_steps.step, self._cap_steps
         if self._measured:
-            highest = options[-1].rung
-            steps.observe(self._measured / self._threshold, self._doubt / self._threshold, highest)
-        if steps.rung != before:
-            self._filters.inflate_level(moved(before, steps.rung))
-        steps.rung = min(steps.rung, options[-1].rung)
-        here = [index for index, option in enumerate(options) if option.rung == steps.rung]
+            highest = options[-1].cap_step
+            # As a share of the upper end; a mean below 0 says nothing about that end.
+            level = max(0.0, self._measured) if self._above < self._threshold else self._measured
+            steps.observe(level / self._above, self._doubt / self._above, highest)
+        if steps.step != before:
+            self._filters.inflate_level(moved(before, steps.step))
+        # The lower caps of fine trees suit a tail above; they would cut into what ends near 0.
+        least = int(self._above < self._threshold)
+        steps.step = min(max(steps.step, least), options[-1].cap_step)
+        here = [index for index, option in enumerate(options) if option.cap_step == steps.step]
         if len(here) == 1:
             return here[0]
         costs = tree_costs(self._perturber, self._threshold, options[0].length, age=self._age)

@@ -49,11 +49,8 @@ def log(values: FloatArray) -> FloatArray:
 
 
 # 2^(−k/32) for k = 0 … 31, and halved again and again, which is exact.
-_TABLE: list[float] = [
-    math.ldexp(part, -whole)
-    for whole in range(int(NOTHING) + 1)
-    for part in exp(np.linspace(0.0, -_LN2, _PARTS, endpoint=False)).tolist()
-]
+_FIRST: list[float] = exp(np.linspace(0.0, -_LN2, _PARTS, endpoint=False)).tolist()
+_TABLE = [math.ldexp(part, -whole) for whole in range(int(NOTHING) + 1) for part in _FIRST]
 
 
 def halved(times: float) -> float:

@@ -20,10 +20,11 @@ from operator import itemgetter
 
 import numpy as np
 
-from tidegate.estimate.mixture.batches import Measured
+from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import cells_of
-from tidegate.estimate.mixture.smoother import ModelSmoother
-from tidegate.estimate.mixture.weights import unpacked
+from tidegate.estimate.mixture.packed_weights import unpacked
+from tidegate.estimate.mixture.truncated_tail import TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Parts, Recorded
 
@@ -38,13 +39,13 @@ _RESOLVED = 0.5
 class MixturePosterior:
     """Posterior of range sums, from what was released up to `until`.
 
-    `allowance` is added to every value, for truncation.
+    `truncated` is what truncation takes from a value on average, as a share of θ; 0: not known.
     """
 
-    def __init__(self, recorded: Recorded, until: int, allowance: float) -> None:
+    def __init__(self, recorded: Recorded, until: int, truncated: float) -> None:
         self._threshold = recorded.threshold
         self._step = recorded.step
-        self._allowance = allowance  # for truncation, as a share of θ
+        self._below = recorded.below / recorded.threshold  # the lower end, as a share of θ
         begun = [block for block in recorded.blocks if block.start <= until]
         # The open leaf is forecast with the weights of that time.
         latest = recorded.blocks[-1] if until == recorded.end or not begun else begun[-1]
@@ -63,6 +64,17 @@ class MixturePosterior:
                 )
             )
         self._known = MixtureSmoother(measured, recorded.perturber.horizon, latest.model_weights)
+        self._tail = None
+        if truncated:
+            self._tail = TruncatedTail(
+                self._known,
+                begun,
+                threshold=recorded.threshold,
+                ceiling=recorded.ceiling,
+                horizon=recorded.perturber.horizon,
+                below=recorded.below,
+                truncated=truncated,
+            )
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
@@ -84,14 +96,13 @@ class MixturePosterior:
             self._spread(first, first_width, first_share)
             + self._spread(last, last_width, last_share),
         )
-        allowance: FloatArray = (ends - starts).astype(np.float64) * self._allowance
         theta = self._threshold * self._step
         return Parts(
-            (estimate + allowance) * theta,
+            estimate * theta,
             between * theta**2,
             spread * theta**2,
             self._largest * self._step**2,
-            allowance * theta,
+            None if self._tail is None else self._tail.between(starts, ends, theta),
         )
 
     def _prefix(self, cell: IntArray, share: FloatArray) -> FloatArray:
@@ -110,7 +121,7 @@ class MixturePosterior:
     def _spread(self, cell: IntArray, width: IntArray, share: FloatArray) -> FloatArray:
         """Variance, in θ², of a part of a cell whose sum is known, if values are independent."""
         levels = self._known.levels
-        level = np.clip(levels[np.minimum(cell + 1, levels.size - 1)], 0.0, 1.0)
+        level = np.clip(levels[np.minimum(cell + 1, levels.size - 1)] + self._below, 0.0, 1.0)
         found: FloatArray = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
         return found
 

@@ -14,27 +14,36 @@ from tidegate.stages import Layout
 # The level after a cap was full, in the new θ: the old one says little about it.
 _NEW_MEAN, _NEW_VARIANCE = 0.2, 0.1
 
+# How much the level may move, as a share of itself, where θ is doubled or halved: more or less of
+# the values is cut off. Without it the step looks like a level that moves, and everything that
+# follows is measured finely. (Caps that are tried expect half as much: they are near θ.)
+_MOVED = 0.3
+
 
 class RescaledRun(MixtureRun):
     """A `MixtureRun` that goes on in units of another θ, and takes the sum of a whole warm-up."""
 
-    def rescale(self, threshold: int) -> None:
-        """Go on in units of another θ: means by θ/θ′, covariances by its square, caps anew."""
+    def rescale(self, threshold: int, below: int = 0) -> None:
+        """Go on in units of another θ: means by θ/θ′, covariances by its square, caps anew.
+
+        The level is less certain by what θ and θ′ cut off differently.
+        """
         ratio = self._threshold / threshold
         augmented = self._filters.augmented
         augmented[:, :-1] *= ratio * ratio
         augmented[:, -1] *= ratio
-        self._truncated = self._share * threshold
+        self._filters.inflate_level(min(1.0, _MOVED * (max(ratio, 1 / ratio) - 1)))
         self._threshold = threshold
+        self._set_ends(below)
         self._cap_steps = CapSteps()
         self._give_up_block()
 
-    def forget_level(self) -> None:
-        """A cap was full: the level is a new one, of which little is known."""
+    def forget_level(self, *, fell: bool = False) -> None:
+        """A cap was full, or the level `fell` below its floor: little is known of the new one."""
         filters = self._filters
         filters.augmented[LEVEL] = 0.0
         filters.augmented[:, LEVEL] = 0.0
-        filters.mean[LEVEL] = _NEW_MEAN
+        filters.mean[LEVEL] = -_NEW_MEAN if fell else _NEW_MEAN
         filters.covariance[LEVEL, LEVEL] = _NEW_VARIANCE
 
     def at_once(self, layout: Layout, noisy: int, *, publish: bool = True) -> int:

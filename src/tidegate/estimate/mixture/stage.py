@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tidegate.errors import SettingError
+from tidegate.estimate.defaults import EstimatorDefaults
 from tidegate.estimate.mixture.leaf_noise import MOST_LEVELS
 from tidegate.estimate.mixture.mixture_run import MixtureRun
+from tidegate.estimate.mixture.packed_weights import unpacked
 from tidegate.estimate.mixture.posterior import MixturePosterior
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
-from tidegate.estimate.mixture.weights import unpacked
 from tidegate.exact_numbers import Number, exact
 from tidegate.settings import Setting, Spec
-from tidegate.stages import Layout, Perturber, Recorded
+from tidegate.stages import Perturber, Recorded, Saved
 
 
 class _Share(Setting[float, Number]):
@@ -29,7 +29,7 @@ class _Share(Setting[float, Number]):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Mixture(Spec):
+class Mixture(EstimatorDefaults, Spec):
     """Publishes forecasts inside a cell, and at its end what sets the running sum right.
 
     Post-processing: it sees trees and released leaf sums, and costs no privacy. Every model is a
@@ -48,7 +48,8 @@ class Mixture(Spec):
 
     Args:
         truncated: what truncation takes from a value on average, by estimate, as a share of θ; it
-            is added to every published value. `tidegate.adaptive` fills it in.
+            is added to every published value. `tidegate.adaptive` fills it in. Where values below
+            0 are truncated too, the two shares are subtracted.
     """
 
     KIND: ClassVar[str] = "estimate.Mixture"
@@ -77,34 +78,20 @@ class Mixture(Spec):
                 )
 
     def start(
-        self,
-        *,
-        threshold: int,
-        perturber: Perturber,
-        state: Mapping[str, Any] | None = None,
-        layout: Layout | None = None,
+        self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> MixtureRun:
-        """Begin with equal weights, or continue from `state`."""
-        return MixtureRun(threshold, self.truncated, perturber, state, layout)
+        """Begin with equal weights, or continue."""
+        return MixtureRun(threshold, self.truncated, perturber, saved, below)
 
     def follow(
-        self,
-        *,
-        threshold: int,
-        perturber: Perturber,
-        state: Mapping[str, Any] | None = None,
-        layout: Layout | None = None,
+        self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> RescaledRun:
         """The same for a release whose threshold will change."""
-        return RescaledRun(threshold, self.truncated, perturber, state, layout)
+        return RescaledRun(threshold, self.truncated, perturber, saved, below)
 
     def posterior(self, recorded: Recorded, until: int) -> MixturePosterior:
         """The models' posterior, given every leaf sum."""
         return MixturePosterior(recorded, until, self.truncated)
-
-    def leaves_needed(self, recorded: Recorded) -> int:
-        """The leaves of the open block."""
-        return recorded.leaves.closed - recorded.blocks[-1].first
 
     def check_model_weights(self, model_weights: int) -> None:
         """Refuse weights of unknown models."""

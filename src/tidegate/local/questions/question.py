@@ -30,6 +30,11 @@ class Question(Protocol):
         """How many different reports there are: 0, 1, …, reports − 1."""
         ...
 
+    @property
+    def reach(self) -> tuple[float, float]:
+        """How many steps below and above 0 it speaks of."""
+        ...
+
     def check(self, epsilon: Fraction) -> None:
         """Refuse (`RefusedError`) unless one answer costs at most `epsilon`, by the weights."""
         ...

@@ -17,12 +17,15 @@ from tidegate.local.questions.question import Words
 from tidegate.local.wire import number, whole_field
 from tidegate.randomness import WordSource
 
+ABOVE, BELOW = "tail", "tail-below"  # the forms of a message
 _LARGEST = float(MOST_STEPS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TailQuestion:
     """Is value + dither·(U − ½) above `level`? Answered by randomized response.
+
+    `below` asks about the other side of 0: −value in the place of the value.
 
     U is uniform and drawn by the device: without it, values on a coarse grid would show steps that
     a smooth tail does not have. It is drawn whatever the value is, so it only mixes the two rows.
@@ -34,6 +37,7 @@ class TailQuestion:
         level: in steps of the resolution.
         dither: in steps; 0 for none.
         lie: the weight, of 2**32, of the false answer.
+        below: whether −value is asked about.
 
     >>> question = TailQuestion.at(20.0, Fraction(1), dither=1.0)
     >>> question.check(Fraction(1))
@@ -42,12 +46,12 @@ class TailQuestion:
     0.2689
     """
 
-    form: ClassVar[str] = "tail"
     reports: ClassVar[int] = 2
 
     level: float
     dither: float
     lie: int
+    below: bool = False
 
     def __post_init__(self) -> None:
         for name in ("level", "dither"):
@@ -56,10 +60,23 @@ class TailQuestion:
         if not 0 < self.lie <= WORDS // 2:
             raise SettingError("lie", "must be from 1 to 2**31: at most every other answer")
 
+    @property
+    def form(self) -> str:
+        """Its name in messages says which side it asks about."""
+        return BELOW if self.below else ABOVE
+
     @classmethod
-    def at(cls, level: float, epsilon: Fraction, *, dither: float) -> TailQuestion:
+    def at(
+        cls, level: float, epsilon: Fraction, *, dither: float, below: bool = False
+    ) -> TailQuestion:
         """The question with the least noise that `epsilon` allows."""
-        return cls(level=level, dither=dither, lie=coin_weights(epsilon)[0])
+        return cls(level=level, dither=dither, lie=coin_weights(epsilon)[0], below=below)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """One side of 0, as far as the level or the dither."""
+        steps = max(self.level, self.dither)
+        return (steps, 0.0) if self.below else (0.0, steps)
 
     def check(self, epsilon: Fraction) -> None:
         """Refuse unless truth ≤ e^ε·lie."""
@@ -68,7 +85,8 @@ class TailQuestion:
 
     def answer(self, value: int, words: Words) -> int:
         """The dither, then the coin."""
-        steps = min(max(value, 0), MOST_STEPS)  # an error would tell that a value is beyond floats
+        side = -value if self.below else value
+        steps = min(max(side, 0), MOST_STEPS)  # an error would tell that a value is beyond floats
         dithered = steps + self.dither * (words() / WORDS - 0.5)
         lies = words() < self.lie
         return int((dithered > self.level) != lies)
@@ -82,7 +100,9 @@ class TailQuestion:
             dithered = first * (1 / WORDS)  # as exact as a division: a power of two
             dithered -= 0.5
             dithered *= self.dither
-            dithered += np.clip(values[part], 0, MOST_STEPS)
+            # Clipped before the sign is changed: the least integer of 64 bits has no opposite.
+            steps = np.clip(values[part], -MOST_STEPS, MOST_STEPS)
+            dithered += np.maximum(-steps if self.below else steps, 0)
             reports[part] = (dithered > self.level) != (second < self.lie)
         return reports
 
@@ -102,4 +122,5 @@ class TailQuestion:
             level=number(plain.get("level"), "level", _LARGEST),
             dither=number(plain.get("dither"), "dither", _LARGEST),
             lie=whole_field(plain, "lie", 1, WORDS // 2),
+            below=plain.get("form") == BELOW,
         )

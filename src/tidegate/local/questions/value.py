@@ -28,13 +28,15 @@ _LARGEST = 2.0**53
 
 @dataclass(frozen=True, kw_only=True)
 class ValueQuestion:
-    """Your value, cut at `threshold`, as a report of a table.
+    """Your value, cut at `threshold` and at `lowest`, as a report of a table.
 
-    The value is cut and mapped to x in [−1, 1]. Row i of the table stands for the mean of its
-    reports, means[i] = Σ weight·output/total, computed from the weights as they are: so reports
-    are unbiased whatever rounding the weights went through. x lies between two such means; a coin
+    The value is cut and mapped to x in [−1, 1], `lowest` to −1 and `threshold` to 1. Row i of the
+    table stands for the mean of its reports, means[i] = Σ weight·output/total, computed from the
+    weights as they are: so reports are unbiased whatever rounding they went through. x lies between
+    two such means; a coin
     takes one of the two rows such that the mean is x (to 2⁻³² of their distance), and a second word
-    draws a report from it. Decoded, a report is worth (output + 1)/2·threshold.
+    draws a report from it. Decoded, a report is worth lowest + (output + 1)/2·span, where span is
+    threshold − lowest.
 
     What is released: the number of a column. Every row gives it with probability weight/total; the
     coin only mixes rows. So it is ε-private as largest ≤ e^ε·least in every column, which
@@ -44,6 +46,7 @@ class ValueQuestion:
         threshold: θ in steps.
         weights: one row for each mean, all with the same total of at most 2**32.
         outputs: what each column is worth on [−1, 1].
+        lowest: in steps, at most 0: smaller values count as this.
 
     >>> coin = ValueQuestion.fitted(10, [[3, 1], [1, 3]], [-1.0, 1.0])
     >>> coin.outputs, coin.means
@@ -57,10 +60,13 @@ class ValueQuestion:
     threshold: int
     weights: tuple[tuple[int, ...], ...]
     outputs: tuple[float, ...]
+    lowest: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.threshold <= _LARGEST:
             raise SettingError("threshold", "must be from 1 to 2**53 steps")
+        if self.lowest > 0 or self.span > _LARGEST:
+            raise SettingError("lowest", "must be at most 0, and 2**53 steps below the threshold")
         columns = len(self.outputs)
         if len(self.weights) < 2 or any(len(row) != columns for row in self.weights):
             raise SettingError("weights", "must be at least two rows, as wide as the outputs")
@@ -91,9 +97,14 @@ class ValueQuestion:
                 return cls(threshold=threshold, weights=rows, outputs=stretched)
             reach = math.nextafter(reach, 0.0)  # the division rounded to the wrong side
 
-    def at(self, threshold: int) -> ValueQuestion:
-        """The same table for values cut at another threshold."""
-        return replace(self, threshold=threshold)
+    def at(self, threshold: int, lowest: int = 0) -> ValueQuestion:
+        """The same table for values cut elsewhere."""
+        return replace(self, threshold=threshold, lowest=lowest)
+
+    @property
+    def span(self) -> int:
+        """From the lowest value to the threshold, in steps."""
+        return self.threshold - self.lowest
 
     @property
     def reports(self) -> int:
@@ -121,6 +132,11 @@ class ValueQuestion:
         squares: FloatArray = np.interp(x, self.means, self._squares)
         return squares - np.square(x)
 
+    @property
+    def reach(self) -> tuple[float, float]:
+        """From the lowest value to the threshold."""
+        return -self.lowest, self.threshold
+
     def check(self, epsilon: Fraction) -> None:
         """Refuse unless largest ≤ e^ε·least in every column."""
         columns = zip(*self.weights, strict=True)
@@ -128,7 +144,7 @@ class ValueQuestion:
 
     def answer(self, value: int, words: Words) -> int:
         """A coin takes the row, a word below the total takes the column."""
-        row, coin = self.place(min(max(value, 0), self.threshold))
+        row, coin = self.place(min(max(value, self.lowest), self.threshold))
         row += words() < coin
         word = drawn(self.total, words)
         for column, weight in enumerate(self.weights[row]):
@@ -140,10 +156,10 @@ class ValueQuestion:
     def place(self, value: int) -> tuple[int, int]:
         """The row below a value, and the chance, of 2**32, of the next one.
 
-        The value is x = 2·value/threshold − 1, and the chance is such that the means of the two
-        rows mix to x. In the same floats as `Places` and other clients.
+        The value is x = 2·(value − lowest)/span − 1, and the chance is such that the means of the
+        two rows mix to x. In the same floats as `Places` and other clients.
         """
-        x = 2 * value / self.threshold - 1
+        x = 2 * (value - self.lowest) / self.span - 1
         means = self.means
         row = 0
         while row < len(means) - 2 and means[row + 1] <= x:
@@ -153,7 +169,7 @@ class ValueQuestion:
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self.means, self.threshold)
+        return Places(self.means, self.span)
 
     @cached_property
     def _guide(self) -> Guide:
@@ -166,7 +182,8 @@ class ValueQuestion:
         find = self._places.finder(values.size)
         for part in slices(values.size):
             first, second = word_pairs(part.stop - part.start, self.total, words)
-            rows, coins = halves(find(np.clip(values[part], 0, self.threshold)))
+            cut = np.clip(values[part], self.lowest, self.threshold)
+            rows, coins = halves(find(cut - self.lowest if self.lowest else cut))
             chosen = np.add(rows, first < coins, dtype=np.int64)
             self._guide.columns(chosen, second, reports[part])
         return reports
@@ -174,12 +191,13 @@ class ValueQuestion:
     @cached_property
     def decoded(self) -> FloatArray:
         """What each report is worth, in steps."""
-        return (np.array(self.outputs) + 1) / 2 * self.threshold
+        return (np.array(self.outputs) + 1) / 2 * self.span + self.lowest
 
     def plain(self) -> dict[str, Any]:
         """For a message."""
         return {
             "form": self.form,
+            **({"lowest": self.lowest} if self.lowest else {}),
             "threshold": self.threshold,
             "weights": [list(row) for row in self.weights],
             "outputs": list(self.outputs),
@@ -199,6 +217,7 @@ class ValueQuestion:
             threshold=whole_field(plain, "threshold", 1, 2**53),
             weights=tuple(tuple(row) for row in rows),
             outputs=tuple(number(output, "outputs", _LARGEST) for output in outputs),
+            lowest=whole_field(plain, "lowest", -(2**53), -1) if "lowest" in plain else 0,
         )
         if question.total < LEAST_TOTAL:
             raise SettingError("weights", "rows must add up to at least 2**24")

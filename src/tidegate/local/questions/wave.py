@@ -61,6 +61,11 @@ class WaveQuestion:
         """The sum of a row's weights."""
         return (2 * self.half + 1) * self.high + (self.bins - 1) * self.low
 
+    @property
+    def reach(self) -> tuple[float, float]:
+        """It speaks of no value below 0."""
+        return 0.0, self.top
+
     def check(self, epsilon: Fraction) -> None:
         """Refuse unless high ≤ e^ε·low."""
         check_loss([(self.low, self.high)], epsilon)

@@ -17,7 +17,13 @@ _UNKNOWN = 0.5  # of the median excess: what the family of tails does not know o
 
 
 def decide(
-    tails: Tails, top: int, *, horizon: int, variance: float, location_span: float = 1.0
+    tails: Tails,
+    top: int,
+    *,
+    horizon: int,
+    variance: float,
+    location_span: float = 1.0,
+    other: int = 0,
 ) -> Decision:
     """The threshold θ that minimises the posterior mean of the root of the root mean squared error.
 
@@ -35,7 +41,7 @@ def decide(
     excess = excesses(tails, levels)
     median = weighted_quantiles(excess, tails.weights, (0.5,))[0]
     offset = _ADDED * median
-    noise = horizon / 3 * variance * levels**2 / 4
+    noise = horizon / 3 * variance * (levels + other) ** 2 / 4
     unknown = np.square(excess - offset) + np.square(_UNKNOWN * median)
     errors = tails.weights @ np.sqrt(np.sqrt(noise + horizon**2 / 6 * unknown))
     chosen = int(np.argmin(errors))

@@ -17,6 +17,7 @@ _LEAST_CURVATURE = 0.1  # what a power law counts as in logarithms: as good as s
 # Median of slope and curvature, and the scale of their logarithms (see `posterior`).
 _SLOPE, _SLOPE_SCALE = 1.8, 0.6
 _CURVATURE, _CURVATURE_SD = 0.8, 0.8
+_TAIL, _BULK = 0.12, 0.7  # up to this share above the anchor; the largest there is
 _KEPT = 2000  # tails, at most; and none that is e^15 times less likely than the likeliest
 _NEGLIGIBLE = 15.0
 _ANCHOR_SD = 1.2  # of ln S at the anchor
@@ -67,7 +68,7 @@ def _log_shares(
     return np.minimum(0.0, log_share[:, None] - slope[:, None] * shape)
 
 
-def posterior(bits: Bits, anchor: float, top_share: float) -> Tails:
+def posterior(bits: Bits, anchor: float, top_share: float, mass: float = 1.0) -> Tails:
     """The posterior over tails, given the bits and the prior.
 
     Prior: ln(S0/top_share) ~ N(0, 1.2), since the anchor was found by bits too; h is around 1.8,
@@ -78,8 +79,11 @@ def posterior(bits: Bits, anchor: float, top_share: float) -> Tails:
 
     That is all: one more prior, on the slope where the threshold will lie, was worth 5 nats against
     the cliff in which many streams end, more than some ten thousand bits say.
+
+    `mass` is the share of the values on this side of 0: what counts for the slope is the share
+    above the anchor among them.
     """
-    log_share, slope, curvature, prior = _grid(top_share)
+    log_share, slope, curvature, prior = _grid(top_share, min(top_share / mass, _BULK))
     shares = np.exp(_log_shares(log_share, slope, curvature, bits.level / anchor))
     log_weights = prior + bits.log_likelihood(shares)
     best = np.argsort(-log_weights, kind="stable")[:_KEPT]
@@ -90,12 +94,16 @@ def posterior(bits: Bits, anchor: float, top_share: float) -> Tails:
 
 
 @lru_cache(maxsize=4)
-def _grid(top_share: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _grid(
+    top_share: float, relative: float
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """All tails of the family, and the logarithm of the prior."""
     straight = np.log(np.maximum(_CURVATURES, _LEAST_CURVATURE))
     # The grid is uneven: a curvature stands for all that are nearest to it.
     width = np.log(np.gradient(np.log(_CURVATURES + _LEAST_CURVATURE)))
-    slope_deviations = (np.log(_SLOPES) - math.log(_SLOPE)) / _SLOPE_SCALE
+    # Above the body of the data all tails are flatter: an exponential one has the slope −ln S0.
+    expected = _SLOPE * min(1.0, math.log(relative) / math.log(_TAIL))
+    slope_deviations = (np.log(_SLOPES) - math.log(expected)) / _SLOPE_SCALE
     slope_prior = -2 * np.log1p(np.square(slope_deviations) / 3)
     curvature_prior = _normal((straight - math.log(_CURVATURE)) / _CURVATURE_SD) + width
     offsets = np.linspace(-3.2, 3.2, 27)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,10 +17,11 @@ from tidegate.local.tail.bits import Bits
 from tidegate.local.tail.decision import candidates, decide
 from tidegate.local.tail.family import BODY, Tails, posterior
 from tidegate.local.tail.location import Location, crossings, located, location_levels
+from tidegate.local.tail.rounds import Planned
 from tidegate.local.tail.target import best_share, ladder_shares
 
-_HOLDOUT_ROUNDS = 5  # one that locates the tail, four that refine it
-_STREAM_ROUNDS = 6
+# Where a second look at the order of magnitude asks: shares of the values above, as far as known.
+_AROUND = (0.7, 0.4, 0.2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,82 +33,102 @@ class TailSurvey:
         stream_epsilon: what a report of the stream may cost.
         variance: of a report of the stream on [−1, 1], for typical data.
         top: the bound in steps.
-        holdout: devices asked before the stream.
-        in_stream: devices asked during the stream.
-        horizon: the longest range that should be answered well.
+        rounds: how many devices are asked when (`tail.rounds`).
+        partial: whether values may lie on the other side of 0.
+        relocate: whether all answers locate the tail, or those of the rounds for it. Few are easily
+            misled; of a long hold-out, a fifth is enough, and the rest knows the tail better.
     """
 
     epsilon: Fraction
     stream_epsilon: Fraction
     variance: float
     top: int
-    holdout: int
-    in_stream: int
-    horizon: int
+    rounds: tuple[Planned, ...]
+    partial: bool = False
+    relocate: bool = False
 
-    @cached_property
-    def best_share(self) -> float:
-        """The share of values that a good threshold cuts."""
+    def shares(self, number: int) -> tuple[float, ...]:
+        """The shares whose levels are asked about in a round."""
+        planned = self.rounds[number]
         worst = float(hybrid_variance(np.zeros(1), self.stream_epsilon)[0])
-        return best_share(worst, self.horizon)
-
-    @cached_property
-    def shares(self) -> tuple[float, ...]:
-        """The shares whose levels are asked about."""
-        return ladder_shares(self.best_share)
+        seen = _spread(self.epsilon) / math.sqrt(max(planned.participants, 1))
+        return ladder_shares(best_share(worst, planned.horizon), seen)
 
     def next_round(self, tallies: Sequence[Tally]) -> Round | None:
-        """Locate, then refine; the rounds of each part have nearly the same size."""
+        """What was planned."""
         number = len(tallies)
-        if number < _HOLDOUT_ROUNDS:
-            participants = _part(self.holdout, number, _HOLDOUT_ROUNDS)
-        elif number < _HOLDOUT_ROUNDS + _STREAM_ROUNDS and self.in_stream:
-            participants = _part(self.in_stream, number - _HOLDOUT_ROUNDS, _STREAM_ROUNDS)
-        else:
+        if number == len(self.rounds):
             return None  # enough is known
-        levels = location_levels(self.top) if number == 0 else self._ladder(tallies)
+        planned = self.rounds[number]
+        levels = self._levels(tallies) if planned.asks else ()
         return Round(
             questions=tuple(TailQuestion.at(level, self.epsilon, dither=1.0) for level in levels),
-            participants=participants,
-            in_stream=number >= _HOLDOUT_ROUNDS,
+            participants=planned.participants,
+            in_stream=planned.in_stream,
+            reports=planned.reports,
+            copies=planned.copies,
         )
 
-    def decide(self, tallies: Sequence[Tally]) -> Decision:
-        """From all bits about the tail."""
-        tails = _tails(self, tuple(tallies))
+    def decide(self, tallies: Sequence[Tally], other: int = 0) -> Decision:
+        """From all bits about the tail; `other` is how far reports reach to the other side."""
         return decide(
-            tails,
+            _tails(self, tuple(tallies)),
             self.top,
-            horizon=self.horizon,
+            horizon=self.rounds[len(tallies) - 1].horizon,
             variance=self.variance,
-            location_span=_located(self, tallies[0]).span,
+            location_span=self._location(tallies).span,
+            other=other,
         )
 
-    def _ladder(self, tallies: Sequence[Tally]) -> tuple[float, ...]:
+    def _levels(self, tallies: Sequence[Tally]) -> tuple[float, ...]:
         """The levels to ask about after these rounds."""
-        if len(tallies) == 1:
-            return _located(self, tallies[0]).levels
+        number = len(tallies)
+        if number == 0:
+            return location_levels(self.top)
+        if self.rounds[number].locates:
+            return _located(self, tuple(tallies), _AROUND).levels
+        if self.rounds[number - 1].locates:
+            return _located(self, tuple(tallies), self.shares(number)).levels
         tails = _tails(self, tuple(tallies))
         levels = candidates(tails, self.top)
-        return crossings(levels, tails.mean_shares(levels), self.shares)
+        scale = self._location(tallies).scale
+        shares = tuple(scale * share for share in self.shares(number))
+        return crossings(levels, tails.mean_shares(levels), shares)
+
+    @property
+    def locating(self) -> int:
+        """How many rounds locate the tail."""
+        return sum(planned.locates for planned in self.rounds)
+
+    def mass(self, tallies: Sequence[Tally]) -> float:
+        """The share of the values that seem to lie on this side of 0."""
+        return self._location(tallies).mass
+
+    def _location(self, tallies: Sequence[Tally]) -> Location:
+        first = self.locating
+        used = tallies if self.relocate else tallies[:first]
+        asked = tuple(tally for tally in used if tally.questions)
+        return _located(self, asked, self.shares(first))
 
 
 # Functions of public data, kept since rounds ask for the same ones again.
 
 
 @lru_cache(maxsize=16)
-def _located(survey: TailSurvey, first: Tally) -> Location:
-    return located(Bits.of([first]), survey.top, survey.shares)
+def _located(survey: TailSurvey, tallies: tuple[Tally, ...], shares: tuple[float, ...]) -> Location:
+    return located(Bits.of(tallies), survey.top, shares, partial=survey.partial)
 
 
 @lru_cache(maxsize=16)
 def _tails(survey: TailSurvey, tallies: tuple[Tally, ...]) -> Tails:
-    rung = Bits.of(tallies[-1:]).level[0]  # the top one of the last round
-    bits = Bits.of(tallies).above(BODY * rung)
-    anchor = _located(survey, tallies[0]).levels[0]
-    return posterior(bits, anchor, survey.shares[0])
+    asked = [tally for tally in tallies if tally.questions]
+    rung = Bits.of(asked[-1:]).level[0]  # the top one of the last round
+    bits = Bits.of(asked).above(BODY * rung)
+    location = survey._location(tallies)
+    top_share = location.scale * survey.shares(survey.locating)[0]
+    return posterior(bits, location.levels[0], top_share, location.mass)
 
 
-def _part(total: int, index: int, parts: int) -> int:
-    """How many of `total` belong to this part, as evenly as possible."""
-    return total * (index + 1) // parts - total * index // parts
+def _spread(epsilon: Fraction) -> float:
+    """The standard deviation of a small share, times the root of the number of answers."""
+    return 1 / (2 * math.sinh(epsilon / 2))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 _HIGHEST_TOP = 0.12
+_VISIBLE = 2.0  # standard deviations from which on a share can be told from none
+_MIDDLE = 0.5
 
 
 def best_share(variance: float, horizon: int) -> float:
@@ -20,16 +22,21 @@ def best_share(variance: float, horizon: int) -> float:
     return min(0.25, math.sqrt(1.5 * variance / horizon))
 
 
-def ladder_shares(best: float) -> tuple[float, ...]:
+def ladder_shares(best: float, seen: float = 0.0) -> tuple[float, ...]:
     """The shares whose levels are worth asking about: from where a bit still tells something, down
     to three times the best share.
 
-    The last is asked about twice as often: nearest to the threshold, and the least known.
+    The last is asked about twice as often: nearest to the threshold, and the least known. Where a
+    round has few answers, only larger shares can be told from none: `seen` is the standard
+    deviation of a small share.
 
     >>> [round(share, 4) for share in ladder_shares(0.0025)]
     [0.075, 0.0237, 0.0075, 0.0075]
+    >>> [round(share, 2) for share in ladder_shares(0.1, seen=0.2)]
+    [0.4, 0.3, 0.3]
     """
-    top, bottom = min(30 * best, _HIGHEST_TOP), 3 * best
+    top = min(max(min(30 * best, _HIGHEST_TOP), _VISIBLE * seen), _MIDDLE)
+    bottom = max(3 * best, seen / 2)
     if bottom >= top:
         return (top,)
     if top / bottom < 5:

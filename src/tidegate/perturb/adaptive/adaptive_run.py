@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +12,7 @@ from tidegate.noise import discrete_laplace
 from tidegate.perturb.adaptive.trees import RANGE_ERROR
 from tidegate.perturb.consistency import consistent_leaves, own_weights
 from tidegate.randomness import Keystream
+from tidegate.sealing import State
 from tidegate.stages import NO_SUMS, Layout, Noisy
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class AdaptiveRun:
     probabilities of the blocks' releases, given those before: all factors but one are equal, and
     that of the block with the replaced value is within e^ε.)
 
-    Noise is addressed by (chunk, rung and block, tree and level): no two options share words.
+    Noise is addressed by (chunk, cap step and block, tree and level): no two options share words.
 
     The state is secret: the open leaf's raw sum, and the position that addresses its noise.
     """
@@ -49,7 +48,7 @@ class AdaptiveRun:
         threshold: int,
         ceiling: int,
         keystream: Keystream,
-        state: Mapping[str, Any] | None = None,
+        state: State | None = None,
     ) -> None:
         known = state or {**dict.fromkeys(self._COUNTS, 0), "choice": None}
         self._stage = stage
@@ -57,14 +56,17 @@ class AdaptiveRun:
         self._ceiling = ceiling
         self._keystream = keystream
         self._noise: IntArray | None = None
-        self._width = 0  # of the open leaf
         self.chunk: int = known["chunk"]  # horizons completed
         self.number: int = known["number"]  # blocks completed in this horizon
-        self._leaf: int = known["leaf"]  # leaves completed in this block
+        self.leaf: int = known["leaf"]  # leaves completed in this block
         self._total: int = known["total"]  # raw sum of the open leaf
-        self._filled: int = known["filled"]  # values in the open leaf
         self._choice: int | None = known["choice"]  # which option measures the present block
-        self._open: Layout | None = None if self._choice is None else self.options[self._choice]
+        self._open: Layout | None = None
+        self._cap = 0  # of the present block
+        self.room = 0  # values until the open leaf is complete; 0: no block is open
+        if self._choice is not None:
+            self._open_block(self.options[self._choice])
+            self.room -= known["filled"]
 
     def __repr__(self) -> str:
         return f"<AdaptiveRun at block {self.number} of horizon {self.chunk}>"  # public: positions
@@ -75,9 +77,9 @@ class AdaptiveRun:
             "chunk": self.chunk,
             "number": self.number,
             "choice": self._choice,
-            "leaf": self._leaf,
+            "leaf": self.leaf,
             "total": self._total,
-            "filled": self._filled,
+            "filled": 0 if self._open is None else _width(self._open, self.leaf) - self.room,
         }
 
     @property
@@ -90,64 +92,65 @@ class AdaptiveRun:
         """Measure the block that comes next by this option."""
         if self._open is not None:
             raise AssertionError("a block is open: its tree must not change any more")
-        self._open, self._choice, self._noise = self.options[choice], choice, None
-        self._leaf = self._total = self._filled = self._width = 0
+        self._choice, self._noise = choice, None
+        self.leaf = self._total = 0
+        self._open_block(self.options[choice])
+
+    def _open_block(self, tree: Layout) -> None:
+        self._open, self._cap, self.room = tree, tree.cap, _width(tree, self.leaf)
 
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give the noisy sums of completed leaves."""
-        tree = self._tree()
+        tree, place, leaf = self.tree, self.place, self.leaf
         capped = np.minimum(values, tree.cap)
-        first = tree.edge(self._leaf) + self._filled  # where these values begin in the block
-        ends = [tree.edge(leaf) - first for leaf in range(self._leaf + 1, tree.leaves + 1)]
-        completed = bisect_right(ends, capped.size)
-        if not completed:
+        if capped.size < self.room:
             self._total += int(capped.sum())
-            self._filled += capped.size
+            self.room -= capped.size
             return Noisy(NO_SUMS)
-        body = ends[completed - 1]
-        sums: IntArray = np.add.reduceat(capped[:body], [0, *ends[: completed - 1]])
+        after = tree.leaves_by(place + capped.size)
+        *begin, body = (tree.edge(each) - place for each in range(leaf + 1, after + 1))
+        sums: IntArray = np.add.reduceat(capped[:body], [0, *begin])
         sums[0] += self._total
-        sums += self._leaf_noise(tree)[self._leaf : self._leaf + completed]
-        self._advance(tree, completed)
-        self._total = int(capped[body:].sum())
-        self._filled = capped.size - body
+        sums += self._leaf_noise(tree)[leaf:after]
+        self._advance(tree, after - leaf)
+        if body < capped.size:
+            self._total = int(capped[body:].sum())
+            self.room -= capped.size - body
         return Noisy(sums)
 
     def push_one(self, value: int) -> int | None:
         """Add one value to the open leaf; give its noisy sum if that completes it, else None."""
-        cap = self._tree().cap
-        self._total += value if value < cap else cap
-        self._filled += 1
-        if self._room():
+        self._total += value if value < self._cap else self._cap
+        self.room -= 1
+        if self.room > 0:
             return None
-        return self._close()
+        tree = self.tree
+        noisy: int = self._total + self._leaf_noise(tree).item(self.leaf)
+        self._advance(tree, 1)
+        return noisy
 
-    def _tree(self) -> Layout:
+    @property
+    def tree(self) -> Layout:
+        """The tree of the open block."""
         if self._open is None:
             raise AssertionError("no tree was chosen for this block")
         return self._open
 
-    def _room(self) -> int:
-        """Values until the open leaf is complete."""
-        if not self._width:
-            tree = self._tree()
-            self._width = tree.edge(self._leaf + 1) - tree.edge(self._leaf)
-        return self._width - self._filled
-
-    def _close(self) -> int:
-        tree = self._tree()
-        noisy: int = self._total + self._leaf_noise(tree).item(self._leaf)
-        self._advance(tree, 1)
-        return noisy
+    @property
+    def place(self) -> int:
+        """How many values of the open block have come."""
+        return self.tree.edge(self.leaf + 1) - self.room
 
     def _advance(self, tree: Layout, completed: int) -> None:
         """Count released leaves; the block ends with its last one."""
-        self._total = self._filled = self._width = 0
-        self._leaf += completed
-        if self._leaf == tree.leaves:
-            self._open = self._choice = self._noise = None
-            self._leaf = 0
-            self._end_block(tree)
+        self._total = 0
+        self.leaf += completed
+        if self.leaf < tree.leaves:
+            self.room = _width(tree, self.leaf)
+            return
+        self._open = self._choice = self._noise = None
+        self.leaf = self._cap = self.room = 0
+        self._end_block(tree)
 
     def _end_block(self, tree: Layout) -> None:
         self.number += 1
@@ -164,7 +167,7 @@ class AdaptiveRun:
     def nodes(self, tree: Layout) -> list[IntArray]:
         """Independent noise of every node of the present block, coarsest level first."""
         first = list(RANGE_ERROR).index(tree.nodes) * self._MOST_LEVELS
-        place = tree.rung * self._MOST_BLOCKS + self.number
+        place = tree.cap_step * self._MOST_BLOCKS + self.number
         return [
             discrete_laplace(
                 self._keystream.at(chunk=self.chunk, tree=place, level=first + level),
@@ -173,6 +176,10 @@ class AdaptiveRun:
             )
             for level, (count, scale) in enumerate(zip(tree.nodes, tree.scales, strict=True))
         ]
+
+
+def _width(tree: Layout, leaf: int) -> int:
+    return tree.edge(leaf + 1) - tree.edge(leaf)
 
 
 def consistent_noise(nodes: list[IntArray], tree: Layout) -> IntArray:

@@ -7,12 +7,12 @@ horizon  |·|·|·-|·--|·----|·--------|·----------------|·----------------
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
@@ -20,6 +20,7 @@ from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun
 from tidegate.perturb.adaptive.trees import BLIND, RANGE_ERROR, all_trees, shares
 from tidegate.perturb.budget import check_headroom
 from tidegate.randomness import Keystream
+from tidegate.sealing import State
 from tidegate.settings import Epsilon, Setting, Spec, Whole
 from tidegate.stages import Layout
 
@@ -86,7 +87,7 @@ class AdaptiveTrees(Spec):
         return _lengths(self.horizon, _FIRST_ENDS if chunk == 0 else _LATER_ENDS)
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """The shapes that fit into `length` values, coarsest first; for every rung of caps."""
+        """The shapes that fit into `length` values, coarsest first; for every cap step."""
         shapes = tuple(shape for shape in RANGE_ERROR if shape != BLIND)
         if self.nodes is not None:
             shapes = (self.nodes,)
@@ -113,11 +114,7 @@ class AdaptiveTrees(Spec):
             )
 
     def start(
-        self,
-        threshold: int,
-        ceiling: int,
-        keystream: Keystream,
-        state: Mapping[str, Any] | None = None,
+        self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
     ) -> AdaptiveRun:
         """Begin, or continue from `state`. A first block waits for `begin`."""
         return AdaptiveRun(self, threshold, ceiling, keystream, state)

@@ -38,7 +38,7 @@ _CAP_EXPONENT = 1 / 24
 # Caps are θ times a whole number of these, so that they are the same on every machine.
 _CAP_GRAIN = 1024
 # Caps can be raised up to √2^16 = 256 times θ (`estimate.mixture.cap_steps` says when they are).
-_RUNGS = 18
+_CAP_STEPS = 18
 _DIGITS = 60  # of decimals; scales may be as large as 2**40, and 1 − q loses as many digits twice
 
 
@@ -50,10 +50,12 @@ def all_trees(
     threshold: int,
     ceiling: int,
 ) -> tuple[Layout, ...]:
-    """These shapes for a block of `length` values, on every rung of caps up to `ceiling`."""
+    """These shapes for a block of `length` values, for every cap step up to `ceiling`."""
     return tuple(
-        Layout(length, shape, cap, scales, variances, rung=rung)
-        for shape, cap, scales, variances, rung in _all_laws(shapes, epsilon, threshold, ceiling)
+        Layout(length, shape, cap, scales, variances, cap_step=cap_step)
+        for shape, cap, scales, variances, cap_step in _all_laws(
+            shapes, epsilon, threshold, ceiling
+        )
     )
 
 
@@ -61,32 +63,39 @@ def all_trees(
 def _all_laws(
     shapes: tuple[tuple[int, ...], ...], epsilon: Fraction, threshold: int, ceiling: int
 ) -> list[tuple[tuple[int, ...], int, tuple[Fraction, ...], tuple[float, ...], int]]:
-    """Shape, cap, scales, variances and rung of every tree: the same for blocks of any length."""
+    """Shape, cap, scales, variances, cap step of every tree: the same for blocks of any length."""
     found = []
-    for rung in range(_RUNGS):
+    for cap_step in range(_CAP_STEPS):
         caps = [
-            min(ceiling, max(1, round(threshold * cap_factor(shape, rung)))) for shape in shapes
+            min(ceiling, max(1, _scaled(threshold, cap_factor(shape, cap_step))))
+            for shape in shapes
         ]
         found += [
-            (shape, cap, *_law(cap, epsilon, shares(shape)), rung)
+            (shape, cap, *_law(cap, epsilon, shares(shape)), cap_step)
             for shape, cap in zip(shapes, caps, strict=True)
         ]
-        if min(caps) == ceiling:  # no higher rung would differ
+        if min(caps) == ceiling:  # no higher cap would differ
             break
     return found
 
 
 @lru_cache(maxsize=256)
-def cap_factor(shape: tuple[int, ...], rung: int = 0) -> Fraction:
+def cap_factor(shape: tuple[int, ...], cap_step: int = 0) -> Fraction:
     """φ = (T/40)^(−1/24): finer trees have more noise, so a lower cap pays.
 
-    So it is on rung 0. On rung 1 it is at least 1, for values that crowd just below θ; on each
-    higher rung √2 more, for streams that have outgrown θ.
+    So it is at cap step 0. At step 1 it is at least 1, for values that crowd just below θ; on each
+    higher step √2 more, for streams that have outgrown θ.
     """
     factor = (RANGE_ERROR[shape] / _TYPICAL_ERROR) ** -_CAP_EXPONENT
-    if rung:
-        factor = max(factor, 1.0) * math.sqrt(2.0) ** (rung - 1)
+    if cap_step:
+        factor = max(factor, 1.0) * math.sqrt(2.0) ** (cap_step - 1)
     return Fraction(round(factor * _CAP_GRAIN), _CAP_GRAIN)
+
+
+def _scaled(threshold: int, factor: Fraction) -> int:
+    """round(threshold * factor), half to even, without making fractions."""
+    whole, rest = divmod(threshold * factor.numerator, factor.denominator)
+    return whole + (2 * rest > factor.denominator - (whole & 1))
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,177 @@
+"""`Clock`: how the times of a stream are written, and what they mean. Times are public.
+
+A time is kept as whole nanoseconds since 1970: of universal time if the clock has a zone, of the
+wall clock if it is naive. A naive time stays naive: nothing is guessed about where it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from tidegate.errors import SettingError
+from tidegate.lattice import IntArray
+
+SECOND = 10**9
+UNITS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
+_BUCKET = 3600 * SECOND  # offsets are looked up once for each hour that occurs
+_DIGITS = {"s": SECOND, "ms": 10**6, "us": 10**3}  # written without zeros at the end, by threes
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The zone of times, and how they are written.
+
+    Attributes:
+        zone: `UTC`, a name such as `Europe/Berlin`, or an offset such as `+02:00`: times are
+            instants. None: the time of a wall clock somewhere.
+        unit: `s`, `ms`, `us` or `ns`: times are written as numbers since 1970. None: ISO 8601.
+
+    >>> Clock("Europe/Berlin").texts(np.array([1_704_067_200 * SECOND]))
+    ['2024-01-01T01:00:00+01:00']
+    """
+
+    zone: str | None = None
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit not in (None, *UNITS):
+            raise SettingError("time unit", "must be s, ms, us or ns")
+        if self.zone is not None:
+            zone_of(self.zone)
+
+    def plain(self) -> dict[str, Any]:
+        """Facts for metadata."""
+        return {"zone": self.zone, "unit": self.unit}
+
+    @classmethod
+    def from_plain(cls, facts: Mapping[str, Any]) -> Clock:
+        """The clock that `plain` was taken of."""
+        return cls(facts["zone"], facts["unit"])
+
+    def texts(self, ticks: IntArray) -> list[str]:
+        """Times as they are written: the same text for the same time, in any company."""
+        if self.unit is not None:
+            return [_number(tick, UNITS[self.unit]) for tick in ticks.tolist()]
+        if self.zone in (None, "UTC"):
+            return _iso(ticks, ["" if self.zone is None else "Z"] * ticks.size)
+        offsets = offsets_of(self.zone or "", ticks)
+        signs = {offset: _sign(offset) for offset in np.unique(offsets).tolist()}
+        return _iso(ticks + offsets, [signs[offset] for offset in offsets.tolist()])
+
+    def local(self, ticks: IntArray) -> IntArray:
+        """What the wall clock showed at these times, as if it were universal time."""
+        return ticks if self.zone is None else ticks + offsets_of(self.zone, ticks)
+
+    def skipped(self, local: IntArray) -> int | None:
+        """The first of these that no wall clock showed: clocks were turned forward. None: none."""
+        if self.zone is None:
+            return None
+        early, late = (offsets_of(self.zone, local, local=True, fold=fold) for fold in (0, 1))
+        found = np.flatnonzero(late > early)
+        return int(found[0]) if found.size else None
+
+    def universal(self, local: IntArray, last: int | None = None) -> IntArray:
+        """The times at which the wall clock showed this.
+
+        Where clocks are turned back an hour comes twice: the first one is meant, unless that would
+        be before the time before it (`last` for the first).
+        """
+        if self.zone is None:
+            return local
+        zone = self.zone
+        first = local - offsets_of(zone, local, local=True, fold=0)
+        second = local - offsets_of(zone, local, local=True, fold=1)
+        for at in np.flatnonzero(second > first).tolist():
+            before = last if at == 0 else int(first[at - 1])
+            if before is not None and first[at] < before <= second[at]:
+                first[at] = second[at]
+        return first
+
+
+def zone_of(name: str) -> tzinfo:
+    """The time zone of a name or an offset.
+
+    Raises:
+        SettingError: there is none.
+    """
+    try:
+        return _zone(name)
+    except (ValueError, OSError, KeyError, TypeError):
+        raise SettingError(
+            "zone", "must be a zone such as Europe/Berlin or UTC, or an offset such as +02:00"
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> tzinfo:
+    if name in ("UTC", "Z"):
+        return UTC
+    if name[:1] in "+-":
+        hours, minutes = name[1:3], name[3:].removeprefix(":") or "0"
+        offset = timedelta(hours=int(hours), minutes=int(minutes))
+        return timezone(-offset if name[0] == "-" else offset)
+    return ZoneInfo(name)
+
+
+def offsets_of(zone: str, ticks: IntArray, *, local: bool = False, fold: int = 0) -> IntArray:
+    """The offset from universal time at each of these times, or local times, in nanoseconds."""
+    buckets, places = np.unique(ticks // _BUCKET, return_inverse=True)
+    known = [
+        (_offset(zone, hour, local, fold), _offset(zone, hour + 1, local, fold))
+        for hour in buckets.tolist()
+    ]
+    found: IntArray = np.array([start for start, _ in known], dtype=np.int64)[places]
+    changing = np.array([start != end for start, end in known], dtype=bool)
+    # Where the offset changes within an hour, each second is looked up.
+    for at in np.flatnonzero(changing[places]).tolist() if changing.any() else ():
+        found[at] = _looked_up(zone, int(ticks[at]) // SECOND, local, fold)
+    return found
+
+
+@lru_cache(maxsize=1 << 16)
+def _offset(zone: str, hour: int, local: bool, fold: int) -> int:
+    return _looked_up(zone, hour * 3600, local, fold)
+
+
+def _looked_up(zone: str, second: int, local: bool, fold: int) -> int:
+    place = _zone(zone)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
+    moment = moment.replace(tzinfo=place, fold=fold) if local else moment.astimezone(place)
+    offset = moment.utcoffset() or timedelta()
+    return round(offset.total_seconds()) * SECOND
+
+
+def _iso(local: IntArray, ends: list[str]) -> list[str]:
+    texts = np.empty(local.size, dtype=object)
+    left = np.ones(local.size, dtype=bool)
+    for unit, size in _DIGITS.items():
+        here = left & (local % size == 0)
+        if here.any():
+            texts[here] = np.datetime_as_string(
+                (local[here] // size).astype(f"datetime64[{unit}]")
+            ).tolist()
+            left &= ~here
+    if left.any():
+        texts[left] = np.datetime_as_string(local[left].astype("datetime64[ns]")).tolist()
+    return [text + end for text, end in zip(texts.tolist(), ends, strict=True)]
+
+
+def _number(tick: int, size: int) -> str:
+    whole, rest = divmod(abs(tick), size)
+    sign = "-" if tick < 0 else ""
+    if not rest:
+        return f"{sign}{whole}"
+    digits = len(str(size)) - 1
+    return f"{sign}{whole}.{rest:0{digits}d}".rstrip("0")
+
+
+def _sign(offset: int) -> str:
+    minutes = abs(offset) // (60 * SECOND)
+    return f"{'-' if offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"

@@ -1,0 +1,224 @@
+"""The public side of a durable release: facts, answers and replays, from committed state only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+from tidegate.clock import Clock
+from tidegate.durable.commit import Committed, Committer
+from tidegate.durable.folder import StateError
+from tidegate.durable.input_digests import Recogniser
+from tidegate.durable.journal import entries, published, verified
+from tidegate.durable.journal_record import JournalRecord
+from tidegate.durable.metadata import public_facts
+from tidegate.durable.store import Store
+from tidegate.errors import QueryError
+from tidegate.guarantee import Guarantee
+from tidegate.lattice import FloatArray
+from tidegate.ownership import Ownership
+from tidegate.record.answers import Answers, RangeQueries
+from tidegate.record.record import Record
+from tidegate.record.rows import Rows
+from tidegate.run.phased_run import Phase
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.public_side import nothing_yet
+from tidegate.run.release import Release
+
+AGAIN = "open the state again; `seen` and `replay` then say what was taken and released"
+
+
+class Reading(RangeQueries):
+    """Facts, answers and replays of a durable release, under the lock that guards its changes.
+
+    After a push that was interrupted they describe the last commit, never what is in memory only.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        release: Release,
+        committer: Committer,
+        source: str,
+        ownership: Ownership,
+    ) -> None:
+        self._ownership = ownership
+        self._store = store
+        self._release = release
+        self._pipeline = release.pipeline
+        self._source = source
+        self._committer = committer
+        self._journal_record = JournalRecord(release.pipeline)
+        self._seen = release.seen
+        self._first_threshold = release.threshold  # before anything that may not be committed
+        self._open = True
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} source={self.source!r} seen={self.seen} "
+            f"position={self.position}; {self.guarantee}>"
+        )
+
+    # -- public facts ----------------------------------------------------------------------------
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The settings of the release."""
+        return self._pipeline
+
+    @property
+    def source(self) -> str:
+        """The name of the source in the ledger."""
+        return self._source
+
+    @property
+    def epoch(self) -> str:
+        """The public id of this run's noise."""
+        return self._release.epoch
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee for every value of this epoch; earlier epochs are in the ledger."""
+        return self._release.guarantee
+
+    @property
+    def seen(self) -> int:
+        """How many input values were taken."""
+        return self._seen
+
+    @property
+    def position(self) -> int:
+        """How many values were released."""
+        return self._committer.committed.position
+
+    @property
+    def holding(self) -> int:
+        """How many more values the hold-out needs before anything is released."""
+        return max(0, self._pipeline.holdout - self._seen)
+
+    @property
+    def warming(self) -> int:
+        """How many more values the first warm-up needs before anything is measured."""
+        return 0 if self.phases else max(0, self._pipeline.warm_up - self.position)
+
+    @property
+    def phases(self) -> list[Phase]:
+        """Every threshold so far, with the position where it begins."""
+        return list(self._committer.committed.phases)
+
+    @property
+    def threshold(self) -> float | None:
+        """θ in the unit of the data; None while it is not chosen."""
+        phases = self._committer.committed.phases
+        if phases:
+            return phases[-1].threshold
+        # Without a hold-out it is chosen before any value is read. Not read from the release, which
+        # may have chosen another from values that were not committed.
+        return None if self._pipeline.threshold.holdout else self._first_threshold
+
+    def facts(self) -> dict[str, Any]:
+        """The public metadata of what was committed: enough to understand and query it.
+
+        After a push that failed it does not describe that push. Its threshold in particular may be
+        chosen again from other values with the same noise, and must not be known by then.
+        """
+        with self._ownership.lock:
+            committed = self._committer.committed
+            record = self._whole_record() if not self._pipeline.estimator.adds_up else None
+            return public_facts(
+                self._pipeline,
+                self.guarantee,
+                committed.phases,
+                released=committed.position,
+                record=record,
+                clock=self.clock,
+            )
+
+    @property
+    def clock(self) -> Clock | None:
+        """The zone of the times, and how they are written; None: values have none so far."""
+        return self._release.clock
+
+    # -- what was released, and what was read ----------------------------------------------------
+
+    def replay(self, start: int = 0) -> Iterator[tuple[int, FloatArray]]:
+        """Published values from position `start` on, as they were published: from the journal.
+
+        Everything up to the moment of the call; what is pushed meanwhile is not part of it.
+        """
+        rows = self.replay_rows(start)  # which verifies the journal now
+        return ((piece.first, piece.values) for piece in rows)
+
+    def replay_rows(self, start: int = 0) -> Iterator[Rows]:
+        """The same with levels."""
+        with self._ownership.lock:
+            self._check_open()
+            key, committed = self._release.derived_key("journal"), self._committer.committed
+            # All of it, before any of it goes out again.
+            verified(self._store.journal(0, committed.rows), key, committed.head)
+        return self._replayed(start, committed)
+
+    def _replayed(self, start: int, committed: Committed) -> Iterator[Rows]:
+        journal = entries(self._rows(committed.rows))
+        for rows in published(self._pipeline, journal, committed.phases):
+            if rows.first + rows.values.size > start:
+                yield rows.since(start)
+
+    def _rows(self, count: int) -> Iterator[bytes]:
+        """The first rows of the journal, a few at a time: others may push in between."""
+        done = 0
+        while done < count:
+            with self._ownership.lock:
+                self._check_open()
+                rows = self._store.journal_rows(done, count)
+            yield from rows
+            done += len(rows)
+
+    @property
+    def record(self) -> Record | None:
+        """A copy of the record of everything released, from the journal; None: nothing was.
+
+        For `tidegate.Record.joined` and the like; `query` does not need it.
+        """
+        with self._ownership.lock:
+            return deepcopy(self._whole_record())
+
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        """Over the whole past: the journal remembers it."""
+        with self._ownership.lock:
+            record = self._whole_record()
+            if record is None:
+                raise QueryError(nothing_yet(self.holding, self.warming))
+            return ask(record)
+
+    def _whole_record(self) -> Record | None:
+        self._check_open()
+        key = self._release.derived_key("journal")
+        if self.clock is not None and self._journal_record.times is None:
+            self._journal_record = JournalRecord(self._pipeline, self.clock)
+        try:
+            self._journal_record.catch_up(self._store, key, self._committer.committed)
+        except BaseException:
+            self._journal_record = JournalRecord(
+                self._pipeline, self.clock
+            )  # half a row may be in it
+            raise
+        return self._journal_record.record(str(self.guarantee))
+
+    def recogniser(self, start: int = 0) -> Recogniser:
+        """Compares an input that is read again, from value `start` on, with the one before."""
+        with self._ownership.lock:
+            self._check()
+            return Recogniser(self._committer.digests, self._store.inputs(), start)
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise StateError(f"the state in {self._store.folder} is closed")
+
+    def _check(self) -> None:
+        """Refuse what is closed, what was cut short, and what belongs to another process."""
+        self._check_open()
+        if self._ownership.cut_short:
+            raise StateError(f"an earlier change of this release was cut short: {AGAIN}")
+        self._ownership.check()

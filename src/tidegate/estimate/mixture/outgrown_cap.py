@@ -1,0 +1,131 @@
+"""Whether a stream has outgrown its cap, or fallen below its floor, seen from released sums: free.
+
+A released leaf, or blocks in a row, whose mean is above (0.45 + 0.5·h) of the cap, h the share when
+θ was chosen, and surely so, says that the cap cuts. What must be feared are false alarms: noise is
+Laplace noise, and there are hundreds of leaves. (`docs/research/short-streams.md` has the
+measurements behind the constants.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from tidegate.estimate.mixture.portable_math import expm1
+from tidegate.stages import Layout
+
+FULL, GROWN = 0.45, 0.5
+# Standard errors of a leaf, and of blocks in a row: there are fewer of these.
+SURE, BLOCKS_SURE = 6.0, 3.0
+# Values that crowd below the cap hide their growth: above this share the cap is suspect itself.
+_CROWDED = 0.8
+# A mean that was judged not to be cut is no sign the next time, unless it is this much higher, or
+# above this share of the cap: bursts come again.
+_HIGHER, _CERTAIN = 1.1, 0.85
+
+
+class CapWatch:
+    """The share of the cap at home, blocks in a row that were full, and the last full leaf."""
+
+    STATE: ClassVar[tuple[str, ...]] = (
+        "home", "threshold", "excess", "variance", "cap", "mean", "old", "length", "fair"
+    )  # fmt: skip
+
+    sure, blocks_sure = SURE, BLOCKS_SURE
+
+    def __init__(self) -> None:
+        self.home = 0.0  # the level when θ was chosen, as a share of it
+        self.threshold = 1
+        self.excess, self.variance = 0.0, 0.0  # of full blocks in a row, in caps
+        self.cap = 0  # of the last leaf that was full; 0: none was
+        self.mean, self.old, self.length = 0.0, 0.0, 0  # its mean, the level before, its values
+        self.fair = 0.0  # the highest mean that filled a cap which turned out to be right
+
+    def settle(self, level: float, threshold: int) -> None:
+        """θ was chosen when the level was this, in units; upwards by what it may be wrong by."""
+        self.home, self.threshold = max(0.0, level) / threshold, threshold
+        self.excess = self.variance = 0.0
+
+    def full_leaf(self, mean: float, doubt: float, cap: int) -> bool:
+        """Whether a leaf with this mean, and this standard error, surely fills the cap."""
+        return self._full(mean, doubt * self.sure, cap)
+
+    def block(self, mean: float, doubt: float, cap: int, old: float, length: int) -> bool:
+        """A block had this mean. Blocks that are full, but none surely, are sure together."""
+        if not self._full(mean, 0.0, cap):
+            self.excess = self.variance = 0.0
+            return False
+        # In shares of the cap, which may have moved in between.
+        self.excess += mean / cap - self._home(cap)
+        self.variance += (doubt / cap) ** 2
+        if self.excess <= self.blocks_sure * math.sqrt(self.variance):
+            return False
+        self.keep(mean, cap, old, length)
+        return True
+
+    def judge(self, *, right: bool) -> None:
+        """Whether the cap of the last full leaf turned out to be right after all."""
+        self.fair = max(self.fair, self.mean) if right else 0.0
+
+    def missing(self, level: float, doubt: float) -> float:
+        """What the full leaf hid, if it was like what came after it, in units.
+
+        An exponential tail, unless the leaf itself says that more of it lay at the cap.
+        """
+        cap = self.cap
+        if not cap or level <= cap * 0.5:
+            return 0.0
+        kept = -level * float(expm1(np.array([-cap / level]))[0])
+        capped = max(kept, min(self.mean, float(cap)))
+        part = (self.mean - self.old) / max(capped - self.old, 0.05 * cap)
+        trust = level * level / (level * level + 4 * doubt * doubt)
+        return trust * min(1.0, max(0.0, part)) * (level - capped) * self.length
+
+    def _full(self, mean: float, margin: float, cap: int) -> bool:
+        home = self._home(cap)
+        least = max((FULL + GROWN * home) * cap, min(_CERTAIN * cap, _HIGHER * self.fair))
+        return mean - margin > home * cap and mean > least
+
+    def _home(self, cap: int) -> float:
+        return min(_CROWDED, self.home * self.threshold / cap)
+
+    def keep(self, mean: float, cap: int, old: float, length: int) -> None:
+        """A leaf or a block of `length` values filled its cap; the level before was `old`."""
+        self.cap, self.mean, self.length = cap, mean, length
+        self.old = min(old, mean)
+
+
+class FloorWatch(CapWatch):
+    """The same for the lower end: means are given negated, and the cap is how far below 0 it lies.
+
+    A floor often lies so close below 0 that noise alone takes means there: it must be surer.
+    """
+
+    sure, blocks_sure = 8.0, 5.0
+
+
+class WatchedEnd(NamedTuple):
+    """One end of what counts, and whether released sums have outgrown it."""
+
+    watch: CapWatch
+    cap: int  # how far from 0 it lies, in units
+    sign: int  # 1: the upper end; −1: the lower one
+
+    def first_full(self, tree: Layout, leaf: int, sums: list[int]) -> int | None:
+        """Which of these sums, of leaves from `leaf` on, is the first that surely fills the cap."""
+        deviation = math.sqrt(tree.variances[-1])
+        for index, total in enumerate(sums):
+            width = tree.edge(leaf + index + 1) - tree.edge(leaf + index)
+            if self.watch.full_leaf(self.sign * total / width, deviation / width, self.cap):
+                return index
+        return None
+
+    def block(self, mean: float, doubt: float, old: float, length: int) -> bool:
+        """A block had this mean. Blocks that are full, but none surely, are sure together."""
+        return self.watch.block(self.sign * mean, doubt, self.cap, self.sign * old, length)
+
+    def keep(self, mean: float, old: float, length: int) -> None:
+        """A leaf of `length` values outgrew this end; the level before was `old`."""
+        self.watch.keep(self.sign * mean, self.cap, self.sign * old, length)

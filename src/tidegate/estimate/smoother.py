@@ -1,0 +1,186 @@
+"""What smoothers share: estimators that predict the values inside leaves of one size.
+
+The cells that are published are the leaves, and their totals the noisy sums (`published_values`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from tidegate.errors import SettingError
+from tidegate.estimate.block_posterior import RESIDUALS, BlockPosterior
+from tidegate.estimate.defaults import EstimatorDefaults
+from tidegate.estimate.published_values import fill_equal_cells
+from tidegate.lattice import FloatArray
+from tidegate.sealing import State, restore, state_of
+from tidegate.stages import (
+    ENDLESS,
+    NO_CELLS,
+    NO_SUMS,
+    Cells,
+    Layout,
+    Noisy,
+    Perturber,
+    Recorded,
+    Saved,
+)
+
+_MOST_DOUBLINGS = 10  # a level is the mean of 1,024 leaves at most: they are part of the state
+
+
+class Predictor(Protocol):
+    """Predicts the next leaf from those before it. STATE names its attributes that change."""
+
+    STATE: ClassVar[tuple[str, ...]]
+
+    @property
+    def first(self) -> float:
+        """The prediction for the first leaf, before anything was released."""
+        ...
+
+    def push(self, noisy: Noisy) -> FloatArray:
+        """For each new leaf sum, the prediction of one value of the leaf that follows."""
+        ...
+
+
+class Smoother(EstimatorDefaults, ABC):
+    """An estimator that predicts inside leaves of one size, and chooses nothing.
+
+    A method says how it predicts: `predictor(threshold=, block=, blocks=)`; values lie in
+    [0, threshold], `blocks` leaves of `block` values make a horizon.
+    """
+
+    adds_up: ClassVar[bool] = True
+    predicts: ClassVar[bool] = True  # values inside a leaf; False: they are published as 0
+
+    @abstractmethod
+    def predictor(self, *, threshold: int, block: int, blocks: int) -> Predictor:
+        """What predicts, from the beginning."""
+
+    def check(self, perturber: Perturber) -> None:
+        """Leaves must have one size."""
+        if perturber.noise_law(1) is None:
+            raise SettingError(
+                "estimator",
+                "must choose how blocks are measured, such as tidegate.estimate.Mixture(): "
+                "this perturber has several options",
+            )
+
+    def start(
+        self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
+    ) -> SmootherRun:
+        """Begin with the first prediction, or continue."""
+        block = perturber.block
+        blocks = -(-perturber.horizon // block)
+        predictor = self.predictor(threshold=threshold, block=block, blocks=blocks)
+        return SmootherRun(predictor, block, saved and saved.state, below)
+
+    def posterior(self, recorded: Recorded, until: int) -> BlockPosterior:
+        """Exact noise between leaves, a line through the sums inside them."""
+        return BlockPosterior(recorded, until)
+
+    def leaves_needed(self, recorded: Recorded) -> int:
+        """The last leaves, whose prediction errors say how good predictions are; or the level."""
+        return max(RESIDUALS, self.level_leaves(recorded.perturber, recorded.threshold))
+
+    def level_leaves(self, perturber: Perturber, threshold: int) -> int:
+        """The level is the prediction; where nothing is predicted, the mean of the last leaves.
+
+        Of as many, a power of two, as it takes for noise to move the mean by a sixteenth of θ only.
+        """
+        if self.predicts and perturber.block > 1:
+            return 0
+        return _leaves_against_noise(perturber, threshold)
+
+
+@lru_cache(maxsize=64)
+def _leaves_against_noise(perturber: Perturber, threshold: int) -> int:
+    law = perturber.noise_law(threshold)
+    if law is None:
+        return 0
+    counts = 1 << np.arange(_MOST_DOUBLINGS + 1)
+    places = 61 * np.arange(64)  # a tree measures some ranges better than others: the worst counts
+    starts, ends = np.tile(places, counts.size), np.add.outer(counts, places).reshape(-1)
+    variances = law.range_variance(starts, ends).reshape(counts.size, -1)
+    enough = np.sqrt(variances.max(axis=1)) <= counts * (perturber.block * threshold / 16)
+    return int(counts[np.argmax(enough)] if enough.any() else counts[-1])
+
+
+class SmootherRun:
+    """Spreads noisy leaf sums over the values of their leaves, in lattice units.
+
+    The predictor counts values from the lowest that counts, −`below`.
+    """
+
+    model_weights = 0
+
+    def __init__(
+        self, predictor: Predictor, block: int, state: State | None = None, below: int = 0
+    ) -> None:
+        self._predictor = predictor
+        self._block, self._below = block, below
+        self.prediction = predictor.first - below
+        self._filled = 0  # values already published of the open leaf
+        if state is not None:
+            restore(predictor, state["predictor"])
+            self.prediction, self._filled = state["prediction"], state["filled"]
+
+    @property
+    def filled(self) -> int:
+        """Values that were published of the open leaf."""
+        return self._filled
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to continue."""
+        predictor = state_of(self._predictor)
+        return {"predictor": predictor, "prediction": self.prediction, "filled": self._filled}
+
+    def choose(self, options: tuple[Layout, ...], first: bool) -> int:
+        """There is one option."""
+        return 0
+
+    def begin(self, layout: Layout) -> int:
+        """No further choice is ever due: all leaves are measured alike."""
+        return ENDLESS
+
+    def level(self, recorded: Recorded) -> float:
+        """The mean of the last leaves."""
+        leaves = recorded.leaves
+        since = max(leaves.closed - RESIDUALS, leaves.oldest)
+        if since == leaves.closed:
+            return recorded.threshold / 2 - recorded.below
+        before, now = leaves.sums(np.array([since, leaves.closed])).tolist()
+        return float(now - before) / ((leaves.closed - since) * self._block)
+
+    def push(self, noisy: Noisy, out: FloatArray) -> Cells:
+        """Fill `out`, one number per value."""
+        if self._block == 1:  # every value ends its leaf: nothing to predict
+            out[:] = noisy.sums
+            return NO_CELLS
+        following = self._following(noisy)
+        self.prediction, self._filled = fill_equal_cells(
+            out, self.prediction, self._filled, self._block, noisy.sums, following
+        )
+        return Cells(following, NO_SUMS, NO_SUMS)
+
+    def push_one(self, noisy: int | None) -> float:
+        """Publish one value: the prediction, or at a leaf's end what completes its noisy sum."""
+        before = self.prediction
+        if noisy is None:
+            self._filled += 1
+            return before
+        if self._block == 1:
+            return float(noisy)
+        self._filled = 0
+        self.prediction = self._following(Noisy(np.array([noisy]))).item()
+        return noisy - (self._block - 1) * before
+
+    def _following(self, noisy: Noisy) -> FloatArray:
+        if not self._below:
+            return self._predictor.push(noisy)
+        counted = Noisy(noisy.sums + self._below * self._block)
+        return self._predictor.push(counted) - self._below

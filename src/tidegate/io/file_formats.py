@@ -1,0 +1,82 @@
+"""The kind of a file: by its extension, or as given."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.errors import SettingError
+
+KINDS = ("csv", "csv.gz", "csv.zst", "jsonl", "jsonl.gz", "jsonl.zst", "parquet")
+"""Every `format` that `open_source` and `open_sink` take."""
+
+_EXTENSIONS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A format, and the compression around it: "gzip", "zstd" or None."""
+
+    format: str
+    compression: str | None = None
+
+    @property
+    def recoverable(self) -> bool:
+        """Whether a file that was cut short can be repaired and continued: plain lines only."""
+        return self.format != "parquet" and self.compression is None
+
+
+def kind_of(
+    path: str | Path | None,
+    format: str | None = None,  # noqa: A002  # the public name of the setting
+    *,
+    setting: str = "format",
+) -> Kind:
+    """The kind of `path`; `format` overrides its name. Standard input and output default to CSV.
+
+    `setting`: the name of the option in messages, if it is not `format`.
+
+    >>> kind_of("readings.csv.gz")
+    Kind(format='csv', compression='gzip')
+    >>> kind_of("readings.log", "jsonl")
+    Kind(format='jsonl', compression=None)
+    """
+    name = "" if is_standard(path) else os.fspath(path or "").lower()
+    bare, compression = name, None
+    for extension, codec in _COMPRESSIONS.items():
+        if name.endswith(extension):
+            bare, compression = name.removesuffix(extension), codec
+    if format is None:
+        found = "csv" if not name else _EXTENSIONS.get(Path(bare).suffix)
+        if found is None or (found == "parquet" and compression):
+            raise SettingError(setting, f"cannot be told from this name; give one of {_names()}")
+        return Kind(found, compression)
+    if format not in KINDS:
+        raise SettingError(setting, f"must be one of {_names()}, not {format!r}")
+    plain, _, codec_name = format.partition(".")
+    if codec_name:
+        return Kind(plain, _COMPRESSIONS["." + codec_name])
+    return Kind(plain, None if plain == "parquet" else compression)
+
+
+def has_tabs(path: str | Path | None) -> bool:
+    """Whether the name of a file says that tabs separate its fields."""
+    name = "" if is_standard(path) else os.fspath(path or "").lower()
+    return any(name.endswith(f".tsv{packed}") for packed in ("", *_COMPRESSIONS))
+
+
+def is_standard(path: str | Path | None) -> bool:
+    """Whether standard input or output is meant."""
+    return path is None or path == "-"
+
+
+def _names() -> str:
+    return ", ".join(KINDS)

@@ -1,0 +1,93 @@
+"""Times of a source, batch by batch: one clock, in order. Errors name the row, never a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tidegate.clock import Clock
+from tidegate.errors import InputError
+from tidegate.io.batches import Batch
+from tidegate.io.columns import Wanted
+from tidegate.record.time_index import check_order, first_late
+from tidegate.timestamps import Times, read_times
+
+
+class TimeReader:
+    """Reads a column of times as it comes, in any batches."""
+
+    def __init__(self, zone: str | None, late: str) -> None:
+        self._zone, self._late = zone, late
+        self._clock: Clock | None = None
+        self._last: int | None = None
+        self._place = 0  # of the next row
+        check_order(np.zeros(0, dtype=np.int64), None, 0, late)
+
+    def read(self, column: Any) -> tuple[Times | None, InputError | None]:
+        """The times of the next rows up to a bad one, and what is wrong with that."""
+        problem: InputError | None = None
+        size = len(column)
+        try:
+            times = self._read(column)
+        except InputError as error:
+            problem = error
+            good = self._first_good(column)
+            times = self._read(column[:good])
+        late = None if self._late == "keep" else first_late_of(times, self._last)
+        if late is not None:
+            try:
+                check_order(times.ticks, self._last, self._place, self._late)
+            except InputError as error:
+                problem = error
+            times = Times(times.ticks[:late], times.clock)
+        self._place += size
+        if times.ticks.size:
+            self._clock, self._last = times.clock, int(times.ticks.max())
+        return times, problem
+
+    def _read(self, column: Any) -> Times:
+        return read_times(
+            column, position=self._place, zone=self._zone, clock=self._clock, last=self._last
+        )
+
+    def _first_good(self, column: Any) -> int:
+        """How many rows can be read: by halving, since reading stops at the first bad one."""
+        low, high = 0, len(column) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            try:
+                self._read(column[:middle])
+            except InputError:
+                high = middle - 1
+            else:
+                low = middle
+        return low
+
+
+def first_late_of(times: Times, last: int | None) -> int | None:
+    """The first late row of a batch; None: there is none."""
+    return first_late(times.ticks, last) if times.ticks.size else None
+
+
+def batched(
+    columns: Sequence[Any], wanted: Sequence[Wanted], reader: TimeReader | None
+) -> Iterator[Batch]:
+    """Columns as a batch; of one with a bad time what comes before it, then the error."""
+    users = None
+    times, problem = None, None
+    for column, what in zip(columns[1:], wanted[1:], strict=True):
+        if what.time and reader is not None:
+            times, problem = reader.read(column)
+        else:
+            users = column
+    batch = Batch(columns[0], users)
+    if times is not None:
+        batch = Batch(columns[0], users, times=times)
+        if times.ticks.size < len(batch):
+            batch = batch.part(0, times.ticks.size)
+    if len(batch):
+        yield batch
+    if problem is not None:
+        raise problem

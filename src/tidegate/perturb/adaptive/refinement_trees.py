@@ -1,0 +1,210 @@
+"""Trees for a release whose threshold is refined: a budget for each block, lengths by age.
+
+While a later choice of θ is paid for, the trees get what is left of ε; a warm-up is measured by one
+node. The budget of a block is fixed before its first value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tidegate.lattice import IntArray
+from tidegate.noise import discrete_laplace
+from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun
+from tidegate.perturb.adaptive.stage import AdaptiveTrees
+from tidegate.perturb.adaptive.trees import BLIND, all_trees
+from tidegate.randomness import Keystream
+from tidegate.sealing import State
+from tidegate.settings import Epsilon
+from tidegate.stages import Layout
+
+# Blocks last at least this many values, where a horizon has as many, and at most this part of it.
+_SHORTEST, _LONGEST = 16, 16
+# Doublings from the shortest length for which the costs of trees are computed.
+_DOUBLINGS = 6
+
+
+def block_length(horizon: int, age: int, position: int) -> int:
+    """How long a block is that begins `age` values after the warm-up did; public.
+
+    Blocks grow with the age of θ, so that no length of a stream is special, and end where the
+    horizon ends (`position` counts from the beginning of the release).
+
+    >>> [block_length(1024, age, age) for age in (8, 40, 500, 1000)]
+    [16, 40, 64, 24]
+    """
+    length = max(_SHORTEST, min(horizon // _LONGEST, age))
+    room = horizon - position % horizon
+    return room if room - length < _SHORTEST else length
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RefinementTrees(AdaptiveTrees):
+    """The trees of `AdaptiveTrees` for every budget that a block of a refined release can have.
+
+    Made from the pipeline's perturber, never stored: records name an option by its number in
+    `every_layout`.
+
+    Attributes:
+        blocks: the parts of ε that blocks can be measured with, the whole first.
+        warm_ups: the parts of ε that the sum of a warm-up can be measured with.
+    """
+
+    KIND: ClassVar[str] = "perturb.RefinementTrees"
+
+    epsilon: Epsilon = Epsilon()  # again: mypy does not see through inherited descriptors
+    blocks: tuple[Fraction, ...]
+    warm_ups: tuple[Fraction, ...]
+
+    def lengths(self, chunk: int) -> tuple[int, ...]:
+        """Lengths for the table of costs: a block uses that of the nearest."""
+        longest = max(_SHORTEST, self.horizon // _LONGEST)
+        found = {max(_SHORTEST, longest >> halvings) for halvings in range(_DOUBLINGS)}
+        return tuple(sorted(found))
+
+    def every_layout(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
+        """All options for all budgets; a record names one by its number."""
+        return _every_layout(self, length, threshold, ceiling)
+
+    def group(
+        self, part: Fraction, length: int, threshold: int, ceiling: int
+    ) -> tuple[int, tuple[Layout, ...]]:
+        """The options of a block that is measured with this part of ε, and the number of the first.
+
+        For the part of a warm-up, given below 0: one node, whose cap is θ.
+        """
+        groups = _groups(self, length, threshold, ceiling)
+        parts = (*self.blocks, *(-part for part in self.warm_ups))
+        at = parts.index(part)
+        return sum(map(len, groups[:at])), groups[at]
+
+    def warm_up(
+        self, part: Fraction, length: int, threshold: int, ceiling: int
+    ) -> tuple[int, Layout]:
+        """How the sum of a warm-up is measured with this part of ε, and its number."""
+        first, (layout,) = self.group(-part, length, threshold, ceiling)
+        return first, layout
+
+    def noise_identity(self, threshold: int, ceiling: int) -> str:
+        """All caps and scales that any choice can lead to; they are the same for every length."""
+        trees = self.every_layout(self.horizon, threshold, ceiling)
+        return f"[{', '.join(tree.identity for tree in trees)}]"
+
+    def check(self, ceiling: int) -> None:
+        """Refuse settings that could overflow 64-bit integers with the least of the budgets."""
+        least = self.epsilon * min(*self.blocks, *self.warm_ups)
+        AdaptiveTrees(epsilon=least, horizon=self.horizon).check(ceiling)
+
+    def start(
+        self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
+    ) -> RefinementTreesRun:
+        """Begin with the whole of ε for sums, or continue from `state`."""
+        return RefinementTreesRun(
+            self,
+            threshold,
+            ceiling,
+            keystream,
+            state,
+            part=self.blocks[0],
+            warm_up_start=0,
+            position=0,
+        )
+
+
+@lru_cache(maxsize=64)  # a record asks for each of its blocks
+def _every_layout(
+    stage: RefinementTrees, length: int, threshold: int, ceiling: int
+) -> tuple[Layout, ...]:
+    groups = _groups(stage, length, threshold, ceiling)
+    return tuple(layout for group in groups for layout in group)
+
+
+@lru_cache(maxsize=64)
+def _groups(
+    stage: RefinementTrees, length: int, threshold: int, ceiling: int
+) -> tuple[tuple[Layout, ...], ...]:
+    shapes = tuple(dict.fromkeys(tree.nodes for tree in stage.layouts(length, threshold, ceiling)))
+    blocks = [
+        all_trees(shapes, stage.epsilon * part, length, threshold, ceiling) for part in stage.blocks
+    ]
+    # A ceiling of θ leaves one option, whose cap is θ.
+    single = [
+        all_trees((BLIND,), stage.epsilon * part, length, threshold, threshold)
+        for part in stage.warm_ups
+    ]
+    return (*blocks, *single)
+
+
+def noisy_sum(values: IntArray, layout: Layout, keystream: Keystream) -> int:
+    """The sum of a warm-up's values, measured by one node.
+
+    Privacy: values are capped here, next to the noise, so replacing one moves the sum by at most
+    `cap`; exact discrete Laplace noise of the layout's scale costs cap/scale ≤ part·ε.
+    """
+    (scale,) = layout.scales
+    noise: int = discrete_laplace(keystream.at(), 1, scale).item()
+    return int(np.minimum(values, layout.cap).sum()) + noise
+
+
+class RefinementTreesRun(AdaptiveRun):
+    """The blocks between two choices of θ, each measured with the same part of ε.
+
+    Privacy: as `AdaptiveRun`, with Σ cap/scale ≤ part·ε. What follows is a run with another epoch,
+    also if the last block is given up at the end of one of its leaves: its tree is drawn whole, and
+    publishing its leaves up to one that they decide themselves is post-processing.
+    """
+
+    _COUNTS: ClassVar[tuple[str, ...]] = (*AdaptiveRun._COUNTS, "position")
+
+    def __init__(
+        self,
+        stage: RefinementTrees,
+        threshold: int,
+        ceiling: int,
+        keystream: Keystream,
+        state: State | None = None,
+        *,
+        part: Fraction,
+        warm_up_start: int,
+        position: int,
+    ) -> None:
+        """Measure with `part` of ε from `position` on; `warm_up_start`: of the warm-up of θ."""
+        self._trees = stage
+        self._part, self._warm_up_start = part, warm_up_start
+        # Block 0 begins a horizon; where none begins, blocks count from 1.
+        known = state or {"position": position, "number": int(position % stage.horizon > 0)}
+        counts = {**dict.fromkeys(self._COUNTS, 0), "choice": None, **known}
+        self.position: int = counts["position"]  # where the open block begins
+        super().__init__(stage, threshold, ceiling, keystream, counts)
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to continue."""
+        return {**super().state(), "position": self.position}
+
+    @property
+    def _group(self) -> tuple[int, tuple[Layout, ...]]:
+        horizon, position = self._trees.horizon, self.position
+        length = block_length(horizon, position - self._warm_up_start, position)
+        return self._trees.group(self._part, length, self._threshold, self._ceiling)
+
+    @property
+    def options(self) -> tuple[Layout, ...]:
+        """The trees to choose from for the present block."""
+        return self._group[1]
+
+    @property
+    def first_number(self) -> int:
+        """Where the options begin in `RefinementTrees.every_layout`."""
+        return self._group[0]
+
+    def _end_block(self, tree: Layout) -> None:
+        self.position += tree.length
+        self.number += 1
+        if self.position % self._trees.horizon == 0:
+            self.chunk += 1
+            self.number = 0

@@ -1,0 +1,268 @@
+"""`Answers`: the results of many range queries; and who can be asked for them."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tidegate.errors import QueryError
+from tidegate.exact_numbers import whole
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.record import answer_words
+from tidegate.record.answer import Answer
+from tidegate.stages import Excess
+from tidegate.tables.outgoing import Tabular
+
+if TYPE_CHECKING:
+    from tidegate.record.record import Record
+    from tidegate.record.time_ranges import Moment, TimeTable
+
+_ERRORS = ("noise_error", "prediction_error", "truncation_error")
+_TIMES = (str, date, np.datetime64)  # a datetime, and a Timestamp of pandas, is a date
+_PIECES = 1_000_000  # rows that one table may have
+
+
+@dataclass(frozen=True)
+class Answers(Tabular):
+    """The sums over many ranges: the attributes of `Answer`, as arrays.
+
+    `threshold` is the lowest of all ranges; `caps` has a row for each: lowest,
+    highest, and the sum of the thresholds of all values; then the same of the floors,
+    from the highest on.
+    """
+
+    start: IntArray
+    end: IntArray
+    estimate: FloatArray
+    noise_error: FloatArray
+    prediction_error: FloatArray
+    truncation_error: FloatArray
+    low: FloatArray
+    high: FloatArray
+    confidence: float
+    threshold: float
+    caps: FloatArray | None = None
+    capped: bool = True
+
+    @property
+    def highest(self) -> float:
+        """The highest level of all ranges at which values were truncated."""
+        return (
+            self.threshold if self.caps is None or not len(self) else float(self.caps[:, 1].max())
+        )
+
+    @property
+    def floor(self) -> float:
+        """The highest level of all ranges at which smaller values were cut; 0 unless `lower` is."""
+        return 0.0 if self.caps is None or not len(self) else float(self.caps[:, 3].max())
+
+    @property
+    def lowest_floor(self) -> float:
+        """The lowest of these."""
+        return 0.0 if self.caps is None or not len(self) else float(self.caps[:, 4].min())
+
+    @classmethod
+    def around(
+        cls,
+        estimate: FloatArray,
+        start: IntArray,
+        end: IntArray,
+        noise: FloatArray,
+        prediction: FloatArray,
+        *,
+        errors: FloatArray | float,
+        confidence: float,
+        threshold: float,
+        allowance: FloatArray | float = 0.0,
+        excess: Excess | None = None,
+        caps: FloatArray | None = None,
+    ) -> Answers:
+        """Intervals that reach `errors` standard errors to both sides, and further for truncation.
+
+        `noise` and `prediction` are variances. `allowance` is what the estimate adds for values
+        that truncation took away, which `low` takes back (`high`, where it is negative): an
+        interval of the capped sum. `excess` is still to be added, and makes it one of the sum
+        itself: `low` allows for no excess at all, `high` for a large factor (the other way round
+        for what lay below a floor). The factor is the same for all values of a range, not noise
+        that would average out, so its part of the width grows as the range does.
+        """
+        below: FloatArray = np.square(errors) * (noise + prediction)
+        above, missing = below, np.zeros_like(estimate)
+        if excess is not None:
+            times = normal_quantile(confidence)
+            factor = math.exp(excess.doubt * times)
+            lost, fallen = excess.expected, excess.fallen
+            estimate = estimate + lost - fallen
+            chance = times**2 * excess.variance
+            below = below + chance + np.square(lost) + np.square(fallen * (factor - 1))
+            above = above + chance + np.square(np.minimum(lost * factor, excess.most) - lost)
+            above += np.square(fallen)
+            missing = truncation_errors(excess)
+        return cls(
+            start=start,
+            end=end,
+            estimate=estimate,
+            noise_error=np.sqrt(noise),
+            prediction_error=np.sqrt(prediction),
+            truncation_error=missing,
+            low=estimate - np.sqrt(below) - np.maximum(allowance, 0.0),
+            high=estimate + np.sqrt(above) - np.minimum(allowance, 0.0),
+            confidence=confidence,
+            threshold=threshold,
+            caps=caps,
+            capped=excess is None,
+        )
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """√(noise_error² + prediction_error² + truncation_error²)."""
+        return np.hypot(np.hypot(self.noise_error, self.prediction_error), self.truncation_error)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """One row for each range."""
+        names = ("start", "end", "estimate", "low", "high", "standard_error")
+        table = {name: getattr(self, name) for name in (*names, *_ERRORS)}
+        constant = np.full(len(self), self.threshold)
+        caps = self.caps
+        table["threshold"] = constant if caps is None else caps[:, 0].copy()
+        table["highest"] = constant.copy() if caps is None else caps[:, 1].copy()
+        if caps is not None and self.lowest_floor:
+            table["floor"] = caps[:, 3].copy()
+        return table
+
+    def _repr_html_(self) -> str:
+        return answer_words.rows(self)
+
+    def __len__(self) -> int:
+        return self.start.size
+
+    def __getitem__(self, index: int) -> Answer:
+        columns = ("estimate", *_ERRORS, "low", "high")
+        numbers = {name: float(getattr(self, name)[index]) for name in columns}
+        start, end = int(self.start[index]), int(self.end[index])
+        numbers["threshold"] = numbers["highest"] = self.threshold
+        if self.caps is not None:
+            names = ("threshold", "highest", "full", "floor", "lowest_floor", "empty")
+            numbers |= zip(names, self.caps[index].tolist(), strict=True)
+        return Answer(start, end, confidence=self.confidence, capped=self.capped, **numbers)
+
+
+def truncation_errors(excess: Excess) -> FloatArray:
+    """Standard errors of what truncation took away: of the factor, to first order, and chance."""
+    ends = np.square(excess.expected) + np.square(excess.fallen)
+    found: FloatArray = np.sqrt(excess.variance + excess.doubt**2 * ends)
+    return found
+
+
+def normal_quantile(confidence: float) -> float:
+    """How many standard deviations of a normal variable hold it with this confidence."""
+    from statistics import NormalDist  # on demand: importing it is slow
+
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+class RangeQueries(ABC):
+    """Answers range queries from a record, which `_answered` provides."""
+
+    @abstractmethod
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        """Call `ask` with the record, under the lock that guards it."""
+
+    def query(
+        self,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        confidence: float = 0.95,
+        *,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        as_of: int | None = None,
+    ) -> Answer:
+        """The sum of the released values [start, end), counted from 0, with its interval.
+
+        Where values have times, `from_` and `to` ask by time: all rows with from ≤ time < to. So
+        do `start` and `end` if they are texts or dates: `query("2024-02-01", "2024-03-01")`.
+        `as_of=t`: as it would have been answered when t values were released.
+        """
+        if isinstance(start, _TIMES) or isinstance(end, _TIMES):
+            if from_ is not None or to is not None:
+                raise QueryError("give a range once: start and end, or from_ and to")
+            start, end, from_, to = None, None, start, end
+        if start is not None and end is not None and from_ is None and to is None:
+            return self.queries([start], [end], confidence, as_of=as_of)[0]
+        if start is not None or end is not None or (from_ is None and to is None):
+            raise QueryError("give a range: start and end, or from_ and to for a range of time")
+        return self._answered(lambda record: record.answers_between(from_, to, confidence, as_of))[
+            0
+        ]
+
+    def queries(
+        self,
+        starts: ArrayLike,
+        ends: ArrayLike,
+        confidence: float = 0.95,
+        *,
+        as_of: int | None = None,
+    ) -> Answers:
+        """The sums over many ranges [start, end) at once: see `Record.answers`."""
+        return self._answered(lambda record: record.answers(starts, ends, confidence, as_of))
+
+    @overload
+    def table(self, every: int, confidence: float = 0.95) -> Answers: ...
+
+    @overload
+    def table(
+        self,
+        every: str,
+        confidence: float = 0.95,
+        *,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+    ) -> TimeTable: ...
+
+    def table(
+        self,
+        every: int | str,
+        confidence: float = 0.95,
+        *,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+    ) -> Answers | TimeTable:
+        """The sums over `every` values at a time, from the first that is known; the last over less.
+
+        Where values have times, `every` may be 15min, 1h, 1d, 1w, 1mo or 1y: sums, means and rates
+        by time. Days and longer are those of the calendar, in the zone of the stream.
+        No privacy is spent. `table(...).to_pandas()` has a row for each.
+        """
+        if isinstance(every, str):
+            length = every
+            found: list[TimeTable] = []
+
+            def by_time(record: Record) -> Answers:
+                found.append(record.table_of(length, from_, to, confidence))
+                return found[0].answers
+
+            self._answered(by_time)
+            return found[0]
+        if from_ is not None or to is not None:
+            raise QueryError("from_ and to go with a length of time, such as every='1d'")
+        every = whole("every", every, minimum=1)
+
+        def ask(record: Record) -> Answers:
+            starts = np.arange(record.start, record.end, every)
+            if starts.size > _PIECES:
+                raise QueryError(
+                    f"every={every} gives {starts.size:,} sums: use a larger one, of at least "
+                    f"{-(-(record.end - record.start) // _PIECES):,}"
+                )
+            ends = np.minimum(starts + every, record.end)
+            return record.answers(starts, ends, confidence, None)
+
+        return self._answered(ask)

@@ -1,0 +1,47 @@
+"""Journal entries: what was released together, enough to publish it again and to answer from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.stages import NO_NUMBERS, NO_SUMS
+
+
+@dataclass
+class Trace:
+    """The released numbers behind some published values, in lattice units. None of it is secret.
+
+    Attributes:
+        sums: the noisy sums that were completed.
+        begun: start, length, choice and model_weights of the blocks that began, one after another.
+        predictions, totals, widths: the cells that were completed (`tidegate.stages.Cells`).
+        marks: what the perturber said about the sums, if it did.
+    """
+
+    sums: IntArray = field(default_factory=lambda: NO_SUMS)
+    begun: IntArray = field(default_factory=lambda: NO_SUMS)
+    predictions: FloatArray = field(default_factory=lambda: NO_NUMBERS)
+    totals: IntArray = field(default_factory=lambda: NO_SUMS)
+    widths: IntArray = field(default_factory=lambda: NO_SUMS)
+    marks: IntArray = field(default_factory=lambda: NO_SUMS)
+
+    def joined(self, later: Trace) -> Trace:
+        """This trace joined with the one that follows it."""
+        pairs = zip(vars(self).values(), vars(later).values(), strict=True)
+        return Trace(*(np.concatenate(pair) for pair in pairs))
+
+
+@dataclass
+class JournalEntry:
+    """The values [start, end) of one phase."""
+
+    start: int
+    end: int
+    phase_start: int  # where the phase began: tells a new phase from a continued one
+    first: float  # the phase's first prediction; of withheld values, what was published
+    measured: bool  # False: the values were withheld
+    trace: Trace
+    times: IntArray = field(default_factory=lambda: NO_SUMS)  # of the values, if they have any

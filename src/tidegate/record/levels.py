@@ -1,0 +1,106 @@
+"""Levels: what a value is expected to be, row by row. Post-processing of released cells.
+
+    value   sums are made of it: at the end of a cell it corrects the running sum, so single rows
+            can be far outside the range of the data
+    level   for eyes: the forecast that is valid once the row is out, within the bounds
+
+The last row of a cell has the forecast of the next cell. The same function computes levels while
+values are released and when they are emitted again from a journal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.journal_entry import Trace
+from tidegate.record.segment import Method, Segment
+from tidegate.stages import NO_SUMS
+
+_FEW = 8  # cells that are filled one by one faster than at once
+
+
+class Levels:
+    """The levels of the values of one phase, in lattice units, from its cells in order.
+
+    Args:
+        method: how the values are measured and estimated.
+        threshold: of the phase, in lattice units; None while it is not chosen (a warm-up).
+        below: how much of it lies below 0.
+        prediction: for a value of the open cell.
+        filled: values that were published of the open cell.
+        recent: the last leaf sums, if levels are means of them (`Estimator.level_leaves`).
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        threshold: int | None,
+        prediction: float,
+        filled: int = 0,
+        recent: IntArray = NO_SUMS,
+        *,
+        below: int = 0,
+    ) -> None:
+        self._block = method.perturber.block
+        self._window = 0 if threshold is None else window(method, threshold)
+        # Twice the sum of a leaf, expected at first: in the middle between both ends.
+        self._prior = ((threshold or 0) - 2 * below) * self._block
+        self._recent = recent
+        self._filled = filled
+        self.level = prediction
+        if self._window:
+            self.level = self._means(NO_SUMS).item()
+
+    def push(self, trace: Trace, out: FloatArray) -> None:
+        """Fill `out` with the levels of the values that this was released of."""
+        following = self._means(trace.sums) if self._window else trace.predictions
+        widths = trace.widths if trace.widths.size else np.full(following.size, self._block)
+        if not out.size:  # a warm-up ended after its rows were out
+            self.level, self._filled = float(following[-1]), 0
+            return
+        if not following.size:
+            out[:] = self.level
+            self._filled += out.size
+            return
+        ends = np.cumsum(widths) - self._filled
+        if following.size <= _FEW:
+            at = 0
+            for end, level in zip(ends.tolist(), following.tolist(), strict=True):
+                out[at : end - 1] = self.level
+                self.level, at = level, end - 1
+            out[at:] = self.level
+        else:
+            levels = np.concatenate(([self.level], following))
+            out[:] = np.repeat(levels, np.diff(ends - 1, prepend=0, append=out.size))
+            self.level = float(following[-1])
+        self._filled = out.size - int(ends[-1])
+
+    def _means(self, sums: IntArray) -> FloatArray:
+        """The mean of the last leaves, after each of these (or now, of those before).
+
+        Leaves that are not there yet count as the middle between both ends. Sums of whole numbers,
+        so that any split of the stream gives the same bits.
+        """
+        all_sums = np.concatenate((self._recent, sums))
+        running = np.concatenate(([0], np.cumsum(all_sums)))
+        ends = np.arange(self._recent.size + min(1, sums.size), running.size)
+        starts = np.maximum(ends - self._window, 0)
+        missing = self._window - (ends - starts)
+        self._recent = all_sums[-self._window :]
+        twice = 2 * (running[ends] - running[starts]) + missing * self._prior
+        means: FloatArray = twice / (2 * self._window * self._block)
+        return means
+
+
+def window(method: Method, threshold: int) -> int:
+    """How many of the last leaves a level is the mean of; 0: it is the estimator's prediction."""
+    wanted = method.estimator.level_leaves(method.perturber, threshold)
+    kept = min(method.history, method.perturber.horizon) // method.perturber.block
+    return min(wanted, max(1, kept))
+
+
+def recent_sums(method: Method, segment: Segment) -> IntArray:
+    """The last leaf sums of a segment, as many as its levels need."""
+    count = window(method, segment.threshold)
+    return np.diff(segment.leaves.columns(count + 1)[0]) if count else NO_SUMS

@@ -1,0 +1,192 @@
+"""Ranges of time: from and to, and tables with a row for every day, week or quarter of an hour."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+
+from tidegate.clock import SECOND, Clock
+from tidegate.errors import InputError, QueryError
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.answer_words import SHOWN, numbers
+from tidegate.record.answers import Answers
+from tidegate.record.time_index import TimeIndex
+from tidegate.tables import html
+from tidegate.tables.outgoing import Tabular
+from tidegate.timestamps import read_times
+
+_EVERY = re.compile(r"(\d{1,6})?\s*([a-z]+)")
+_SECONDS = {
+    "s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600,
+}  # fmt: skip
+_DAYS = {"d": 1, "day": 1, "w": 7, "week": 7}
+_MONTHS = {"mo": 1, "month": 1, "q": 3, "quarter": 3, "y": 12, "year": 12}
+_MONDAY = 4  # days from 1970-01-01, a Thursday, to the first Monday
+_DAY = 86_400 * SECOND
+_MOST_ROWS = 10_000_000
+
+Moment = str | int | float | date | datetime | np.datetime64
+
+
+def moment(clock: Clock, when: Moment, name: str) -> int:
+    """A time that a user asks for: in nanoseconds, by the clock of the stream.
+
+    A text without a zone lies in the zone of the stream.
+    """
+    zone = clock.zone if clock.zone != "UTC" else "UTC"
+    try:
+        found = read_times([when], zone=zone)
+        if (found.clock.zone is None) != (clock.zone is None):
+            raise QueryError(
+                f"{name} has a zone, and the times of this release have none: leave it out"
+            )
+        return int(found.ticks[0])
+    except InputError as error:
+        problem = str(error).partition(" at position 0 ")[2] or str(error)
+        raise QueryError(f"{name} {problem}, such as 2024-02-01 or 2024-02-01T12:00") from None
+
+
+def between(index: TimeIndex, from_: Moment | None, to: Moment | None) -> tuple[int, int]:
+    """The positions of the rows with from ≤ time < to; None: from the first, to the last."""
+    start, end = index.start, index.end
+    if from_ is not None:
+        start = int(index.positions(np.array([moment(index.clock, from_, "from")]))[0])
+    if to is not None:
+        end = int(index.positions(np.array([moment(index.clock, to, "to")]))[0])
+    if end < start:
+        raise QueryError("from must not be after to")
+    return start, end
+
+
+def edges(index: TimeIndex, every: str, from_: Moment | None, to: Moment | None) -> IntArray:
+    """The times that cut a range of time into parts, its ends included.
+
+    Days, weeks (from Monday on), months and longer are those of the calendar, in the zone of the
+    stream. Hours and shorter have one length, from the midnight before the first on.
+    """
+    clock = index.clock
+    if index.end == index.start:
+        raise QueryError("nothing is released yet")
+    first = index.first_time if from_ is None else moment(clock, from_, "from")
+    last = index.last_time + 1 if to is None else moment(clock, to, "to")
+    if last <= first:
+        raise QueryError("from must be before to")
+    count, unit = _parsed(every)
+    local = clock.local(np.array([first, last]))
+    if unit in _SECONDS:
+        length = count * _SECONDS[unit] * SECOND
+        midnight = int(clock.universal(local[:1] // _DAY * _DAY)[0])
+        begin = midnight + (first - midnight) // length * length
+        _check_rows((last - begin) // length)
+        cuts = np.arange(begin, last + length, length)
+    else:
+        days = local // _DAY
+        if unit in _DAYS:
+            length = count * _DAYS[unit]
+            origin = _MONDAY if unit in ("w", "week") else int(days[0])
+            begin = origin + (int(days[0]) - origin) // length * length
+            _check_rows((int(days[1]) - begin) // length)
+            cut_days = np.arange(begin, int(days[1]) + length + 1, length)
+        else:
+            months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+            length = count * _MONTHS[unit]
+            begin = int(months[0]) // length * length
+            cut_months = np.arange(begin, int(months[1]) + length + 1, length)
+            cut_days = cut_months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+        cuts = clock.universal(cut_days * _DAY)
+    inside = cuts[(cuts > first) & (cuts < last)]
+    start = cuts[0] if from_ is None else first
+    end = cuts[cuts >= last][0] if to is None else last
+    return np.concatenate(([start], inside, [end])).astype(np.int64)
+
+
+def _parsed(every: str) -> tuple[int, str]:
+    found = _EVERY.fullmatch(str(every).strip().lower())
+    if found is not None:
+        count, unit = int(found[1] or 1), found[2]
+        unit = unit if unit == "s" else unit.removesuffix("s") or unit
+        if count and unit in {**_SECONDS, **_DAYS, **_MONTHS}:
+            return count, unit
+    raise QueryError("every must be a length of time: 15min, 1h, 1d, 1w, 1mo, 1y")
+
+
+def _check_rows(count: int) -> None:
+    if count > _MOST_ROWS:
+        raise QueryError(f"every is too short: more than {_MOST_ROWS:,} rows")
+
+
+@dataclass(frozen=True)
+class TimeTable(Tabular):
+    """A row for each part of a range of time.
+
+    Attributes:
+        answers: the sums, with their intervals.
+        edges: the times between rows and at both ends, in nanoseconds since 1970.
+        clock: of the times.
+    """
+
+    answers: Answers
+    edges: IntArray
+    clock: Clock
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    @property
+    def times(self) -> list[str]:
+        """When each row begins, as the file writes times."""
+        return Clock(self.clock.zone).texts(self.edges[:-1])
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of the times."""
+        return self.clock.zone
+
+    def _repr_html_(self) -> str:
+        answers, times = self.answers, self.times
+        shown = range(min(len(self), SHOWN))
+        rows = [
+            (times[at], f"{self.rows[at]:,}", *(f"{number:.6g}" for number in numbers(answers[at])))
+            for at in shown
+        ]
+        more = len(self) - len(rows)
+        if more:
+            rows.append(("…", f"{more:,} more", "", "", ""))
+        about = f"{len(self):,} sums with {answers.confidence:.0%} intervals"
+        ends = (times[0], times[-1]) if times else ("", "")
+        picture = html.band(answers.estimate, answers.low, answers.high, ends, about)
+        table = html.table(("from", "rows", "sum", "low", "high"), rows)
+        return f"<div><strong>{about}</strong>{picture}{table}</div>"
+
+    @property
+    def rows(self) -> IntArray:
+        """How many values each part has."""
+        return self.answers.end - self.answers.start
+
+    def columns(self) -> dict[str, Any]:
+        """The columns: time, rows, sum, mean and rate (per second), each with low and high.
+
+        `time` is when a part begins, in universal time if the times have a zone. A mean over no
+        values is NaN. A rate is a sum over the seconds of the part.
+        """
+        answers, rows = self.answers, self.rows
+        seconds = np.diff(self.edges) / SECOND
+        found: dict[str, Any] = {
+            "time": self.edges[:-1].astype("datetime64[ns]"),
+            "rows": rows,
+        }
+        for name, size in (("sum", np.ones(rows.size)), ("mean", rows), ("rate", seconds)):
+            for end in ("estimate", "low", "high"):
+                label = name if end == "estimate" else f"{name}_{end}"
+                found[label] = _divided(getattr(answers, end), size)
+        return found
+
+
+def _divided(numbers: FloatArray, by: Any) -> FloatArray:
+    out: FloatArray = np.full(numbers.size, np.nan)
+    np.divide(numbers, by, out=out, where=np.asarray(by) > 0)
+    return out

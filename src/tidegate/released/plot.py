@@ -1,0 +1,63 @@
+"""The picture of what was released: level, moving average, and its error band."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tidegate.errors import QueryError, SettingError
+from tidegate.record.moving_average import moving_average, window_of
+from tidegate.tables.libraries import require
+
+if TYPE_CHECKING:
+    from tidegate.released.released import ReleasedTable
+
+_POINTS = 1000  # about as many as the picture has pixels
+_BLUE, _GREY = "#0072B2", "#7b8794"  # told apart with any colour vision, on light and dark
+
+
+def draw(table: ReleasedTable, window: int | None, confidence: float, axes: Any) -> Any:
+    """Draw on these axes, or on new ones."""
+    record = table.record
+    size = record.end - record.start
+    if not size:
+        raise QueryError("nothing was released yet: there is nothing to draw")
+    if window is None:
+        window = window_of(record, table.pipeline.perturber.block)
+    if not 1 <= window <= size:
+        raise SettingError("window", f"must lie between 1 and the {size} values, not {window}")
+    sums = moving_average(record, window, _POINTS, confidence)
+    if axes is None:
+        _, axes = require("matplotlib.pyplot", "plot()").subplots(
+            figsize=(10, 4), layout="constrained"
+        )
+    along = table.along(sums.end)
+    at, levels = _levels(table)
+    axes.plot(table.along(at), levels, color=_GREY, linewidth=0.9, label="level")
+    axes.fill_between(
+        along,
+        sums.low / window,
+        sums.high / window,
+        color=_BLUE,
+        alpha=0.25,
+        linewidth=0,
+        label=f"{confidence:.0%} band",
+    )
+    axes.plot(
+        along, sums.estimate / window, color=_BLUE, label=f"moving average of {window:,} values"
+    )
+    axes.set_title(textwrap.fill(f"{table.title}. {table.guarantee}", 90), loc="left", fontsize=10)
+    axes.set(xlabel=table.axis_label, ylabel="value", xlim=(along[0], along[-1]))
+    axes.grid(alpha=0.3)
+    axes.legend(loc="upper left", frameon=False, ncols=3)
+    return axes
+
+
+def _levels(table: ReleasedTable) -> tuple[Any, Any]:
+    """The mean level of even pieces, and where each ends."""
+    rows = table.rows()
+    edges = np.unique(np.linspace(0, rows.levels.size, _POINTS + 1).astype(np.int64))
+    means = np.add.reduceat(rows.levels, edges[:-1]) / np.diff(edges)
+    return rows.first + edges[1:], means

@@ -1,0 +1,158 @@
+"""`Released`: released rows and their record. What `tg.release` gives, and what `tg.open` opens."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.lattice import IntArray
+from tidegate.record.answers import Answers, RangeQueries
+from tidegate.record.moving_average import small_picture
+from tidegate.record.record import Record
+from tidegate.record.rows import Rows
+from tidegate.record.time_index import TimeIndex
+from tidegate.record.time_ranges import moment
+from tidegate.released.plot import draw
+from tidegate.run.pipeline import Pipeline
+from tidegate.tables import html
+from tidegate.tables.outgoing import Tabular
+
+_DIGITS = 18  # of a position
+
+
+class ReleasedTable(Tabular, RangeQueries):
+    """Released rows that can be asked, shown and handed on. Holds nothing raw."""
+
+    record: Record
+    pipeline: Pipeline
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> str:
+        """What is promised."""
+
+    @property
+    @abstractmethod
+    def threshold(self) -> float | None:
+        """θ in the unit of the data, the latest one."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What to call it in a picture."""
+
+    @abstractmethod
+    def rows(self) -> Rows:
+        """All rows, in memory."""
+
+    @property
+    def times(self) -> TimeIndex | None:
+        """Where which time is; None: the rows have no times."""
+        return self.record.times
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of the times, if they have one."""
+        return None if self.times is None else self.times.clock.zone
+
+    @property
+    def axis_label(self) -> str:
+        """What runs along a picture."""
+        if self.times is None:
+            return "position"
+        return "time" if self.zone is None else f"time ({self.zone})"
+
+    def along(self, ends: IntArray) -> NDArray[Any]:
+        """Where in a picture the rows before these positions lie."""
+        if self.times is None:
+            return ends
+        local = self.times.clock.local(self.times.times(ends - 1))
+        return local.astype("datetime64[ns]").astype("datetime64[ms]")
+
+    def place(self, place: Any) -> int:
+        """The position of a place in the stream: a whole number, or a time."""
+        text = str(place).strip()
+        if text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _DIGITS:
+            return int(text)
+        index = self.record.time_index
+        tick = moment(index.clock, text, "a time of the range")
+        return int(index.positions(np.array([tick]))[0])
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The rows as columns: time if they have one, position, value, level."""
+        return self.rows().columns()
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return self.record.end - self.record.start
+
+    def plot(self, window: int | None = None, confidence: float = 0.95, ax: Any = None) -> Any:
+        """Draw the level, and the moving average of `window` values with its error band.
+
+        Needs matplotlib. Draws on `ax`, or on new axes; returns the axes.
+        """
+        return draw(self, window, confidence, ax)
+
+    def _facts(self) -> list[tuple[str, object]]:
+        threshold = "not chosen" if self.threshold is None else f"{self.threshold:g}"
+        return [
+            ("rows", f"{len(self):,}, from position {self.record.start:,} on"),
+            ("threshold", threshold),
+            ("guarantee", self.guarantee),
+        ]
+
+    def _repr_html_(self) -> str:
+        return html.facts(self.title, self._facts(), small_picture(self.record))
+
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        return ask(self.record)
+
+
+class Released(ReleasedTable):
+    """The released rows of a table, in memory. Made by `tidegate.release`.
+
+    Attributes:
+        record: of what was measured: the answers come from it.
+        pipeline: the settings it was released with.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        record: Record,
+        pipeline: Pipeline,
+        *,
+        threshold: float | None,
+        name: str = "",
+    ) -> None:
+        self._rows = rows
+        self.record = record
+        self.pipeline = pipeline
+        self._threshold = threshold
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"<Released {len(self)} rows; {self.guarantee}>"
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised."""
+        return self.record.guarantee
+
+    @property
+    def threshold(self) -> float | None:
+        """θ in the unit of the data, the latest one."""
+        return self._threshold
+
+    @property
+    def title(self) -> str:
+        """The name of the column."""
+        return f"Released: {self._name}" if self._name else "Released"
+
+    def rows(self) -> Rows:
+        """All rows, as columns of numpy."""
+        return self._rows

@@ -1,0 +1,84 @@
+"""The index of times beside a released file (`.<name>.tidegate-times`).
+
+The first query by time reads the column of times once. What it keeps are the knots of
+`tidegate.record.time_index`: two for a regular stream of any length, and read in place.
+Everything in it comes from the released file, so it may be deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidegate import _files
+from tidegate.clock import Clock
+from tidegate.errors import SettingError
+from tidegate.io.errors import SourceError
+from tidegate.io.released import read_released_times
+from tidegate.lattice import IntArray
+from tidegate.record.time_index import Knots, TimeIndex
+
+_MARK = b"TIDEGATE TIMES 1"
+_HEAD = 4096  # bytes: the mark and the facts, filled up with spaces
+
+
+def time_index(
+    path: str | Path,
+    format: str | None,  # noqa: A002  # as in open_source
+    metadata: Mapping[str, Any],
+    version: Mapping[str, int],
+) -> TimeIndex | None:
+    """Where which time is; None: the file has no times."""
+    if "time" not in metadata:
+        return None
+    try:
+        clock = Clock.from_plain(metadata["time"])
+    except (KeyError, TypeError, SettingError):
+        problem = "its metadata is damaged, or is not that of a release"
+        raise SourceError(None, problem, os.fspath(path)) from None
+    place = Path(os.path.realpath(path))
+    kept = place.with_name(f".{place.name}.tidegate-times")
+    facts = {"version": dict(version), "clock": clock.plain()}
+    knots = _read(kept, facts)
+    if knots is None:
+        index = TimeIndex(clock)
+        for first, ticks in read_released_times(path, format):
+            index.push(first, ticks)
+        knots = index.knots
+        _write(kept, place, facts, knots)
+    return TimeIndex(clock, knots)
+
+
+def _read(path: Path, facts: Mapping[str, Any]) -> Knots | None:
+    """The knots, if they are of this very file; None: it must be read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+            size = os.fstat(file.fileno()).st_size - _HEAD
+        if not head.startswith(_MARK) or size < 0 or size % 16:
+            return None
+        if json.loads(head.removeprefix(_MARK)) != {**facts, "knots": size // 16}:
+            return None
+        if not size:
+            return Knots(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        numbers: IntArray = np.memmap(path, dtype=np.int64, mode="r", offset=_HEAD)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return Knots(*np.split(numbers, 2))
+
+
+def _write(path: Path, released: Path, facts: Mapping[str, Any], knots: Knots) -> None:
+    """Keep the knots beside the file; where that is impossible, the next query reads it again."""
+    head = _MARK + json.dumps({**facts, "knots": knots.places.size}).encode()
+    if len(head) > _HEAD:
+        return
+    data = b"".join([head.ljust(_HEAD), *(column.astype("<i8").tobytes() for column in knots)])
+    with contextlib.suppress(OSError):
+        # Who may read the one may read the other.
+        _files.replace_file(path, data, released.stat().st_mode & 0o666)

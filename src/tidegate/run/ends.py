@@ -1,0 +1,179 @@
+"""Both ends of what counts of a value: their scale and their shape, chosen privately in sequence.
+
+    lower ──────── −below ──────── 0 ──────────────── above ──────── bound
+                      └─ values count as they are ─┘       width = below + above
+
+With `lower = 0` there is one end, and none of this happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from tidegate.errors import SettingError
+from tidegate.guarantee import Guarantee, sequential
+from tidegate.lattice import IntArray, Lattice
+from tidegate.noise import permute_and_flip
+from tidegate.randomness import Keystream
+from tidegate.stages import Threshold
+
+# Parts of the budget of a choice: for the scale of both ends, and for their shape.
+PARTS = Fraction(5, 8), Fraction(3, 8)
+# So a warm-up is longer by as much: with less to go by, the scale would be chance.
+LONGER = 1 / PARTS[0]
+# The shapes: how far above 0 and below it values count, in eighths of the scale. An end is never
+# nothing: an eighth more noise keeps small values that are too rare to be seen, such as refunds.
+SHAPES = ((8, 1), (8, 3), (8, 8), (3, 8), (1, 8))
+_WHOLE = 8
+# The fewest values beyond an end that the choice of the shape can see, in units of 1/rate.
+_VISIBLE = 3
+_DENOMINATOR = 1 << 20  # scores are integers of this fraction of a value
+_DIGITS = 40
+
+
+class Ends(NamedTuple):
+    """Values count as they are from −`below` to `above`, in lattice units: public once chosen."""
+
+    above: int
+    below: int = 0
+
+    @property
+    def width(self) -> int:
+        """The most that replacing one value changes a sum: what noise is scaled to."""
+        return self.above + self.below
+
+    def at_least(self, other: Ends) -> Ends:
+        """Neither end narrower than another's."""
+        return Ends(max(self.above, other.above), max(self.below, other.below))
+
+
+NO_ENDS = Ends(0)
+
+
+def scale_rule(rule: Threshold) -> Threshold:
+    """The rule for the scale of both ends: with its part of the budget.
+
+    Raises:
+        SettingError: the rule reads values, but has no budget that can be shared.
+    """
+    if not rule.holdout:
+        return rule  # it reads no value
+    if not hasattr(rule, "epsilon"):
+        raise SettingError("lower", "must be 0 for a threshold without a setting `epsilon`")
+    changed = {"epsilon": PARTS[0] * rule.epsilon}
+    if getattr(rule, "stream_epsilon", 0) is None:  # the same, it says: that of the whole choice
+        changed["stream_epsilon"] = rule.epsilon
+    return cast("Threshold", replace(cast("Any", rule), **changed))
+
+
+def shape_epsilon(rule: Threshold) -> Fraction:
+    """The budget of the choice of the shape."""
+    return PARTS[1] * cast("Any", rule).epsilon if rule.holdout else Fraction(0)
+
+
+def guarantee(rule: Threshold, lattice: Lattice) -> Guarantee:
+    """What choosing costs the values that choose: derived, two choices in sequence if need be."""
+    if not lattice.bottom or not rule.holdout:
+        return rule.guarantee
+    return sequential(scale_rule(rule).guarantee, Guarantee(epsilon=shape_epsilon(rule)))
+
+
+def choose(
+    rule: Threshold, values: IntArray, lattice: Lattice, keystream: Callable[[str], Keystream]
+) -> Ends:
+    """Both ends from the held-out values; `keystream` gives the words for a purpose.
+
+    Privacy. Released: the scale, by the rule from |v|, and then the shape (`shaped`), each with its
+    part of the rule's budget. Replacing one value replaces one of the numbers |v| that the rule
+    reads, so the scale is as private as the rule says for its part; both in sequence cost the
+    budget of the rule (`guarantee`). Each reads words of its own.
+    """
+    if not lattice.bottom:
+        return Ends(rule.choose(values, lattice, keystream("threshold")))
+    if not rule.holdout:
+        return Ends(rule.choose(values, lattice, keystream("threshold")), lattice.bottom)
+    scale = scale_rule(rule).choose(np.abs(values), lattice.scale, keystream("threshold"))
+    counts = outside(values, [scale])[0]
+    return shaped(scale, counts, shape_epsilon(rule), lattice, keystream("shape"))
+
+
+def outside(values: IntArray, scales: Sequence[int]) -> IntArray:
+    """How many values each shape of each scale would cut, at the end that is not the whole scale.
+
+    Counts of pieces add up to those of the whole. They are as secret as the values.
+    """
+    ordered = np.sort(values)
+    rows = []
+    for scale in scales:
+        row = []
+        for above, below in SHAPES:
+            high = ordered.size - np.searchsorted(ordered, _part(scale, above), side="right")
+            low = np.searchsorted(ordered, -_part(scale, below), side="left")
+            row.append(int((high if above < _WHOLE else 0) + (low if below < _WHOLE else 0)))
+        rows.append(row)
+    return np.array(rows, dtype=np.int64)
+
+
+def scores(
+    counts: IntArray,
+    rate: Fraction,
+    wanted: Fraction = Fraction(0),
+    narrowed: Sequence[int] = (0,) * len(SHAPES),
+) -> IntArray:
+    """Of each shape: −(values cut) − price·ln(its width), in whole numbers of 2⁻²⁰ values.
+
+    A shape that is e times wider is worth `wanted` values, or as many as can be seen; and so is
+    every end that it would narrow, by `narrowed`.
+    """
+    price = max(wanted, _VISIBLE / rate) * _DENOMINATOR
+    with localcontext(Context(prec=_DIGITS)):
+        each = Decimal(price.numerator) / Decimal(price.denominator)
+        public = [
+            round(each * (Decimal(above + below).ln() + times))
+            for (above, below), times in zip(SHAPES, narrowed, strict=True)
+        ]
+    return -(np.array(public, dtype=np.int64) + counts * _DENOMINATOR)
+
+
+def shaped(
+    scale: int,
+    counts: IntArray,
+    epsilon: Fraction,
+    lattice: Lattice,
+    keystream: Keystream,
+    wanted: Fraction = Fraction(0),
+    before: Ends = NO_ENDS,
+) -> Ends:
+    """Both ends: the shape with (nearly) the highest score.
+
+    Ends that were chosen `before` are public. Where little can be seen a shape that halves one of
+    them is more often chance than right, and cuts many values: it pays for it.
+
+    Privacy: ε-DP, given the scale, which is released. A value counts once or not at all for each
+    shape, so replacing one moves every score by at most 1, up for some shapes and down for others;
+    permute-and-flip with acceptance e^(−ε/2·(best − score)) costs ε. Exact: integers decide every
+    coin. Cutting the ends to the public bounds is post-processing.
+    """
+    found = [
+        Ends(min(lattice.top, _part(scale, above)), min(lattice.bottom, _part(scale, below)))
+        for above, below in SHAPES
+    ]
+    narrowed = [(2 * end.above < before.above) + (2 * end.below < before.below) for end in found]
+    rate = epsilon / 2
+    scored = scores(counts, rate, wanted, narrowed)
+    return found[permute_and_flip(keystream.at(), scored, rate / _DENOMINATOR)]
+
+
+def raised(units: IntArray, below: int) -> IntArray:
+    """Values counted from −`below`, which is as low as they count: 0 or more."""
+    return np.maximum(units + below, 0)
+
+
+def _part(scale: int, eighths: int) -> int:
+    return -(-scale * eighths // _WHOLE)

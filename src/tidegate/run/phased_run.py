@@ -1,0 +1,108 @@
+"""What every run keeps of its phases: public facts, segments of the record, what is owed, a log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.errors import SnapshotError
+from tidegate.record.codec import restored_segment, segment_state
+from tidegate.record.journal_entry import JournalEntry
+from tidegate.record.segment import Segment
+from tidegate.run.ends import Ends
+from tidegate.run.non_negative import Remainder
+from tidegate.run.phase_keys import PhaseKeys
+from tidegate.sealing import restore, state_of
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of the stream with one threshold: public facts.
+
+    Larger values count as `threshold`, smaller ones as `floor`, in the unit of the data.
+    """
+
+    start: int
+    threshold: float
+    epoch: str
+    floor: float = 0.0
+
+    @classmethod
+    def of(cls, start: int, ends: Ends, step: float, epoch: str) -> Phase:
+        """The phase whose values count from one end to the other, in multiples of `step`."""
+        return cls(start, ends.above * step, epoch, -ends.below * step if ends.below else 0.0)
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data; `floor` only where it is not 0."""
+        facts = dict(vars(self))
+        if not self.floor:
+            del facts["floor"]
+        return facts
+
+    def ends(self, step: float) -> Ends:
+        """What `of` was given."""
+        return Ends(round(self.threshold / step), round(-self.floor / step))
+
+
+class PhasedRun:
+    """The base of both kinds of runs (`phases`, `refinement_run`).
+
+    Attributes:
+        number: of the present phase.
+        phases: those that are kept, oldest first; public.
+        segments: of the record, oldest first.
+        log: what was released since it was last read; None: nobody keeps a journal.
+    """
+
+    def __init__(self, keys: PhaseKeys) -> None:
+        self._keys, self._pipeline, self._origin = keys, keys.pipeline, keys.origin
+        self._remainder = Remainder() if keys.pipeline.non_negative else None
+        self.number = 0
+        self.phases: list[Phase] = []
+        self.segments: list[Segment] = []
+        self.log: list[JournalEntry] | None = None
+
+    def _new_segment(self, ends: Ends, origin: int) -> Segment:
+        """A phase begins at `origin`, and with it a segment."""
+        method, epoch = self._pipeline.method, self._keys.epoch(self.number).id.hex()
+        facts = {"threshold": ends.width, "below": ends.below, "origin": origin}
+        segment = Segment(method, epoch=epoch, **facts)
+        self.segments.append(segment)
+        self.phases.append(Phase.of(origin, ends, method.step, epoch))
+        return segment
+
+    def _forget(self) -> None:
+        """Drop segments and phases that are older than the history.
+
+        A phase that pieces of the log belong to is kept: one push can be longer than the history,
+        and who keeps the journal asks for its phases only afterwards.
+        """
+        segments, phases = self.segments, self.phases
+        oldest = segments[-1].end - self._pipeline.kept_history
+        while len(segments) > 1 and segments[0].end <= oldest:
+            del segments[0]
+        if self.log:
+            oldest = min(oldest, self.log[0].phase_start)
+        while len(phases) > 1 and phases[1].start <= oldest:
+            del phases[0]
+
+    def _kept(self, brief: bool) -> dict[str, Any]:
+        """The state of all this; `brief` leaves out what only queries about the past need."""
+        segments = self.segments[-2:] if brief else self.segments
+        return {
+            "phases": [list(phase.plain().values()) for phase in self.phases],
+            "remainder": self._remainder and state_of(self._remainder),
+            "segments": [segment_state(segment, brief) for segment in segments],
+        }
+
+    def _restore_kept(self, state: dict[str, Any]) -> None:
+        if self._remainder is not None:
+            restore(self._remainder, state["remainder"])
+        self.phases = [Phase(*phase) for phase in state["phases"]]
+        method = self._pipeline.method
+        self.segments = [restored_segment(method, item) for item in state["segments"]]
+
+    def _check_epoch(self, segment: Segment) -> None:
+        """The open segment must belong to the present phase."""
+        if segment.epoch != self._keys.epoch(self.number).id.hex():
+            raise SnapshotError("its parts do not belong together")

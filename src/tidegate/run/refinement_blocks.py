@@ -1,0 +1,135 @@
+"""The blocks between two choices of θ at work: perturber ║ forecaster, segment of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.estimate.mixture.outgrown_cap import WatchedEnd
+from tidegate.estimate.mixture.rescaled_run import RescaledRun
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
+from tidegate.record.journal_entry import Trace
+from tidegate.record.segment import Segment
+from tidegate.run.ends import raised
+from tidegate.run.selection_counts import SelectionCounts
+from tidegate.stages import NO_SUMS, Layout, Noisy
+
+Row = tuple[int, int, int, int]  # of a block that was begun: start, length, choice, model_weights
+
+
+class Pushed(NamedTuple):
+    """What came of a push: released numbers only."""
+
+    taken: int  # values that were released
+    trace: Trace
+    outgrown: WatchedEnd | None  # by the last leaf of them
+
+
+class Blocks:
+    """One block after the other; `window` counts their values for the next choice of θ.
+
+    `signed`: values below 0 count, from the segment's lower end on.
+
+    Attributes:
+        level: expected when the open block began, in units.
+    """
+
+    def __init__(
+        self,
+        perturber: RefinementTreesRun,
+        follower: RescaledRun,
+        segment: Segment,
+        window: SelectionCounts | None,
+        *,
+        signed: bool,
+    ) -> None:
+        self.perturber = perturber
+        self.window = window
+        self._follower = follower
+        self._segment = segment
+        self._below = segment.below
+        self._signed = signed
+        self.level = 0.0
+
+    def begin(self) -> None:
+        """Let the forecaster choose, before the first value of the block is seen."""
+        perturber, follower = self.perturber, self._follower
+        options = perturber.options
+        choice = follower.choose(options, first=perturber.number == 0)
+        number, model_weights = perturber.first_number + choice, follower.model_weights
+        perturber.begin(choice)
+        self._segment.begin(options[choice], number, model_weights)
+        follower.begin(options[choice])
+        self.level = follower.mean
+
+    @property
+    def latest(self) -> Row:
+        """The open block, as a journal has it."""
+        block = self._segment.blocks[-1]
+        return block.start, block.layout.length, block.choice, block.model_weights
+
+    def push(self, units: IntArray, out: FloatArray, watched: Sequence[WatchedEnd]) -> Pushed:
+        """Values of the open block, in units, up to the first leaf that outgrows an end.
+
+        What the perturber has taken beyond such a leaf is used by nobody: another run follows, with
+        noise of its own.
+        """
+        perturber = self.perturber
+        tree, place, leaf = perturber.tree, perturber.place, perturber.leaf
+        count = min(units.size, tree.length - place)
+        sums = self._measured(units[:count], tree, leaf)
+        full, outgrown = _first_full(watched, tree, leaf, sums.tolist())
+        if outgrown is None:
+            trace = self._publish(sums, out[:count])
+        else:
+            start, end = tree.edge(leaf + full), tree.edge(leaf + full + 1)
+            before, count = max(0, start - place), end - place
+            trace = self._publish(sums[:full], out[:before])
+            outgrown.keep(sums.item(full) / (end - start), self._follower.mean, end - start)
+            trace = trace.joined(self._publish(sums[full : full + 1], out[before:count]))
+        if self.window is not None:
+            self.window.add(units[:count])
+        return Pushed(count, trace, outgrown)
+
+    def _publish(self, sums: IntArray, out: FloatArray) -> Trace:
+        noisy = Noisy(sums)
+        cells = self._follower.push(noisy, out)
+        self._segment.extend(noisy, cells.predictions, out.size)
+        return Trace(sums, NO_SUMS, *cells)
+
+    def _measured(self, units: IntArray, tree: Layout, leaf: int) -> IntArray:
+        """Noisy sums of completed leaves, `leaf` first.
+
+        The perturber counts from the lower end; what it releases is counted from 0 again.
+
+        Privacy: values are cut at the lower end here and at the upper one next to the noise, so a
+        value moves a sum by at most the width that noise is scaled to. The difference is public.
+        """
+        if not self._signed:
+            return self.perturber.push(units).sums
+        sums = self.perturber.push(raised(units, self._below)).sums
+        edges = [tree.edge(number) for number in range(leaf, leaf + sums.size + 1)]
+        return sums - self._below * np.diff(edges)
+
+    def push_one(self, unit: int) -> float:
+        """One value that does not complete its leaf, without arrays."""
+        self.perturber.push_one(max(unit + self._below, 0) if self._signed else unit)
+        self._segment.end += 1
+        if self.window is not None:
+            self.window.add_one(unit)
+        return self._follower.push_one(None)
+
+
+def _first_full(
+    watched: Sequence[WatchedEnd], tree: Layout, leaf: int, sums: list[int]
+) -> tuple[int, WatchedEnd | None]:
+    """Which sum is the first that outgrows an end, and which end."""
+    first, found = len(sums), None
+    for end in watched:
+        index = end.first_full(tree, leaf, sums[:first])
+        if index is not None:
+            first, found = index, end
+    return first, found

@@ -1,0 +1,266 @@
+"""What runs from the first value on: warm-ups and blocks, one phase for each choice of θ.
+
+phase 0                     phase 1         phase 2
+├─warm-up─┼─block─┼─block─┬─┼─block─┼─ … ─┬─┼─warm-up─┼─block─ …    its own θ, epoch and segment
+                          └ window ends    └ a leaf fills its cap
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from tidegate.estimate.mixture.outgrown_cap import WatchedEnd
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.perturb.adaptive.refinement_trees import noisy_sum
+from tidegate.record.journal_entry import JournalEntry, Trace
+from tidegate.record.segment import WARMING, Segment
+from tidegate.run.ends import Ends, outside, raised, shaped
+from tidegate.run.refinement import KEEP, least_threshold
+from tidegate.run.refinement_blocks import Blocks, Row
+from tidegate.run.refinement_state import RefinementState
+from tidegate.run.selection_counts import SelectionCounts
+from tidegate.run.warm_up import HoldOut
+from tidegate.stages import NO_SUMS, Layout
+
+
+class RefinementRun(RefinementState):
+    """Hands values to the open warm-up or block, and begins what comes next."""
+
+    # -- data ------------------------------------------------------------------------------------
+
+    def push(self, units: IntArray, out: FloatArray, levels: FloatArray | None = None) -> None:
+        """Release these values into `out`; `levels` takes theirs, in units."""
+        done = 0
+        while done < units.size:
+            track = None if levels is None else self._levels()
+            count, trace = self._push_piece(units[done:], out[done:])
+            if track is not None and levels is not None:
+                track.push(trace, levels[done : done + count])
+            done += count
+        out *= self._step
+        if self._remainder is not None:
+            self._remainder.settle(out)
+
+    def _push_piece(self, units: IntArray, out: FloatArray) -> tuple[int, Trace]:
+        """Values of the open warm-up or block; how many were taken, and what was released."""
+        start, first = self.start, self.prediction
+        if self._held is not None:
+            count = min(units.size, self._held.missing)
+            self.position += count
+            trace = self._warm(self._held, units[:count], out[:count])
+        else:
+            count, trace = self._measure(units, out)
+        self._note(count, start, first, trace)
+        return count, trace
+
+    def push_one(self, unit: int) -> float:
+        """Release one value, without arrays where that is possible."""
+        blocks = self._blocks
+        if self.log is None and blocks is not None and blocks.perturber.room > 1:
+            self.position += 1
+            value = blocks.push_one(unit) * self._step
+            return value if self._remainder is None else self._remainder.settle_one(value)
+        out = np.zeros(1)
+        self.push(np.array([unit]), out)
+        return out.item()
+
+    def finish(self) -> None:
+        """End an open warm-up now: choose from the values that came, and measure their sum.
+
+        Their rows are out, so what they add up to is in the record, and in the next rows if any
+        follow. That no more values are to come must be public knowledge.
+        """
+        if self._held is None or not self._held.units.size:
+            return
+        start, first = self.start, self.prediction
+        trace, _ = self._end_warm_up(self._held, publish=False)
+        self._note(0, start, first, trace)
+
+    def _warm(self, held: HoldOut, units: IntArray, out: FloatArray) -> Trace:
+        held.add(units)
+        out[:] = self.prediction
+        if self.segments:  # what stands for these values while nothing is known
+            self.segments[-1].end = self.position
+        if held.missing:
+            return Trace()
+        count = held.units.size
+        trace, total = self._end_warm_up(held, publish=True)
+        out[-1] = total - (count - 1) * self.prediction
+        return trace
+
+    def _measure(self, units: IntArray, out: FloatArray) -> tuple[int, Trace]:
+        """Values of the open block; at its end, or where its cap is full, decide what follows."""
+        blocks, segment = self._open_blocks(), self.segments[-1]
+        begun = [blocks.latest] if segment.end == segment.origin else []
+        tree = blocks.perturber.tree
+        watched = self._watched(tree)
+        count, trace, outgrown = blocks.push(units, out, watched)
+        self.position += count
+        ended = outgrown is not None or not blocks.perturber.room
+        if outgrown is not None:
+            self._begin_warm_up(tree.cap, outgrown)
+        elif ended and self._goes_on(blocks, tree, watched):
+            blocks.begin()
+            begun.append(blocks.latest)
+        if ended:
+            trace.predictions[-1:] = self.level  # what follows the block
+        trace.begun = _rows(begun)
+        return count, trace
+
+    def _note(self, count: int, start: int, first: float, trace: Trace) -> None:
+        if self.log is not None:
+            end = self.position
+            self.log.append(JournalEntry(end - count, end, start, first, True, trace))
+
+    # -- what comes next -------------------------------------------------------------------------
+
+    def _watched(self, tree: Layout) -> list[WatchedEnd]:
+        """The ends that values can outgrow: those within the public bounds."""
+        below, lattice = self.segments[-1].below, self._pipeline.lattice
+        ends = ((self._watch, tree.cap - below, 1), (self._floor_watch, below, -1))
+        room = tree.cap - below < lattice.top, below < lattice.bottom
+        restarts = self._refinement.restarts
+        return [WatchedEnd(*end) for end, some in zip(ends, room, strict=True) if restarts and some]
+
+    def _goes_on(self, blocks: Blocks, tree: Layout, watched: list[WatchedEnd]) -> bool:
+        """A block is complete: whether another one follows in the same phase."""
+        mean, doubt = self._known_follower().measured
+        for end in watched:
+            if end.block(mean, doubt, blocks.level, tree.length):
+                self._begin_warm_up(tree.cap, end)
+                return False
+        if (self.position - self._origin) % self._trees.horizon == 0:
+            self.floor = self.least_below = 1  # a full cap says nothing about another horizon
+        if blocks.window is not None and blocks.window.full:
+            self._choose_again(blocks.window, mean, doubt)
+            return False
+        return True
+
+    def _begin_warm_up(self, full: int, outgrown: WatchedEnd) -> None:
+        """The stream has outgrown an end: a new phase, whose ends are still to be chosen.
+
+        Neither end will be narrower: a level that left one of them often comes back.
+        """
+        below, self.fell = self.segments[-1].below, int(outgrown.sign < 0)
+        self.floor, self.least_below = full - below, max(below, 1)
+        self.prediction = self._known_follower().prediction
+        self.number, self.start = self.number + 1, self.position
+        self._blocks, self._held = None, self._warm_up()
+        self.segments.append(
+            Segment(
+                self._pipeline.method,
+                threshold=full,
+                below=below,
+                origin=self.position,
+                epoch=WARMING,
+                prediction=self.prediction,
+            )
+        )
+
+    def _end_warm_up(self, held: HoldOut, *, publish: bool) -> tuple[Trace, int]:
+        """Choose both ends, measure the sum, set the running sum right; and begin a block."""
+        first, values, count = self.number == 0, held.units, held.units.size
+        pipeline, refinement = self._pipeline, self._refinement
+        share = refinement.warm_up_share(pipeline.threshold, pipeline.perturber, first=first)
+        ends, kept = self._chosen(values, share)
+        if not kept:
+            self.warm_up_start, self.evidence = self.start, int(16 * share * count)
+        widest = pipeline.ceiling + ends.below
+        number, layout = self._trees.warm_up(1 - share, count, ends.width, widest)
+        keystream = self._keys.noise("warm-up", self.number, ends, self.start, values=count)
+        # Counted from the lower end next to the noise, from 0 again once it is released.
+        noisy = noisy_sum(raised(values, ends.below), layout, keystream) - count * ends.below
+        held.wipe()
+        self._held = None
+        if first:
+            self._follower = follower = self._following(ends)
+        else:
+            follower = self._known_follower()
+            follower.rescale(ends.width, ends.below)
+            follower.forget_level(fell=bool(self.fell))
+            self.segments.pop()  # what stood for these values
+        total = follower.at_once(layout, noisy, publish=publish)
+        doubt = math.sqrt(layout.variances[0])
+        if publish and not first and not kept:
+            total += self._hidden(noisy / count, doubt / count)
+        self._settle(ends, (noisy - 2 * doubt) / count, (noisy + 2 * doubt) / count)
+        model_weights = follower.model_weights
+        sums = np.array([noisy])
+        blocks = self._begin_phase(ends, measured=(layout, number, model_weights, sums))
+        rows = _rows([(self.start, count, number, model_weights), blocks.latest])
+        trace = Trace(sums, rows, np.array([follower.prediction]))
+        if publish:
+            trace.totals, trace.widths = np.array([total]), np.array([count])
+        return trace, total
+
+    def _chosen(self, values: IntArray, share: Fraction) -> tuple[Ends, bool]:
+        """Both ends, from the values of a warm-up; and whether the old ones stay.
+
+        A level that has grown without a tail fills its cap and is not cut: the cap was right. (If
+        the choice of it knew far more than this one does.)
+        """
+        first, count, lattice = self.number == 0, values.size, self._pipeline.lattice
+        stage, shape = self._choice(count, share, age=count)
+        keystream = self._keys.choice(self.number, count)
+        at_least = Ends(self.floor, self.least_below if self._signed else 0)
+        grid = lattice.scale if self._signed else lattice
+        least = max(*at_least, least_threshold(stage, grid) if first else 1)
+        sizes = np.abs(values) if self._signed else values
+        # A cap was full: about half of the values, or more, lay near it.
+        crowd = None if first or self._signed else count // 2
+        ends = Ends(stage.choose(sizes, grid, keystream, at_least=least, positive=crowd))
+        if self._signed:
+            keystream = self._keys.choice(self.number, count, "shape")
+            cut = outside(values, [ends.above])[0]
+            ends = shaped(ends.above, cut, shape, lattice, keystream, stage.wanted)
+            ends = ends.at_least(at_least)
+        watch, outgrown = self._watch, ends.above
+        if self.fell:
+            watch, outgrown = self._floor_watch, ends.below
+        near = not first and outgrown / stage.extrapolation <= KEEP * watch.cap
+        kept = near and self.evidence > 4 * int(16 * share * count)
+        watch.judge(right=kept)
+        if not kept:
+            return ends, False
+        old = self._latest_ends
+        if self.fell:
+            return old, True
+        return Ends(max(old.above, watch.cap), old.below), True
+
+    def _positive(self, level: float) -> float | None:
+        """The share of values that surely lie above 0; None: values below 0 hide it.
+
+        A mean of capped values, as a part of their cap, is at most that share.
+        """
+        return None if self._signed else min(1.0, max(0.0, level / self._watch.threshold))
+
+    def _hidden(self, mean: float, doubt: float) -> int:
+        """What the leaf that outgrew its end hid, if it was like the warm-up, in units."""
+        if self.fell:
+            return -math.floor(self._floor_watch.missing(-mean, doubt) + 0.5)
+        return math.floor(self._watch.missing(mean, doubt) + 0.5)
+
+    def _choose_again(self, window: SelectionCounts, level: float, doubt: float) -> None:
+        """A window is complete: other ends, and the forecaster goes on in units of them."""
+        self.number, self.start = self.number + 1, self.position
+        number, values = self.number, window.values
+        ends = window.chosen(
+            lambda purpose: self._keys.choice(number, values, purpose),
+            at_least=Ends(self.floor, self.least_below),
+            before=self._latest_ends,
+            positive=self._positive(level - 2 * doubt),
+        )
+        self.evidence = int(16 * window.share * window.values)
+        window.wipe()
+        follower = self._known_follower()
+        follower.rescale(ends.width, ends.below)
+        self._settle(ends, level - 2 * doubt, level + 2 * doubt)
+        self._begin_phase(ends)
+        self.prediction = follower.prediction
+
+
+def _rows(begun: list[Row]) -> IntArray:
+    return np.array(begun, dtype=np.int64).reshape(-1) if begun else NO_SUMS

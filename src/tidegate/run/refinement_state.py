@@ -1,0 +1,242 @@
+"""What a refined release is made of: its phases, its open warm-up or blocks, and its state."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from tidegate.estimate import Mixture
+from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch
+from tidegate.estimate.mixture.rescaled_run import RescaledRun
+from tidegate.lattice import IntArray
+from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
+from tidegate.record.levels import Levels
+from tidegate.run.ends import LONGER, Ends
+from tidegate.run.phase_keys import PhaseKeys
+from tidegate.run.phased_run import PhasedRun
+from tidegate.run.refinement import Refinement, later_length
+from tidegate.run.refinement_blocks import Blocks
+from tidegate.run.selection_counts import SelectionCounts
+from tidegate.run.warm_up import HoldOut
+from tidegate.sealing import restore, state_of
+from tidegate.stages import Layout, Noisy, Saved
+from tidegate.threshold import TailQuantile
+
+if TYPE_CHECKING:
+    pass
+
+
+class RefinementState(PhasedRun):
+    """The parts of a refined release (`refinement_run` says what happens when).
+
+    The state is secret: the raw values of an open warm-up, the counts of an open window, the raw
+    sum of the open leaf.
+    """
+
+    # Plain numbers, all of them public.
+    STATE: ClassVar[tuple[str, ...]] = (
+        "number", "position", "start", "warm_up_start", "evidence", "floor", "prediction"
+    )  # fmt: skip
+    SIGNED: ClassVar[tuple[str, ...]] = ("least_below", "fell")  # where values below 0 count
+
+    def __init__(
+        self,
+        keys: PhaseKeys,
+        *,
+        ends: Ends | None = None,
+        evidence: int = 0,
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        """Begin with a warm-up; or with both ends, whose choice knew so much; or go on."""
+        super().__init__(keys)
+        pipeline, origin = keys.pipeline, keys.origin
+        refinement, estimator = pipeline.reselect, pipeline.estimator
+        if not isinstance(refinement, Refinement) or not isinstance(estimator, Mixture):
+            raise AssertionError("the pipeline was checked")
+        self._step = pipeline.lattice.step
+        self._refinement, self._estimator = refinement, estimator
+        self._trees = refinement.trees(pipeline.threshold, pipeline.perturber)
+        self._signed = pipeline.lattice.bottom > 0
+        self._watch, self._floor_watch = CapWatch(), FloorWatch()
+        self._follower: RescaledRun | None = None
+        self._blocks: Blocks | None = None
+        self._held: HoldOut | None = None  # the values of an open warm-up
+        self.position = origin  # how many values have been released
+        self.start = origin  # of the phase
+        self.warm_up_start = origin  # where the warm-up began that θ comes from
+        self.evidence = evidence  # share × values that chose θ, in sixteenths
+        self.floor = 1  # θ is never lower again in this horizon: a cap that was full
+        self.least_below = 1  # the same for the lower end
+        self.fell = 0  # 1: the open warm-up began because values fell below the lower end
+        self.prediction = 0.0  # what the phase began to publish, in units
+        if state is not None:
+            self._resume(state)
+        elif ends is None:
+            self._held = self._warm_up()
+        else:
+            self._follower = self._following(ends)
+            self._settle(ends, 0.0, 0.0)
+            self._begin_phase(ends)
+            self.prediction = self._follower.prediction
+
+    # -- facts -----------------------------------------------------------------------------------
+
+    @property
+    def warming(self) -> int:
+        """How many more values the open warm-up needs; 0: none is open."""
+        return 0 if self._held is None else self._held.missing
+
+    @property
+    def ends(self) -> Ends | None:
+        """Both ends of what counts, in lattice units; None while they are not chosen."""
+        return None if self._blocks is None else self._latest_ends
+
+    @property
+    def _latest_ends(self) -> Ends:
+        return Ends(self._watch.threshold, self._floor_watch.threshold if self._signed else 0)
+
+    def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
+        """Both ends were chosen when the level lay between these, in units."""
+        self._watch.settle(highest, ends.above)
+        if self._signed:
+            self._floor_watch.settle(-lowest, ends.below)
+
+    @property
+    def level(self) -> float:
+        """What one more value is expected to be, in lattice units, for people to look at."""
+        return self._levels().level
+
+    def _levels(self) -> Levels:
+        """What computes the levels of the values that come."""
+        method = self._pipeline.method
+        if self._held is not None:
+            return Levels(method, None, self.prediction, self._held.units.size)
+        follower = self._known_follower()
+        return Levels(method, None, follower.prediction, follower.filled)
+
+    def _begin_phase(
+        self, ends: Ends, measured: tuple[Layout, int, int, IntArray] | None = None
+    ) -> Blocks:
+        """θ is known: a segment of the record, beginning with a warm-up if there was one."""
+        segment = self._new_segment(ends, self.start)
+        if measured is not None:
+            layout, number, model_weights, sums = measured
+            segment.begin(layout, number, model_weights)
+            segment.extend(Noisy(sums), np.zeros(1), layout.length)
+        self._forget()
+        at, begun = self.position - self._origin, self.warm_up_start - self._origin
+        due = self._refinement.window(
+            self._trees.horizon,
+            at=at,
+            first=self._pipeline.warm_up,
+            warm_up_start=begun,
+            evidence=self.evidence,
+        )
+        window = None if due is None else self._window(*due, opened=self.position)
+        self._blocks = blocks = self._measuring(ends, window)
+        blocks.begin()
+        return blocks
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _following(self, ends: Ends, saved: Saved | None = None) -> RescaledRun:
+        return self._estimator.follow(
+            threshold=ends.width, below=ends.below, perturber=self._trees, saved=saved
+        )
+
+    def _choice(self, values: int, share: Fraction, *, age: int) -> tuple[TailQuantile, Fraction]:
+        """The stage that chooses θ, or the scale of both ends; and the budget of their shape."""
+        rule, perturber = self._pipeline.threshold, self._pipeline.perturber
+        theta, *shape = (share * part for part in self._pipeline.choices)
+        stage = self._refinement.choice(rule, perturber, values, theta, age=age)
+        return stage, sum(shape, Fraction(0)) * perturber.epsilon
+
+    def _warm_up(self) -> HoldOut:
+        """For the values of the warm-up that begins the present phase."""
+        if self.number == 0:
+            return HoldOut(self._pipeline.warm_up)
+        at = self.start - self._origin
+        length = later_length(self._trees.epsilon, self._trees.horizon, at=at)
+        return HoldOut(math.ceil(length * LONGER) if self._signed else length)
+
+    def _window(self, values: int, share: Fraction, *, opened: int) -> SelectionCounts:
+        stage, shape = self._choice(values, share, age=opened + values - self.warm_up_start)
+        return SelectionCounts(stage, share, self._pipeline.lattice, shape)
+
+    def _measuring(
+        self, ends: Ends, window: SelectionCounts | None, state: dict[str, Any] | None = None
+    ) -> Blocks:
+        share = Fraction(0) if window is None else window.share
+        run = RefinementTreesRun(
+            self._trees,
+            ends.width,
+            self._pipeline.ceiling + ends.below,
+            self._keys.noise("perturb", self.number, ends, self.start, share=str(share)),
+            state,
+            part=1 - share,
+            warm_up_start=self.warm_up_start - self._origin,
+            position=self.position - self._origin,
+        )
+        follower, segment = self._known_follower(), self.segments[-1]
+        return Blocks(run, follower, segment, window, signed=self._signed)
+
+    def _open_blocks(self) -> Blocks:
+        if self._blocks is None:
+            raise AssertionError("a warm-up is open")
+        return self._blocks
+
+    def _known_follower(self) -> RescaledRun:
+        if self._follower is None:
+            raise AssertionError("nothing was measured yet")
+        return self._follower
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def state(self, brief: bool) -> dict[str, Any]:
+        """All that is needed to go on; `brief` leaves out what only queries about the past need."""
+        blocks = self._blocks
+        return {
+            **self._kept(brief),
+            **state_of(self),
+            **({"signed": self._signed_state()} if self._signed else {}),
+            "held": None if self._held is None else self._held.units,
+            "window": blocks and blocks.window and blocks.window.state(),
+            "watch": state_of(self._watch),
+            "estimator": self._follower and self._follower.state(),
+            "level": 0.0 if blocks is None else blocks.level,
+            "blocks": blocks and blocks.perturber.state(),
+        }
+
+    def _signed_state(self) -> dict[str, Any]:
+        facts = {name: getattr(self, name) for name in self.SIGNED}
+        return {**facts, "watch": state_of(self._floor_watch)}
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        restore(self, {name: state[name] for name in self.STATE})
+        restore(self._watch, state["watch"])
+        if self._signed:
+            self.least_below, self.fell = (state["signed"][name] for name in self.SIGNED)
+            restore(self._floor_watch, state["signed"]["watch"])
+        self._restore_kept(state)
+        ends = self._latest_ends
+        layout, warming = None, state["held"] is not None
+        if warming:
+            self._held = self._warm_up()
+            self._held.add(state["held"])
+        else:
+            layout = self.segments[-1].blocks[-1].layout
+        if state["estimator"] is not None:
+            self._follower = self._following(ends, Saved(state["estimator"], layout))
+        if warming:
+            return
+        self._check_epoch(self.segments[-1])
+        window = None
+        if (counted := state["window"]) is not None:
+            share, opened = SelectionCounts.share_of(counted), self.position - counted["taken"]
+            window = self._window(counted["values"], share, opened=opened)
+            window.restore(counted)
+        self._blocks = self._measuring(ends, window, state["blocks"])
+        self._blocks.level = state["level"]

@@ -1,0 +1,23 @@
+"""Optional libraries, imported only when they are needed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tidegate.errors import TidegateError
+
+
+def require(module: str, purpose: str, extra: str = "tables") -> Any:
+    """The module. `Any`, because not every library is fully typed.
+
+    Raises:
+        TidegateError: it is not installed; says what needs it and how to get it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise TidegateError(
+            f"{purpose} needs {package}: install it with pip install 'tidegate[{extra}]'"
+        ) from None

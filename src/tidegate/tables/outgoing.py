@@ -1,0 +1,75 @@
+"""Named arrays as a table: of pyarrow, pandas or polars."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.tables.libraries import require
+
+Columns = Mapping[str, NDArray[Any]]
+
+
+def arrow_table(columns: Columns, zone: str | None = None) -> Any:
+    """A `pyarrow.Table`; its times lie in `zone`."""
+    arrow = require("pyarrow", "to_arrow()")
+    return arrow.table(
+        {
+            name: arrow.array(column.astype(np.int64), arrow.timestamp("ns", tz=zone))
+            if _is_time(column)
+            else column
+            for name, column in columns.items()
+        }
+    )
+
+
+def pandas_frame(columns: Columns, zone: str | None = None) -> Any:
+    """A `pandas.DataFrame`; its times lie in `zone`."""
+    frame = require("pandas", "to_pandas()").DataFrame(dict(columns))
+    for name, column in columns.items():
+        if zone is not None and _is_time(column):
+            frame[name] = frame[name].dt.tz_localize("UTC").dt.tz_convert(zone)
+    return frame
+
+
+def polars_frame(columns: Columns, zone: str | None = None) -> Any:
+    """A `polars.DataFrame`; its times lie in `zone`."""
+    frame = require("polars", "to_polars()").DataFrame(dict(columns))
+    named = "UTC" if zone is not None and zone[:1] in "+-" else zone  # polars knows no offsets
+    times = [name for name, column in columns.items() if named and _is_time(column)]
+    return frame.with_columns(
+        frame[name].dt.replace_time_zone("UTC").dt.convert_time_zone(named) for name in times
+    )
+
+
+def _is_time(column: NDArray[Any]) -> bool:
+    return column.dtype.kind == "M"
+
+
+class Tabular(ABC):
+    """What has `columns` gives itself to other libraries as a table."""
+
+    @abstractmethod
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns by name, as arrays of one length."""
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of times, which `columns` gives in universal time; None: they have none."""
+        return None
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.Table`."""
+        return arrow_table(self.columns(), self.zone)
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame`."""
+        return pandas_frame(self.columns(), self.zone)
+
+    def to_polars(self) -> Any:
+        """A `polars.DataFrame`."""
+        return polars_frame(self.columns(), self.zone)

@@ -1,0 +1,285 @@
+"""Read times: ISO 8601, numbers since 1970, and the types of Python, numpy, pandas, polars, Arrow.
+
+| given | read as |
+| --- | --- |
+| `2024-02-01`, `2024-02-01T12:00`, `2024-02-01 12:00:00.25` | naive, or written in `zone` |
+| `…Z`, `…+01:00`, a `datetime` with a time zone | an instant, written in `zone` (default: UTC) |
+| 1706745600; from 10¹¹ on ms, from 10¹⁴ µs, from 10¹⁷ ns: the first decides | an instant |
+| a column of numpy, pandas, polars or pyarrow with a type for times | as its type says |
+
+Times are public by definition: rows can be refused because of their times. No message shows one
+all the same, since another column may have been named by mistake; it names the position.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tidegate.clock import SECOND, UNITS, Clock
+from tidegate.errors import InputError
+from tidegate.lattice import IntArray
+
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?)?"
+    r"\s*(Z|z|[+-]\d\d(?::?\d\d)?)?"
+)
+_NUMBER = re.compile(r"[+-]?\d{1,19}(?:\.\d{1,9})?")
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times are counted from it
+_FIRST_YEAR, _LAST_YEAR = 1678, 2261  # what 64 bits of nanoseconds hold
+
+
+class Times(NamedTuple):
+    """Times in nanoseconds since 1970, and the clock that showed them."""
+
+    ticks: IntArray
+    clock: Clock
+
+
+class _UnreadableError(ValueError):
+    """Why one time cannot be read."""
+
+
+def read_times(
+    values: Any,
+    *,
+    position: int = 0,
+    zone: str | None = None,
+    clock: Clock | None = None,
+    last: int | None = None,
+) -> Times:
+    """Times of any kind in the table above.
+
+    Args:
+        values: a list or a column of times.
+        position: of the first, for messages.
+        zone: where naive times were written, and in which zone all are written out.
+        clock: that of the times before; the rest of a stream must have the same.
+        last: the time before the first, for an hour that comes twice.
+
+    Raises:
+        InputError: a time is missing, or is none; or naive times and instants are mixed.
+
+    >>> read_times(["2024-02-01T00:00:00Z"])
+    Times(ticks=array([1706745600000000000]), clock=Clock(zone='UTC', unit=None))
+    """
+    if isinstance(values, Times):
+        found = values
+        if clock is not None and found.clock != clock:
+            raise InputError(f"times at position {position}: they are of another clock than before")
+        return found
+    wanted = zone if clock is None or clock.zone is None else clock.zone
+    local, instant, unit = _column(values, position, None if clock is None else clock.unit)
+    known = clock or Clock(wanted if not instant else wanted or "UTC", unit)
+    unlike = known.unit != unit or (not zone and instant != (known.zone is not None))
+    if local.size and (unlike or (zone and known.zone is None)):
+        raise InputError(_mixed(position))
+    place = None if instant else known.skipped(local)
+    if place is not None:
+        raise InputError(
+            f"time at position {position + place} does not exist in {known.zone}: clocks were "
+            "turned forward. Is it the zone of these times?"
+        )
+    ticks = local if instant else known.universal(local, last)
+    return Times(ticks, known)
+
+
+def _mixed(position: int) -> str:
+    return (
+        f"time at position {position} is of another kind than the first: naive times, times with a "
+        "zone and numbers cannot be mixed (--zone says where naive ones were written)"
+    )
+
+
+def _column(values: Any, position: int, unit: str | None) -> tuple[IntArray, bool, str | None]:
+    """Nanoseconds, whether they are instants, and the unit if they were numbers."""
+    typed = _typed(values)
+    if typed is not None:
+        array, instant = typed
+        if array.dtype.kind == "M":
+            wrong = np.flatnonzero(np.isnat(array))
+            if wrong.size:
+                raise InputError(f"time at position {position + int(wrong[0])} is missing")
+            _check_years(array, position)
+            return array.astype("datetime64[ns]").astype(np.int64), instant, None
+        return _numbers(array, position, unit)
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise InputError("times must be a list or a column of times, one for each value")
+    return _objects(list(values), position, unit)
+
+
+def _typed(values: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
+    """A column that has a type for times or numbers, as an array; and whether it has a zone."""
+    home = type(values).__module__.partition(".")[0]
+    if home == "polars":
+        values, home = values.to_arrow(), "pyarrow"
+    if home == "pyarrow" and hasattr(values, "type"):
+        zone = getattr(values.type, "tz", None)
+        array = np.asarray(values.to_numpy(zero_copy_only=False) if _one(values) else values)
+        return None if array.dtype.kind == "O" else (array, zone is not None)
+    if home == "pandas":
+        zone = getattr(getattr(values, "dtype", None), "tz", None)
+        if zone is not None:
+            values = getattr(values, "dt", values).tz_convert("UTC")
+            values = getattr(values, "dt", values).tz_localize(None)
+        values, instant = np.asarray(values), zone is not None
+    else:
+        instant = False
+    if isinstance(values, np.ndarray) and values.dtype.kind in "Miuf":
+        return values, instant
+    return None
+
+
+def _one(values: Any) -> bool:
+    return not hasattr(values, "chunks")
+
+
+def _check_years(array: np.ndarray[Any, Any], position: int) -> None:
+    years = array.astype("datetime64[Y]").astype(np.int64) + 1970
+    wrong = np.flatnonzero((years < _FIRST_YEAR) | (years > _LAST_YEAR))
+    if wrong.size:
+        raise InputError(_beyond(position + int(wrong[0])))
+
+
+def _beyond(position: int) -> str:
+    return f"time at position {position} is not in the years {_FIRST_YEAR} to {_LAST_YEAR}"
+
+
+def unit_of(number: float) -> str:
+    """The unit of a number since 1970, by its size."""
+    size = abs(number)
+    return "s" if size < 1e11 else "ms" if size < 1e14 else "us" if size < 1e17 else "ns"
+
+
+def _numbers(
+    array: np.ndarray[Any, Any], position: int, unit: str | None
+) -> tuple[IntArray, bool, str]:
+    wrong = np.flatnonzero(~np.isfinite(array.astype(np.float64)))
+    if wrong.size:
+        raise InputError(f"time at position {position + int(wrong[0])} is missing")
+    known = unit or (unit_of(array[0].item()) if array.size else "s")
+    size = UNITS[known]
+    wrong = np.flatnonzero(np.abs(array.astype(np.float64)) * size >= 2.0**63)
+    if wrong.size:
+        raise InputError(_beyond(position + int(wrong[0])))
+    if array.dtype.kind == "f":  # a float of seconds knows microseconds
+        grain = max(1, size // 10**6)
+        ticks = np.rint(array * (size // grain)).astype(np.int64) * grain
+    else:
+        ticks = array.astype(np.int64) * size
+    return ticks, True, known
+
+
+def _objects(
+    values: list[Any], position: int, unit: str | None
+) -> tuple[IntArray, bool, str | None]:
+    fast = _fast(values)
+    if fast is not None:
+        return *fast, None
+    ticks: IntArray = np.zeros(len(values), dtype=np.int64)
+    kind: tuple[bool, str | None] | None = None
+    for at, value in enumerate(values):
+        try:
+            tick, instant, known = _one_time(value, unit)
+        except (_UnreadableError, ValueError, OverflowError, TypeError) as error:
+            problem = str(error) if isinstance(error, _UnreadableError) else "is not a time"
+            raise InputError(f"time at position {position + at} {problem}") from None
+        if kind is not None and kind != (instant, known):
+            raise InputError(_mixed(position + at))
+        kind, unit = (instant, known), known
+        if not -(2**63) <= tick < 2**63:
+            raise InputError(_beyond(position + at))
+        ticks[at] = tick
+    instant, known = kind or (unit is not None, unit)
+    return ticks, instant, known
+
+
+def _fast(values: list[Any]) -> tuple[IntArray, bool] | None:
+    """Many texts of one length and one zone, at once; None: look at each."""
+    if len(values) < 16 or type(values[0]) not in (str, bytes):
+        return None
+    try:
+        texts = np.array(values, dtype="S")
+    except (UnicodeEncodeError, ValueError, TypeError):
+        return None
+    width, first = texts.dtype.itemsize, texts[0]
+    if len(first) != width or any(type(value) is not type(values[0]) for value in values):
+        return None
+    end = b"Z" if first.endswith(b"Z") else b""
+    letters = texts.view(np.uint8).reshape(-1, width)
+    body = letters[:, : width - len(end)]
+    model = np.frombuffer(first[: width - len(end)], dtype=np.uint8)
+    digit = (model >= 48) & (model <= 57)
+    shape = _ISO.fullmatch(first.decode("ascii", "replace"))
+    if shape is None or (shape[8] is not None) != bool(end) or b"," in first:
+        return None
+    same = (body[:, ~digit] == model[~digit]).all() and (letters[:, width - len(end) :] == 90).all()
+    numeric = body[:, digit]
+    if not same or not ((numeric >= 48) & (numeric <= 57)).all():
+        return None
+    try:
+        bare = np.ascontiguousarray(body).view(f"S{body.shape[1]}").reshape(-1)
+        years = (body[:, :4].astype(np.int64) - 48) @ np.array([1000, 100, 10, 1])
+        if years.min() < _FIRST_YEAR or years.max() > _LAST_YEAR:
+            return None
+        return bare.astype("datetime64[ns]").astype(np.int64), bool(end)
+    except ValueError:  # no such day: `_one_time` finds it
+        return None
+
+
+def _one_time(value: Any, unit: str | None) -> tuple[int, bool, str | None]:
+    if isinstance(value, bytes):
+        value = value.decode("utf-8")
+    if isinstance(value, str):
+        return _text(value.strip(), unit)
+    if isinstance(value, np.datetime64):
+        if np.isnat(value):
+            raise _UnreadableError("is missing")
+        _check_years(np.array([value]), 0)
+        return int(value.astype("datetime64[ns]").astype(np.int64)), False, None
+    if value is None or value != value:
+        raise _UnreadableError("is missing")
+    if isinstance(value, datetime):
+        instant = value.utcoffset() is not None
+        offset = value.utcoffset() or timedelta()
+        local = value.replace(tzinfo=None) - offset
+        since = local - _EPOCH
+        tick = (since.days * 86_400 + since.seconds) * SECOND + since.microseconds * 1000
+        return tick + int(getattr(value, "nanosecond", 0)), instant, None
+    if isinstance(value, date):
+        return (value.toordinal() - _EPOCH.toordinal()) * 86_400 * SECOND, False, None
+    if isinstance(value, bool):
+        raise _UnreadableError("is not a time")
+    if isinstance(value, int | float | np.integer | np.floating):
+        ticks, _, known = _numbers(np.array([value]), 0, unit)
+        return int(ticks[0]), True, known
+    raise _UnreadableError("is not a time")
+
+
+def _text(text: str, unit: str | None) -> tuple[int, bool, str | None]:
+    if not text or text.lower() in ("nan", "null", "nat", "none"):
+        raise _UnreadableError("is missing")
+    if _NUMBER.fullmatch(text):
+        whole, _, decimals = text.partition(".")
+        known = unit or unit_of(float(text))
+        size = UNITS[known]
+        rest = int((decimals + "0" * 9)[:9]) * size // SECOND
+        return int(whole) * size + (-rest if text[0] == "-" else rest), True, known
+    found = _ISO.fullmatch(text)
+    if found is None:
+        raise _UnreadableError("is neither ISO 8601 nor a number since 1970")
+    year, month, day, hour, minute, second, decimals, zone = found.groups("")
+    if not _FIRST_YEAR <= int(year) <= _LAST_YEAR:
+        raise _UnreadableError(f"is not in the years {_FIRST_YEAR} to {_LAST_YEAR}")
+    moment = datetime(  # noqa: DTZ001  # the offset is applied below
+        int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0)
+    )
+    since = moment - _EPOCH
+    tick = (since.days * 86_400 + since.seconds) * SECOND + int((decimals + "0" * 9)[:9])
+    if zone and zone not in "Zz":
+        minutes = int(zone[1:3]) * 60 + int(zone[3:].removeprefix(":") or 0)
+        tick -= (-minutes if zone[0] == "-" else minutes) * 60 * SECOND
+    return tick, bool(zone), None

@@ -1,0 +1,132 @@
+"""Do intervals hold the true sum, what truncation took away included?
+
+On made-up streams that no constant was chosen on (`benchmarks.coverage` measures many more).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+
+COUNT, BOUND = 4096, 100_000
+SEEDS, RANGES = 4, 40
+CLASSES = {"short": (4, 64), "middle": (64, 512), "long": (512, 4096)}
+Random = np.random.Generator
+
+STREAMS: dict[str, Callable[[Random], np.ndarray]] = {
+    "Weibull": lambda r: 40 * r.weibull(0.7, size=COUNT),
+    "log-logistic 3": lambda r: 30 * (1 / r.random(COUNT) - 1) ** (1 / 3),
+    "gamma, cycle": lambda r: r.gamma(2, 20 + 15 * np.sin(np.arange(COUNT) / 300)),
+    "binomial": lambda r: r.binomial(80, 0.3, size=COUNT),
+    "half zeros": lambda r: np.where(r.random(COUNT) < 0.5, 0, r.gamma(1.5, 50, size=COUNT)),
+    "level up threefold": lambda r: r.gamma(
+        1.0, np.where(np.arange(COUNT) < COUNT // 2, 20, 60), size=COUNT
+    ),
+}
+
+
+@lru_cache(maxsize=1)
+def answers() -> dict[tuple[str, str, str], np.ndarray]:
+    """True sum, estimate, low and high of ranges: by stream, class, and when they were asked."""
+    found: dict[tuple[str, str, str], list[np.ndarray]] = {}
+    for number, (name, draw) in enumerate(STREAMS.items()):
+        for seed in range(SEEDS):
+            random = np.random.default_rng([seed, number])
+            values = np.rint(draw(random))
+            release = tg.adaptive(1, BOUND, horizon=COUNT).start(tg.seeded(seed))
+            release.push(values)
+            before = np.concatenate(([0.0], np.cumsum(values)))
+            for kind, (least, most) in CLASSES.items():
+                for asked in ("at once", "later"):
+                    size = RANGES if asked == "later" else RANGES // 4
+                    logs = random.uniform(np.log(least), np.log(most), size=size)
+                    lengths = np.exp(logs).astype(np.int64)
+                    moment = int(random.integers(COUNT // 4, COUNT)) if asked != "later" else None
+                    if moment is None:
+                        starts = random.integers(0, COUNT - lengths)
+                    else:
+                        starts = np.maximum(0, moment - lengths)
+                    ends = starts + lengths if moment is None else np.full(size, moment)
+                    answer = release.queries(starts, ends, as_of=moment)
+                    assert not answer.capped
+                    truth = before[ends] - before[starts]
+                    row = np.stack((truth, answer.estimate, answer.low, answer.high))
+                    found.setdefault((name, kind, asked), []).append(row)
+    return {cell: np.concatenate(rows, axis=1) for cell, rows in found.items()}
+
+
+def held(row: np.ndarray, narrower: float = 1.0) -> float:
+    """The share of intervals that hold the truth, made this much narrower."""
+    truth, estimate, low, high = row
+    low, high = estimate + narrower * (low - estimate), estimate + narrower * (high - estimate)
+    return float(np.mean((low <= truth) & (truth <= high)))
+
+
+def shares(narrower: float = 1.0) -> dict[tuple[str, str, str], float]:
+    """The same for every cell."""
+    return {cell: held(row, narrower) for cell, row in answers().items()}
+
+
+def check(found: dict[tuple[str, str, str], float]) -> None:
+    """At least 94 % in the mean, and 90 % of every class and on every stream."""
+    assert np.mean(list(found.values())) >= 0.94, found
+    for place, names in ((0, STREAMS), (1, CLASSES), (2, ("at once", "later"))):
+        for name in names:
+            mean = np.mean([share for cell, share in found.items() if cell[place] == name])
+            assert mean >= 0.90, (name, found)
+
+
+def test_intervals_hold_the_true_sum() -> None:
+    check(shares())
+
+
+def test_narrower_intervals_would_be_seen() -> None:
+    """Made 30 % narrower they fall below what is asked of them."""
+    with pytest.raises(AssertionError):
+        check(shares(0.7))
+
+
+def test_the_part_of_truncation_grows_with_the_range() -> None:
+    """It is a bias: twice the range, twice the error. Noise does not grow like that."""
+    release = tg.adaptive(1, BOUND, horizon=COUNT).start(tg.seeded(1))
+    release.push(np.rint(STREAMS["Weibull"](np.random.default_rng(1))))
+    one, two = release.query(2000, 2900), release.query(2000, 3800)
+    assert two.truncation_error > 1.8 * one.truncation_error > 0
+    assert two.noise_error < 1.6 * one.noise_error
+    assert two.high - two.estimate > 1.3 * (two.estimate - two.low)
+    assert one.standard_error == pytest.approx(
+        np.sqrt(one.noise_error**2 + one.prediction_error**2 + one.truncation_error**2)
+    )
+    assert str(one).startswith("sum over [2000, 2900): ")
+
+
+def test_nothing_is_truncated_at_the_bound() -> None:
+    """A threshold that is the bound: the interval is one of noise and prediction alone."""
+    release = tg.adaptive(3, 1, horizon=COUNT, resolution=1).start(tg.seeded(2))
+    release.push(np.random.default_rng(2).random(COUNT) < 0.5)
+    answer = release.query(100, 4000)
+    assert answer.threshold == 1
+    assert not answer.capped
+    assert answer.truncation_error == 0
+
+
+def test_without_a_rule_only_capped_sums_are_known() -> None:
+    """A threshold from outside tells nothing about what lies above it."""
+    fixed = tg.Pipeline(
+        threshold=tg.threshold.Fixed(60),
+        perturber=tg.perturb.AdaptiveTrees(epsilon=1, horizon=COUNT),
+        estimator=tg.estimate.Mixture(),
+    )
+    tops = tg.tops(1, BOUND, horizon=COUNT, holdout=256)
+    for pipeline in (fixed, tops):
+        release = pipeline.start(tg.seeded(3))
+        release.push(np.rint(STREAMS["Weibull"](np.random.default_rng(3))))
+        answer = release.query(0, 1000)
+        assert answer.capped
+        assert answer.truncation_error == 0
+        assert str(answer).startswith("sum of capped values over [0, 1000): ")

@@ -1,0 +1,128 @@
+"""Times: what is read, how it is written, and that no message shows a time."""
+
+import re
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.clock import SECOND, Clock
+from tidegate.errors import InputError, SettingError
+from tidegate.timestamps import read_times
+
+NOON = 1_706_788_800 * SECOND  # 2024-02-01T12:00:00Z
+
+
+@pytest.mark.parametrize(
+    ("given_", "ticks", "zone", "unit"),
+    [
+        ("2024-02-01T12:00:00", NOON, None, None),
+        ("2024-02-01 12:00", NOON, None, None),
+        ("2024-02-01", NOON - 12 * 3600 * SECOND, None, None),
+        ("2024-02-01T12:00:00.000000001", NOON + 1, None, None),
+        ("2024-02-01T12:00:00,5Z", NOON + SECOND // 2, "UTC", None),
+        ("2024-02-01T13:00:00+01:00", NOON, "UTC", None),
+        ("2024-02-01T07:30:00-0430", NOON, "UTC", None),
+        (1_706_788_800, NOON, "UTC", "s"),
+        (1_706_788_800.25, NOON + SECOND // 4, "UTC", "s"),
+        ("1706788800000", NOON, "UTC", "ms"),
+        (1_706_788_800_000_000, NOON, "UTC", "us"),
+        (1_706_788_800_000_000_001, NOON + 1, "UTC", "ns"),
+        (datetime(2024, 2, 1, 12), NOON, None, None),  # noqa: DTZ001  # naive is the point
+        (datetime(2024, 2, 1, 13, tzinfo=timezone(timedelta(hours=1))), NOON, "UTC", None),
+        (date(2024, 2, 1), NOON - 12 * 3600 * SECOND, None, None),
+        (np.datetime64("2024-02-01T12"), NOON, None, None),
+    ],
+)
+def test_one_time(given_, ticks, zone, unit):
+    found = read_times([given_])
+    assert found.ticks.tolist() == [ticks]
+    assert found.clock == Clock(zone, unit)
+    again = read_times(found.clock.texts(found.ticks), clock=found.clock)
+    assert again.ticks.tolist() == [ticks]
+
+
+@given(
+    st.lists(st.integers(-9 * 10**18, 9 * 10**18), min_size=1, max_size=40),
+    st.sampled_from([None, "UTC", "Europe/Berlin", "Asia/Kathmandu", "-03:30"]),
+    st.sampled_from([None, "s", "ms", "us", "ns"]),
+)
+def test_what_is_written_is_read_back(ticks, zone, unit):
+    """In any company: many at once (the fast way) or one by one."""
+    clock = Clock(zone if unit is None else zone or "UTC", unit)
+    array = np.array(ticks)
+    texts = clock.texts(array)
+    assert texts == [clock.texts(array[at : at + 1])[0] for at in range(array.size)]
+    assert read_times(texts, clock=clock).ticks.tolist() == ticks
+    assert [read_times([text], clock=clock).ticks[0] for text in texts] == ticks
+
+
+@given(st.lists(st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)), min_size=20))  # noqa: DTZ001
+def test_many_texts_of_one_kind_are_read_as_one_by_one(moments):
+    for text in (
+        [moment.isoformat(timespec="seconds") for moment in moments],
+        [moment.isoformat(sep=" ", timespec="milliseconds") + "Z" for moment in moments],
+    ):
+        alone = [read_times([one]).ticks[0] for one in text]
+        assert read_times(text).ticks.tolist() == alone
+
+
+def test_an_hour_that_comes_twice_and_one_that_does_not_come():
+    local = ["2024-10-27T01:30", "2024-10-27T02:30", "2024-10-27T02:00", "2024-10-27T03:00"]
+    found = read_times(local, zone="Europe/Berlin")
+    assert (np.diff(found.ticks) > 0).all()
+    assert found.clock.texts(found.ticks)[1:3] == [
+        "2024-10-27T02:30:00+02:00",
+        "2024-10-27T02:00:00+01:00",
+    ]
+    pieces, last = [], None
+    for one in local:  # any split gives the same
+        times = read_times([one], zone="Europe/Berlin", last=last)
+        last = int(times.ticks[0])
+        pieces.append(last)
+    assert pieces == found.ticks.tolist()
+    with pytest.raises(InputError, match="position 1 does not exist in Europe/Berlin"):
+        read_times(["2024-03-31T01:30", "2024-03-31T02:30"], zone="Europe/Berlin")
+
+
+SECRETS = ["hunter2", "2024-13-77", "4711.47.11", "99999-01-01", "1600-01-01", "", None, True, {}]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("count", [1, 40])
+def test_no_message_shows_a_time(secret, count):
+    good = ["2024-02-01T12:00:00"] * count
+    with pytest.raises(InputError) as caught:
+        read_times([*good, secret], position=100)
+    assert f"position {100 + count}" in str(caught.value)
+    if isinstance(secret, str) and secret:
+        assert secret not in str(caught.value)
+        assert not re.search(r"4711|hunter|13-77|99999", str(caught.value))
+
+
+def test_kinds_are_not_mixed():
+    with pytest.raises(InputError, match=r"position 1 .* another kind"):
+        read_times(["2024-02-01", "2024-02-01T00:00Z"])
+    with pytest.raises(InputError, match="another kind"):
+        read_times(["2024-02-01"], clock=Clock("UTC"))
+    with pytest.raises(InputError, match="another kind"):
+        read_times([1_706_788_800], clock=Clock("UTC"))
+    for zone in ("Europe/Nowhere", "secret", "+99", ""):
+        with pytest.raises(SettingError, match="zone"):
+            Clock(zone)
+
+
+def test_columns_of_arrow_and_numpy():
+    arrow = pytest.importorskip("pyarrow")
+    moments = [datetime(2024, 2, 1, 12, tzinfo=UTC), datetime(2024, 2, 1, 13, tzinfo=UTC)]
+    for unit in ("s", "ms", "us", "ns"):
+        column = arrow.array(moments, arrow.timestamp(unit, tz="Europe/Berlin"))
+        for one in (column, arrow.chunked_array([column[:1], column[1:]])):
+            assert read_times(one).ticks.tolist() == [NOON, NOON + 3600 * SECOND]
+            assert read_times(one).clock.zone == "UTC"
+    with pytest.raises(InputError, match="position 1 is missing"):
+        read_times(arrow.array([moments[0], None], arrow.timestamp("s", tz="UTC")))
+    numbers = np.array([1_706_788_800, 1_706_788_801])
+    assert read_times(numbers).ticks.tolist() == [NOON, NOON + SECOND]
