@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -245,9 +247,25 @@ def wait_for(condition, seconds=PATIENCE):
         time.sleep(0.02)
 
 
-def at_work(state):
-    """Whether a process has a state open: SQLite removes this file on a tidy end."""
-    return (state / "state.sqlite-wal").exists()
+def at_work(process, state):
+    """Whether this process has the state open. An earlier one may have left SQLite's files."""
+    log = state / "state.sqlite-wal"
+    descriptors = Path(f"/proc/{process.pid}/fd")
+    if not descriptors.is_dir():  # not Linux
+        return log.exists()
+    return log.exists() and any(is_link_to(link, log) for link in descriptors.iterdir())
+
+
+def is_link_to(link, path):
+    try:
+        return link.samefile(path)
+    except OSError:  # closed meanwhile, or a pipe
+        return False
+
+
+def heed_ctrl_c():
+    """A job that a shell starts in the background inherits that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def read_line(process, seconds=PATIENCE):
@@ -283,11 +301,12 @@ def test_a_signal_ends_it_tidily_wherever_it_is(tmp_path, number):
             command("-", "--state", state, "-o", output),
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            preexec_fn=heed_ctrl_c,
         )
         lines = text(VALUES).encode().splitlines(keepends=True)
         process.stdin.write(b"".join(lines[:1000]))
         process.stdin.flush()
-        wait_for(lambda: at_work(state))
+        wait_for(partial(at_work, process, state))
         deadline = time.monotonic() + 0.07 * trial
         at = 1000
         while time.monotonic() < deadline and at < 4900:
