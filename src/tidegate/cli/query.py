@@ -168,7 +168,8 @@ def _as_json(file: ReleasedFile, answers: Answers, note: str) -> str:
             "confidence": answers.confidence,
             "threshold": answers.threshold,
             "floor": answers.floor,
-            "capped": answers.capped,
+            "capped": answers.capped or bool(answers.blind.any()),
+            "warnings": _warnings(answers),
             "note": note,
             "answers": [
                 dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
@@ -203,9 +204,14 @@ def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
     ]
     speaks = " These are sums of capped values." if answers.capped else ""
     lines = [table(head, rows), "", f"{_capped(answers)}{speaks} {file.guarantee}."]
-    warnings = dict.fromkeys(answers[at].warning for at in range(len(answers)))
-    lines += [f"Warning: {one}. Use more epsilon, or more values." for one in warnings if one]
+    lines += [f"Warning: {one}." for one in _warnings(answers)]
     return "\n".join([*lines, note] if note else lines)
+
+
+def _warnings(answers: Answers) -> list[str]:
+    """What to fear, each once, and what helps."""
+    found = dict.fromkeys(answers[at].warning for at in range(len(answers)))
+    return [f"{one}. Use more epsilon, or more values" for one in found if one]
 
 
 def _capped(answers: Answers) -> str:

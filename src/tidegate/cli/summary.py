@@ -115,7 +115,7 @@ def _lines(outcome: Outcome) -> list[str]:
             f"{', apart from what the threshold cuts' if total.capped else ''}"
         )
         if total.warning:
-            where = "" if total.floor else "of the threshold, "
+            where = "of the threshold, " if total.crowded and not total.floor else ""
             lines.append(f"warning: {where}{total.warning}. Use more epsilon, or more values")
     return lines
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 SHOWN = 10  # rows of a table in a notebook
 _EVEN = 1.05  # how much further an interval may reach to one side and still be written as ±
 CUT = "values lie close to it: if most are cut, the true sum is larger"
+BLIND = "too few values chose the cap to see larger ones: the true sum may be much larger"
 CUT_BELOW = "values lie close to the lower end: if most are cut, the true sum is smaller"
 CUT_ABOVE = "values lie close to the upper end: if most are cut, the true sum is larger"
 

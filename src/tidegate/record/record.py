@@ -17,6 +17,7 @@ from tidegate.record.moving_average import small_picture
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable, between, edges
+from tidegate.record.unseen import unseen
 from tidegate.stages import Excess
 from tidegate.tables import html
 
@@ -100,7 +101,8 @@ class Record(RangeQueries):
         truncated = np.zeros((4, begin.size))
         # One row for each fact, so that each lies in one piece.
         caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], begin.size, 1)
-        for segment in self.segments:
+        hidden = np.zeros(begin.size)
+        for segment, short in zip(self.segments, unseen(self.segments), strict=True):
             inside = (end > segment.start) & (begin < segment.end)
             if inside.any():
                 here = slice(None) if inside.all() else inside  # no copies where all are inside
@@ -116,6 +118,7 @@ class Record(RangeQueries):
                 else:  # one factor for all: what is unknown of a tail is unknown everywhere
                     truncated[:, here] += parts.excess[:4]
                     doubt = max(doubt, parts.excess.doubt)
+                hidden[here] += short * (high - low)
                 lowest, highest, full = segment.cap_range(low, high)
                 caps[0, here] = np.minimum(caps[0, here], lowest)
                 caps[1, here] = np.maximum(caps[1, here], highest)
@@ -137,6 +140,7 @@ class Record(RangeQueries):
             confidence=confidence,
             threshold=float(caps[0].min()) if begin.size else latest,
             caps=caps.T,
+            unseen=hidden if hidden.any() else None,
         )
 
     @property
