@@ -56,6 +56,14 @@ class Record(RangeQueries):
         """The position after the last released value."""
         return self.segments[-1].end
 
+    def _unseen(self) -> list[float]:
+        """What a value of each segment may be short of (`unseen`), as it was last found."""
+        last = self.segments[-1]
+        key = self.segments[0].start, last.origin, last.end
+        if last.known_unseen is None or last.known_unseen[0] != key:
+            last.known_unseen = key, unseen(self.segments)
+        return last.known_unseen[1]
+
     def joined(self, later: Record) -> Record:
         """This record joined with a later one of the same release."""
         # An open warm-up is known better by now, or part of the later record.
@@ -102,7 +110,7 @@ class Record(RangeQueries):
         # One row for each fact, so that each lies in one piece.
         caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], begin.size, 1)
         hidden = np.zeros(begin.size)
-        for segment, short in zip(self.segments, unseen(self.segments), strict=True):
+        for segment, short in zip(self.segments, self._unseen(), strict=True):
             inside = (end > segment.start) & (begin < segment.end)
             if inside.any():
                 here = slice(None) if inside.all() else inside  # no copies where all are inside

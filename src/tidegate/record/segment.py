@@ -102,6 +102,7 @@ class Segment:
         self._buffer = self._spans or RingBuffer(block=self._width, most=most)
         self._pending: list[tuple[int, float]] = []
         self._known: tuple[tuple[int, int], Posterior] | None = None  # of the last query
+        self.known_unseen: tuple[tuple[int, ...], list[float]] | None = None  # the same
 
     # -- facts -----------------------------------------------------------------------------------
 
