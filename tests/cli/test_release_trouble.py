@@ -263,11 +263,6 @@ def is_link_to(link, path):
         return False
 
 
-def heed_ctrl_c():
-    """A job that a shell starts in the background inherits that SIGINT is ignored."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def read_line(process, seconds=PATIENCE):
     ready, _, _ = select.select([process.stdout], [], [], seconds)
     assert ready, "no answer in time"
@@ -301,7 +296,6 @@ def test_a_signal_ends_it_tidily_wherever_it_is(tmp_path, number):
             command("-", "--state", state, "-o", output),
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=heed_ctrl_c,
         )
         lines = text(VALUES).encode().splitlines(keepends=True)
         process.stdin.write(b"".join(lines[:1000]))
