@@ -5,7 +5,9 @@
 | `2024-02-01`, `2024-02-01T12:00`, `2024-02-01 12:00:00.25` | naive, or written in `zone` |
 | `…Z`, `…+01:00` | an instant, written in `zone` (default: UTC) |
 | 1706745600; from 10¹¹ on ms, from 10¹⁴ µs, from 10¹⁷ ns: the first decides | an instant |
-| a column of numpy, pandas, polars or pyarrow with a type for times; a `datetime` | as its type says, in its own zone unless `zone` is given |
+| a `datetime`; a column of numpy, pandas, polars or pyarrow with a type for times | as it says |
+
+A zone that a type names is kept, unless `zone` is given.
 
 Times are public by definition: rows can be refused because of their times. No message shows one
 all the same, since another column may have been named by mistake; it names the position.
