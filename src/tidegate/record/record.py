@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -11,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
-from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answers import Answers, RangeQueries, normal_quantile
+from tidegate.lattice import IntArray
+from tidegate.record.answers import Answers, RangeQueries
+from tidegate.record.gathered import Gathered
 from tidegate.record.moving_average import small_picture
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable, between, edges
-from tidegate.stages import Excess
 from tidegate.tables import html
 
 _FARTHEST = (1 << 63) - 1
@@ -90,54 +89,20 @@ class Record(RangeQueries):
         one node can have of the variance.
         """
         confidence = checked_confidence(confidence)
-        begin, end = self._checked(starts, ends)
+        begin, end = self.checked(starts, ends)
         if as_of is not None:
             as_of = whole("as_of", as_of, minimum=0)
             if end.size and not int(end.max()) <= as_of <= self.end:
                 raise QueryError(f"as_of={as_of} must lie between the range's end and {self.end}")
-        estimate, noise, prediction = (np.zeros(begin.size) for _ in range(3))
-        largest, capped, doubt = np.zeros(begin.size), False, 0.0
-        truncated = np.zeros((4, begin.size))
-        # One row for each fact, so that each lies in one piece.
-        caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], begin.size, 1)
+        return self.gathered(begin, end, as_of).answers(begin, end, confidence)
+
+    def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> Gathered:
+        """What the segments know about these ranges, added up: before any interval."""
+        last = self.segments[-1]
+        found = Gathered.empty(begin.size, last.threshold_value, last.floor)
         for segment in self.segments:
-            inside = (end > segment.start) & (begin < segment.end)
-            if inside.any():
-                here = slice(None) if inside.all() else inside  # no copies where all are inside
-                low = np.maximum(begin[here], segment.start)
-                high = np.minimum(end[here], segment.end)
-                parts = segment.parts(low, high, as_of)
-                estimate[here] += parts.estimate
-                noise[here] += parts.noise_variance
-                prediction[here] += parts.prediction_variance
-                largest[here] = np.maximum(largest[here], parts.largest_variance)
-                if parts.excess is None:
-                    capped = True
-                else:  # one factor for all: what is unknown of a tail is unknown everywhere
-                    truncated[:, here] += parts.excess[:4]
-                    doubt = max(doubt, parts.excess.doubt)
-                lowest, highest, full = segment.cap_range(low, high)
-                caps[0, here] = np.minimum(caps[0, here], lowest)
-                caps[1, here] = np.maximum(caps[1, here], highest)
-                caps[2, here] += full
-                caps[3, here] = np.maximum(caps[3, here], segment.floor)
-                caps[4, here] = np.minimum(caps[4, here], segment.floor)
-                caps[5, here] += segment.floor * (high - low)
-        latest = self.segments[-1].threshold_value
-        nothing = np.isinf(caps[0])  # empty ranges
-        caps[:2, nothing], caps[3:5, nothing] = latest, self.segments[-1].floor
-        return Answers.around(
-            estimate,
-            begin,
-            end,
-            noise=noise,
-            prediction=prediction,
-            errors=quantile(noise, largest, confidence),
-            excess=None if capped else _excess(truncated, doubt),
-            confidence=confidence,
-            threshold=float(caps[0].min()) if begin.size else latest,
-            caps=caps.T,
-        )
+            found.add(segment, begin, end, as_of)
+        return found
 
     @property
     def time_index(self) -> TimeIndex:
@@ -167,7 +132,8 @@ class Record(RangeQueries):
         answers = self.answers(places[:-1], places[1:], confidence, None)
         return TimeTable(answers, cuts, index.clock)
 
-    def _checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
+    def checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
+        """Ranges that this record knows, as arrays; others are refused."""
         begin, end = paired(starts, ends)
         wrong = np.flatnonzero((begin > end) | (begin < self.start) | (end > self.end))
         if wrong.size:
@@ -185,11 +151,6 @@ class Record(RangeQueries):
             f"range [{start}, {end}) is older than the record, which begins at {self.start}: ask a "
             "stored record, or keep more with `history` (a fork's record begins where it branched)"
         )
-
-
-def _excess(sums: FloatArray, doubt: float) -> Excess:
-    expected, fallen, variance, most = sums
-    return Excess(expected, fallen, variance, most, doubt)
 
 
 def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
@@ -215,12 +176,3 @@ def checked_confidence(confidence: float) -> float:
     if not 0 < exact("confidence", confidence) < 1:
         raise SettingError("confidence", f"must lie between 0 and 1, not {confidence}")
     return float(confidence)
-
-
-def quantile(variance: FloatArray, largest: FloatArray, confidence: float) -> FloatArray:
-    """Half width in standard errors, between the normal and the Laplace quantile."""
-    normal = normal_quantile(confidence)
-    laplace = -math.log(1 - confidence) / math.sqrt(2)
-    # 1 where a single draw is the whole variance, or where there is no noise.
-    share = np.divide(largest, variance, out=np.ones_like(variance), where=variance > largest)
-    return normal + (laplace - normal) * share
