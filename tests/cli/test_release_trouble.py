@@ -263,9 +263,12 @@ def is_link_to(link, path):
         return False
 
 
-def heed_ctrl_c():
-    """A job that a shell starts in the background inherits that SIGINT is ignored."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+@pytest.fixture
+def heeds_ctrl_c():
+    """A job that a shell starts in the background inherits that SIGINT is ignored: not here."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def read_line(process, seconds=PATIENCE):
@@ -290,6 +293,7 @@ def test_a_piped_value_is_answered_at_once(tmp_path, durable):
         assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_tidily_wherever_it_is(tmp_path, number):
     """Many restarts, each ended by a signal at another moment; the output is whole at the end."""
@@ -301,7 +305,6 @@ def test_a_signal_ends_it_tidily_wherever_it_is(tmp_path, number):
             command("-", "--state", state, "-o", output),
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=heed_ctrl_c,  # noqa: PLW1509  # this test starts no threads
         )
         lines = text(VALUES).encode().splitlines(keepends=True)
         process.stdin.write(b"".join(lines[:1000]))

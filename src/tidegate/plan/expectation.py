@@ -14,8 +14,7 @@ from tidegate.exact_numbers import Number, exact, positive, said, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.plan.adaptive import mean_parts, played
 from tidegate.record.answers import Answers, truncation_errors
-from tidegate.record.gathered import quantile
-from tidegate.record.record import checked_confidence
+from tidegate.record.record import checked_confidence, quantile
 from tidegate.run.pipeline import Pipeline
 from tidegate.stages import Excess, Perturber, fixed_law
 

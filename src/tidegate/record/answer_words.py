@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate.tables import html
+from tidegate.tables import html, text
 
 if TYPE_CHECKING:
     from tidegate.record.answer import Answer
@@ -68,6 +68,25 @@ def numbers(answer: Answer) -> tuple[float, float, float]:
 
 def rows(answers: Answers) -> str:
     """Many answers in a notebook."""
+    head, cells = _cells(answers)
+    ends = (f"{answers.start.min():,}", f"{answers.end.max():,}") if len(answers) else ("", "")
+    more = len(answers) > SHOWN
+    about = _about(answers)
+    picture = html.band(answers.estimate, answers.low, answers.high, ends, about) if more else ""
+    return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}</div>"
+
+
+def lines(answers: Answers) -> str:
+    """Many answers as plain text."""
+    return f"{_about(answers)}\n{text.table(*_cells(answers))}"
+
+
+def _about(answers: Answers) -> str:
+    return f"{len(answers):,} sums with {answers.confidence:.0%} intervals"
+
+
+def _cells(answers: Answers) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The head and the first rows of a table."""
     shown = [answers[at] for at in range(min(len(answers), SHOWN))]
     cells = [
         (f"[{one.start:,}, {one.end:,})", *(f"{number:.6g}" for number in numbers(one)))
@@ -76,8 +95,4 @@ def rows(answers: Answers) -> str:
     more = len(answers) - len(shown)
     if more:
         cells.append(("…", f"{more:,} more", "", ""))
-    head = ("range", "sum", "low", "high")
-    ends = (f"{answers.start.min():,}", f"{answers.end.max():,}") if len(answers) else ("", "")
-    about = f"{len(answers):,} sums with {answers.confidence:.0%} intervals"
-    picture = html.band(answers.estimate, answers.low, answers.high, ends, about) if more else ""
-    return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}</div>"
+    return ("range", "sum", "low", "high"), cells
