@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
-from tidegate.lattice import IntArray
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile
 from tidegate.record.moving_average import small_picture
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
