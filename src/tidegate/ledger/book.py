@@ -52,8 +52,7 @@ class Ledger(Account, Closed):
     - A ledger that was rolled back to an older copy, or whose last entries were cut off, is a valid
       ledger, keyed or not. Only an anchor kept elsewhere (`count` and `head`, given to `open` as
       `expected`) reveals it.
-    - It trusts its callers: that a source has the same name every time, that ranges are the
-      positions that were read, that `close_charge` comes after the last of them.
+    - It trusts its callers: in the name of a source, in ranges, and that charges end in time.
     - Units larger than an event (windows, users) may straddle two ranges. The maximum over
       positions holds for these if each charge is pure (δ = 0) and calibrated by group privacy,
       where every single value costs its share.
@@ -222,8 +221,7 @@ class Ledger(Account, Closed):
         """Give a charge without end its end; return the charge as it is now.
 
         Only the caller knows which positions were read: `end` must come after all of them. When a
-        new phase begins there, close the old charge first, then charge the new one: a crash in
-        between leaves positions on which nothing was released.
+        new phase begins there, close the old charge first: a crash in between releases nothing.
         """
         with self._writing:
             kept = self._charges.get(charge.source, {}).get(charge.sequence)
