@@ -301,7 +301,7 @@ def test_a_signal_ends_it_tidily_wherever_it_is(tmp_path, number):
             command("-", "--state", state, "-o", output),
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=heed_ctrl_c,
+            preexec_fn=heed_ctrl_c,  # noqa: PLW1509  # no threads: it only sets a signal
         )
         lines = text(VALUES).encode().splitlines(keepends=True)
         process.stdin.write(b"".join(lines[:1000]))

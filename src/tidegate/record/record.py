@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,10 +14,11 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile
+from tidegate.record.late_rows import counted_by_time, moves
 from tidegate.record.moving_average import small_picture
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 from tidegate.record.time_index import TimeIndex
-from tidegate.record.time_ranges import Moment, TimeTable, between, edges
+from tidegate.record.time_ranges import Moment, TimeTable, asked, check_rows, edges, reach
 from tidegate.stages import Excess
 from tidegate.tables import html
 
@@ -153,19 +155,47 @@ class Record(RangeQueries):
     def answers_between(
         self, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
     ) -> Answers:
-        """The sum over a range of time."""
-        start, end = between(self.time_index, from_, to)
-        return self.answers([start], [end], confidence, as_of)
+        """The sum over a range of time: of all rows with from ≤ time < to.
+
+        Raises:
+            QueryError: there is no such row.
+        """
+        index = self.time_index
+        cuts = asked(index, from_, to)
+        return self._sums_by_time(index, cuts, index.positions(cuts), confidence, as_of)[0]
 
     def table_of(
         self, every: str, from_: Moment | None, to: Moment | None, confidence: float
     ) -> TimeTable:
-        """The sums over the parts of a range of time."""
+        """The sums over the parts of a range of time.
+
+        Raises:
+            QueryError: there is no row in the whole range.
+        """
         index = self.time_index
         cuts = edges(index, every, from_, to)
         places = np.clip(index.positions(cuts), self.start, self.end)
-        answers = self.answers(places[:-1], places[1:], confidence, None)
-        return TimeTable(answers, cuts, index.clock)
+        answers, rows = self._sums_by_time(index, cuts, places, confidence, None)
+        return TimeTable(answers, cuts, index.clock, rows)
+
+    def _sums_by_time(
+        self,
+        index: TimeIndex,
+        cuts: IntArray,
+        places: IntArray,
+        confidence: float,
+        as_of: int | None,
+    ) -> tuple[Answers, IntArray]:
+        sums = self.answers(places[:-1], places[1:], confidence, as_of)
+        moved = moves(index, cuts, places, (self.start, self.end if as_of is None else as_of))
+        found, rows = counted_by_time(
+            sums, moved, lambda starts, ends: self.answers(starts, ends, confidence, as_of)
+        )
+        check_rows(index, rows)
+        late = int((moved.end - moved.start).sum())
+        counted = f"{late:,} late rows count where their own time lies." if late else ""
+        note = " ".join(filter(None, (counted, reach(index, cuts))))
+        return (replace(found, note=note) if note else found), rows
 
     def _checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
         begin, end = paired(starts, ends)
