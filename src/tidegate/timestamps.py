@@ -3,9 +3,11 @@
 | given | read as |
 | --- | --- |
 | `2024-02-01`, `2024-02-01T12:00`, `2024-02-01 12:00:00.25` | naive, or written in `zone` |
-| `…Z`, `…+01:00`, a `datetime` with a time zone | an instant, written in `zone` (default: UTC) |
+| `…Z`, `…+01:00` | an instant, written in `zone` (default: UTC) |
 | 1706745600; from 10¹¹ on ms, from 10¹⁴ µs, from 10¹⁷ ns: the first decides | an instant |
-| a column of numpy, pandas, polars or pyarrow with a type for times | as its type says |
+| a `datetime`; a column of numpy, pandas, polars or pyarrow with a type for times | as it says |
+
+A zone that a type names is kept, unless `zone` is given.
 
 Times are public by definition: rows can be refused because of their times. No message shows one
 all the same, since another column may have been named by mistake; it names the position.
@@ -20,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.clock import SECOND, UNITS, Clock
+from tidegate.clock import SECOND, UNITS, Clock, zone_name
 from tidegate.errors import InputError
 from tidegate.lattice import IntArray
 from tidegate.times_alike import FIRST_YEAR, ISO, LAST_YEAR, alike, offset, unit_of
@@ -70,7 +72,9 @@ def read_times(
         return found
     wanted = zone if clock is None or clock.zone is None else clock.zone
     local, instant, unit = _column(values, position, None if clock is None else clock.unit)
-    known = clock or Clock(wanted if not instant else wanted or "UTC", unit)
+    if instant and wanted is None:
+        wanted = _own_zone(values) or "UTC"
+    known = clock or Clock(wanted, unit)
     unlike = known.unit != unit or (not zone and instant != (known.zone is not None))
     if local.size and (unlike or (zone and known.zone is None)):
         raise InputError(_mixed(position))
@@ -128,6 +132,15 @@ def _typed(values: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
     if isinstance(values, np.ndarray) and values.dtype.kind in "Miuf":
         return values, instant
     return None
+
+
+def _own_zone(values: Any) -> str | None:
+    """The zone that a column of instants is written in: its type has it, or its first time."""
+    kind = getattr(values, "dtype", getattr(values, "type", None))
+    zone = getattr(kind, "time_zone", getattr(kind, "tz", None))
+    if zone is None and isinstance(values, list | tuple) and values:
+        zone = getattr(values[0], "tzinfo", None)
+    return None if zone is None else zone_name(zone)
 
 
 def _one(values: Any) -> bool:

@@ -44,8 +44,11 @@ GOLDEN = {
     "pipeline.Pipeline": "980e5de856664830",
     "local.Topl": "c4cd197a2ba6ff69",
     "methods.AdaptiveSampling": "99dc20aaf2e3e6c5",
+    "methods.BottomUpTree": "e90ff27d39f2155d",
     "methods.DistributedBudget": "c8cbb4c2cae85fd8",
     "methods.FilteredLevel": "6fcf8e01150916eb",
+    "methods.SignedDigits": "a8679c250d99b472",
+    "methods.SmoothBinary": "5047966f3a4f62b9",
     "methods.SquareRoot": "04d2e780d8dec8ff",
 }
 

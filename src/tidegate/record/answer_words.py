@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegate.tables import html
+from tidegate.tables import html, text
 
 if TYPE_CHECKING:
     from tidegate.record.answer import Answer
@@ -72,6 +72,27 @@ def numbers(answer: Answer) -> tuple[float, float, float]:
 
 def rows(answers: Answers) -> str:
     """Many answers in a notebook."""
+    head, cells = _cells(answers)
+    ends = (f"{answers.start.min():,}", f"{answers.end.max():,}") if len(answers) else ("", "")
+    more = len(answers) > SHOWN
+    about = _about(answers)
+    picture = html.band(answers.estimate, answers.low, answers.high, ends, about) if more else ""
+    said = html.lines([*cautions(answers), answers.note])
+    return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}{said}</div>"
+
+
+def lines(answers: Answers) -> str:
+    """Many answers as plain text."""
+    said = filter(None, (*cautions(answers), answers.note))
+    return "\n".join([_about(answers), text.table(*_cells(answers)), *said])
+
+
+def _about(answers: Answers) -> str:
+    return f"{len(answers):,} sums with {answers.confidence:.0%} intervals"
+
+
+def _cells(answers: Answers) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The head and the first rows of a table."""
     shown = [answers[at] for at in range(min(len(answers), SHOWN))]
     cells = [
         (f"[{one.start:,}, {one.end:,})", *(f"{number:.6g}" for number in numbers(one)))
@@ -80,12 +101,7 @@ def rows(answers: Answers) -> str:
     more = len(answers) - len(shown)
     if more:
         cells.append(("…", f"{more:,} more", "", ""))
-    head = ("range", "sum", "low", "high")
-    ends = (f"{answers.start.min():,}", f"{answers.end.max():,}") if len(answers) else ("", "")
-    about = f"{len(answers):,} sums with {answers.confidence:.0%} intervals"
-    picture = html.band(answers.estimate, answers.low, answers.high, ends, about) if more else ""
-    said = html.lines([*cautions(answers), answers.note])
-    return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}{said}</div>"
+    return ("range", "sum", "low", "high"), cells
 
 
 def warnings(answers: Answers) -> dict[str, int]:

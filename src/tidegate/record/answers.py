@@ -138,6 +138,9 @@ class Answers(Tabular):
             table["floor"] = caps[:, 3].copy()
         return table
 
+    def __repr__(self) -> str:
+        return answer_words.lines(self)
+
     def _repr_html_(self) -> str:
         return answer_words.rows(self)
 

@@ -55,11 +55,11 @@ def moves(index: TimeIndex, cuts: IntArray, places: IntArray, known: tuple[int, 
 
 
 def counted_by_time(sums: Answers, moved: Moves, ask: Ask) -> tuple[Answers, IntArray]:
-    """The sums of the parts with late rows where their times lie, and how many rows each has."""
-    rows = sums.end - sums.start
+    """The sums of the parts with late rows where their times lie, and how many rows each wins."""
+    parts = len(sums)
     if not moved.start.size:
-        return sums, rows
-    parts, found = rows.size, ask(moved.start, moved.end)
+        return sums, np.zeros(parts, dtype=np.int64)
+    found = ask(moved.start, moved.end)
     size = (moved.end - moved.start).astype(np.float64)
     leaves = (moved.source >= 0) & (moved.source < parts)
     joins = (moved.target >= 0) & (moved.target < parts)
@@ -96,4 +96,4 @@ def counted_by_time(sums: Answers, moved: Moves, ask: Ask) -> tuple[Answers, Int
         capped=sums.capped or found.capped,
         **errors,
     )
-    return result, rows + np.rint(change(size)).astype(np.int64)
+    return result, np.rint(change(size)).astype(np.int64)

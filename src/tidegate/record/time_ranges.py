@@ -15,7 +15,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer_words import SHOWN, cautions, numbers
 from tidegate.record.answers import Answers
 from tidegate.record.time_index import TimeIndex
-from tidegate.tables import html
+from tidegate.tables import html, text
 from tidegate.tables.outgoing import Tabular
 from tidegate.timestamps import read_times
 
@@ -172,22 +172,32 @@ class TimeTable(Tabular):
         """The zone of the times."""
         return self.clock.zone
 
+    def __repr__(self) -> str:
+        said = filter(None, (*cautions(self.answers), self.note))
+        return "\n".join([self._about, text.table(*self._cells()), *said])
+
     def _repr_html_(self) -> str:
+        answers, times, about = self.answers, self.times, self._about
+        ends = (times[0], times[-1]) if times else ("", "")
+        picture = html.band(answers.estimate, answers.low, answers.high, ends, about)
+        said = html.lines([*cautions(answers), self.note])
+        return f"<div><strong>{about}</strong>{picture}{html.table(*self._cells())}{said}</div>"
+
+    @property
+    def _about(self) -> str:
+        return f"{len(self):,} sums with {self.answers.confidence:.0%} intervals"
+
+    def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The head and the first rows of a table."""
         answers, times = self.answers, self.times
-        shown = range(min(len(self), SHOWN))
         rows = [
             (times[at], f"{self.rows[at]:,}", *(f"{number:.6g}" for number in numbers(answers[at])))
-            for at in shown
+            for at in range(min(len(self), SHOWN))
         ]
         more = len(self) - len(rows)
         if more:
             rows.append(("…", f"{more:,} more", "", "", ""))
-        about = f"{len(self):,} sums with {answers.confidence:.0%} intervals"
-        ends = (times[0], times[-1]) if times else ("", "")
-        picture = html.band(answers.estimate, answers.low, answers.high, ends, about)
-        table = html.table(("from", "rows", "sum", "low", "high"), rows)
-        said = html.lines([*cautions(answers), self.note])
-        return f"<div><strong>{about}</strong>{picture}{table}{said}</div>"
+        return ("from", "rows", "sum", "low", "high"), rows
 
     @property
     def note(self) -> str:
