@@ -31,6 +31,7 @@ from tidegate.errors import (
     TidegateError,
 )
 from tidegate.guarantee import Guarantee, parallel, sequential
+from tidegate.keyed import keyed
 from tidegate.randomness import secure, seeded
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
@@ -86,6 +87,7 @@ __all__ = [
     "fast",
     "flat",
     "honaker",
+    "keyed",
     "load_record",
     "methods",
     "open",

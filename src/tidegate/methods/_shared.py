@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 from tidegate import threshold
 from tidegate.errors import SettingError
@@ -50,15 +51,31 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def preset(function: _Preset) -> _Preset:
-    """Show the common arguments in the signature of a preset, for `help` and the command line."""
+    """Show the common arguments in the signature of a preset, and refuse others by name."""
     own = signature(function)
     listed = [one for one in own.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
     common = []
     for name, default in _DEFAULTS.items():
         kind = Common.__annotations__[name].__forward_arg__
         common.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
-    function.__signature__ = own.replace(parameters=[*listed, *common])  # type: ignore[attr-defined]
-    return function
+    known = [one.name for one in (*listed, *common)]
+
+    @wraps(function)
+    def checked(*arguments: Any, **settings: Any) -> Pipeline:
+        for name in settings:
+            if name not in known:
+                raise SettingError(name, _unknown(name, known, function.__name__))
+        return function(*arguments, **settings)
+
+    checked.__signature__ = own.replace(parameters=[*listed, *common])  # type: ignore[attr-defined]
+    return cast("_Preset", checked)
+
+
+def _unknown(name: str, known: Sequence[str], method: str) -> str:
+    from difflib import get_close_matches  # on demand: importing it is slow
+
+    near = get_close_matches(name, known, n=1, cutoff=0.75)
+    return f"is no setting of {method}" + (f": do you mean {near[0]}?" if near else "")
 
 
 def assembled(
