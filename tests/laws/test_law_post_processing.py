@@ -100,7 +100,7 @@ def test_what_is_published_between_measurements_can_be_computed_from_them(name: 
     out = release.push(inputs(pipeline))
     for course in courses(release):
         known = course.leaves.spans()
-        assert 0 < np.count_nonzero(known.marks) < out.size  # some values are measured, not all
+        assert len(set(known.marks.tolist())) > 1  # measured or not, or a new group or not
         run = pipeline.estimator.start(
             threshold=course.threshold, perturber=pipeline.perturber, below=course.below
         )
