@@ -20,7 +20,9 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import exact
 
 EVENT = "event"
+ADDED = "event that is added or removed"
 PUBLIC = "length, positions, times and arrival times, all settings, and the chosen threshold"
+PUBLIC_OF_EVENTS = "the ticks of the clock, when it was advanced, all settings, and the threshold"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,8 @@ class Guarantee:
         >>> Window(length=60).widen(Guarantee(epsilon=Fraction(1, 60))).neighbours
         'two streams that differ in one window of 60 consecutive values (values are replaced)'
         """
+        if self.unit == ADDED:
+            return "two logs that differ in one event (it is in one of them and not in the other)"
         if self.unit != EVENT:
             return f"two streams that differ in one {self.unit} (values are replaced)"
         if self.model != "central":
@@ -69,7 +73,7 @@ class Guarantee:
     @property
     def public(self) -> str:
         """What is published by definition and not protected."""
-        return PUBLIC
+        return PUBLIC_OF_EVENTS if self.unit == ADDED else PUBLIC
 
     @property
     def holds(self) -> bool:
