@@ -41,6 +41,7 @@ class MixturePosterior:
     """Posterior of range sums, from what was released up to `until`.
 
     `truncated` is what truncation takes from a value on average, as a share of θ; 0: not known.
+    `unit` is what the models count in; None: θ.
     """
 
     def __init__(
@@ -51,7 +52,6 @@ class MixturePosterior:
         unit: int | None = None,
         scatter: float = SCATTER,
     ) -> None:
-        """`unit`: that the models count in; None: θ."""
         self._threshold = unit or recorded.threshold
         self._step = recorded.step
         self._below = recorded.below / recorded.threshold  # the lower end, as a share of θ
