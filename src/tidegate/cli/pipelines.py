@@ -45,7 +45,7 @@ _ARGUMENTS = {
 }
 
 
-_FLAGS = {"follow", "header", "new-epoch", "non-negative", "overwrite", "quiet"}
+_FLAGS = {"count", "follow", "header", "new-epoch", "non-negative", "overwrite", "quiet"}
 _WHOLE = {"fanout", "holdout", "horizon", "skipped", "start-early"}
 
 
