@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.record import time_sums
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile
 from tidegate.record.moving_average import small_picture
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 from tidegate.record.time_index import TimeIndex
-from tidegate.record.time_ranges import Moment, TimeTable, between, edges
+from tidegate.record.time_ranges import Moment, TimeTable
 from tidegate.stages import Excess
 from tidegate.tables import html
 
@@ -218,18 +219,13 @@ class Record(RangeQueries):
         self, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
     ) -> Answers:
         """The sum over a range of time."""
-        start, end = between(self.time_index, from_, to)
-        return self.answers([start], [end], confidence, as_of)
+        return time_sums.between(self, from_, to, confidence, as_of)
 
     def table_of(
         self, every: str, from_: Moment | None, to: Moment | None, confidence: float
     ) -> TimeTable:
         """The sums over the parts of a range of time."""
-        index = self.time_index
-        cuts = edges(index, every, from_, to)
-        places = np.clip(index.positions(cuts), self.start, self.end)
-        answers = self.answers(places[:-1], places[1:], confidence, None)
-        return TimeTable(answers, cuts, index.clock)
+        return time_sums.table_of(self, every, from_, to, confidence)
 
     def checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
         """Ranges that this record knows, as arrays; others are refused."""
