@@ -37,6 +37,10 @@ GOLDEN = {
     "estimate.Mixture": "e60e8cc5abcb96c1",
     "estimate.GroupMeans": "989689d74840349f",
     "estimate.LastPublished": "cb7d72bb9c6272ea",
+    "perturb.EventTrees": "bd0f95142766c16a",
+    "estimate.EventMixture": "753f635a1774127c",
+    "events.Ticks": "387a872e88f21328",
+    "units.AddedEvent": "19912ca025e40ae5",
     "units.Event": "618f60d0d52df0e1",
     "units.Window": "98dc2209a3f11f27",
     "units.UserHorizon": "d9056cc1501916b8",
@@ -57,12 +61,17 @@ GOLDEN = {
 }
 
 
+EVENTS = tg.events(epsilon=1, bound=40, every="15min", start="2024-02-01", horizon=60)
+
+
 def examples() -> list[Any]:
     """One of every specification, with the settings of the catalogue."""
     return [
         *(make(name) for name in exported()),
         *method_stages(),
         tg.units.Event(),
+        tg.units.AddedEvent(),
+        *(getattr(EVENTS, part) for part in ("perturber", "estimator", "ticks")),
         tg.units.Window(length=60),
         tg.units.UserHorizon(most=5),
         tg.Reselection(threshold=make("threshold.NoisyMax"), every=50),

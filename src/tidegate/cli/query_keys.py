@@ -122,7 +122,7 @@ def _json(file: KeyedFile, confidence: float, name: str, rows: list[dict[str, An
 
 
 def _note(file: KeyedFile) -> list[str]:
-    return [file.note] if file.note else []
+    return [note for note in (file.unfinished, file.note) if note]
 
 
 def _plain(value: Any) -> Any:

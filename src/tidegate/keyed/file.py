@@ -91,6 +91,13 @@ class KeyedFile(KeyedQueries, Tabular):
             return ""
         return "These estimates also use later data, so they differ slightly from adding up rows."
 
+    @property
+    def unfinished(self) -> str:
+        """That the run which wrote the file did not come to its end; may be empty."""
+        if self.metadata.get("complete", True):
+            return ""
+        return "This file is not complete: the run that wrote it stopped before its input ended."
+
     def __len__(self) -> int:
         return sum(one.released for one in self._facts.values())
 

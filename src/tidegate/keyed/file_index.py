@@ -77,9 +77,13 @@ class KeyIndex:
         """Where which time of a key is; None: rows have no times."""
         if clock is None:
             return None
-        at, count = self._index.footer["times"][self._places[name]]
-        both = self._index.whole_numbers(at, 2 * count)
-        return TimeIndex(clock, Knots(both[:count], both[count:]))
+        at, *counts = self._index.footer["times"][self._places[name]]
+        found = []
+        for count in counts:  # knots, then late rows
+            both = self._index.whole_numbers(at, 2 * count)
+            found.append(Knots(both[:count], both[count:]))
+            at += both.nbytes
+        return TimeIndex(clock, *found)
 
 
 def _scanned(
@@ -121,8 +125,8 @@ def _scanned(
         keys.append([at, segments])
     knots = []
     for index in times if clock is not None else []:
-        knots.append([out.tell(), index.knots.places.size])
-        out.writelines(part.astype("<i8").tobytes() for part in index.knots)
+        knots.append([out.tell(), index.knots.places.size, index.late.places.size])
+        out.writelines(part.astype("<i8").tobytes() for part in (*index.knots, *index.late))
     return {"segments": [], "keys": keys, "times": knots}
 
 
