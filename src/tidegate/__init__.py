@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate.methods.fast import fast
     from tidegate.methods.flat import flat
     from tidegate.methods.honaker import honaker
+    from tidegate.methods.hybrid_counter import hybrid_counter
     from tidegate.methods.pak import pak
     from tidegate.methods.pak_with_tops_stream import pak_with_tops_stream
     from tidegate.methods.pak_with_tops_threshold import pak_with_tops_threshold
@@ -89,6 +90,7 @@ __all__ = [
     "fast",
     "flat",
     "honaker",
+    "hybrid_counter",
     "keyed",
     "load_record",
     "methods",
