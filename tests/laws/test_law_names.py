@@ -54,6 +54,7 @@ GOLDEN = {
     "methods.DistributedBudget": "c8cbb4c2cae85fd8",
     "methods.FilteredLevel": "6fcf8e01150916eb",
     "methods.GroupedValues": "c79898f49d1fe3cf",
+    "methods.HybridTrees": "023163ad4be397c9",
     "methods.SampledWindow": "d103820014d0ab98",
     "methods.SignedDigits": "a8679c250d99b472",
     "methods.SmoothBinary": "5047966f3a4f62b9",
