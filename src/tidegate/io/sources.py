@@ -32,6 +32,7 @@ def open_source(
     delimiter: str | None = None,
     decimal: str | None = None,
     follow: bool = False,
+    count: bool = False,
 ) -> Source:
     """A stream of numbers, from a file of any size, a pipe or standard input (None or "-").
 
@@ -57,6 +58,7 @@ def open_source(
         delimiter: what separates the fields of a CSV file: a comma (None), ";", "|" or "tab".
         decimal: the decimal sign of a CSV file: "." (None) or ",".
         follow: keep reading a growing CSV or JSONL file, until `close`.
+        count: read times only: every row is an event that counts as one.
 
     Raises:
         SourceError: if it cannot be read.
@@ -65,7 +67,9 @@ def open_source(
         InputError: while reading, at a row whose value is not a number. It names the row, counted
             from 0, and the column, never the content.
     """
-    wanted = [Wanted(column)]
+    if count and (time is None or column is not None or user_column is not None):
+        raise SettingError("count", "needs --time, and goes without any other column")
+    wanted = [] if count else [Wanted(column)]
     if user_column is not None:
         wanted.append(Wanted(user_column, "user_column", numeric=False))
     if by is not None:
