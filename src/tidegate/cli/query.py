@@ -7,11 +7,12 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.remarks import facts, remarks
 from tidegate.cli.streams import Released, ReleasedFormat
 from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import QueryError, SettingError
@@ -58,6 +59,13 @@ def query(
         int | None,
         typer.Option(metavar="POSITION", help="Answer from what was released before POSITION."),
     ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a release --by: this key; several: each, and their total."),
+    ] = None,
+    total: Annotated[
+        bool, typer.Option("--total", help="With --every: the total over the keys.")
+    ] = False,
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
     as_json: AsJson = False,
 ) -> None:
@@ -74,6 +82,9 @@ def query(
     from ≤ time < to, and --every for a table of sums, means and rates per second. A time without a
     zone is in the zone of the release.
 
+    Of a release with keys (`tidegate release --by`) the answer has a row for each --key, or for
+    every key, and their total; all rows of a key if no range is given.
+
     Examples:
 
     \b
@@ -82,16 +93,29 @@ def query(
       tidegate query private.csv --ranges days.csv
       tidegate query private.csv --from 2024-02-01 --to 2024-03-01 --every 1d
       tidegate query private.csv 0 86400 --as-of 86400
+      tidegate query private.csv --key north --key south --from 2024-02-01
+      tidegate query private.csv --every 1d --total
       printf 'start,end\\n0,60\\n60,120\\n' | tidegate query private.csv --ranges -
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         by_time = (from_, to, every) != (None, None, None)
         if by_time and (start is not None or ranges is not None):
             raise SettingError("range", "ask by position or by time, not both")
-        starts, ends = ([], []) if by_time else asked(start, end, ranges)
-        from tidegate.released import ReleasedFile  # on demand: `--help` needs no files
+        from tidegate.keyed.file import KeyedFile, open_released  # on demand: `--help` needs none
 
-        file = ReleasedFile.open(released, format)
+        file = open_released(released, format)
+        if isinstance(file, KeyedFile):
+            from tidegate.cli.query_keys import answered
+
+            if ranges is not None or as_of is not None:
+                raise SettingError("ranges", "and --as-of ask files with one stream")
+            where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
+            wanted = (key or None), every, confidence
+            typer.echo(answered(file, where, *wanted, total=total, as_json=as_json))
+            return
+        if key or total:
+            raise SettingError("key", "this file has no keys: it was released without --by")
+        starts, ends = ([], []) if by_time else asked(start, end, ranges)
         if every is not None:
             if as_of is not None:
                 raise SettingError("as-of", "goes without --every")
@@ -161,23 +185,9 @@ def _position(text: str) -> int:
 
 def _as_json(file: ReleasedFile, answers: Answers, note: str) -> str:
     columns = {name: getattr(answers, name).tolist() for name in ("start", "end", *_COLUMNS)}
-    return json.dumps(
-        {
-            "file": str(file.path),
-            "guarantee": file.guarantee,
-            "confidence": answers.confidence,
-            "threshold": answers.threshold,
-            "floor": answers.floor,
-            "capped": answers.capped or bool(answers.blind.any()),
-            "warnings": _warnings(answers),
-            "note": note,
-            "answers": [
-                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-            ],
-        },
-        indent=1,
-        ensure_ascii=False,
-    )
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    found = {**facts(file, answers, note), "answers": rows}
+    return json.dumps(found, indent=1, ensure_ascii=False)
 
 
 def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
@@ -202,25 +212,4 @@ def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
         )
         for answer in map(answers.__getitem__, range(len(answers)))
     ]
-    speaks = " These are sums of capped values." if answers.capped else ""
-    lines = [table(head, rows), "", f"{_capped(answers)}{speaks} {file.guarantee}."]
-    lines += [f"Warning: {one}." for one in _warnings(answers)]
-    return "\n".join([*lines, note] if note else lines)
-
-
-def _warnings(answers: Answers) -> list[str]:
-    """What to fear, each once, and what helps."""
-    found = dict.fromkeys(answers[at].warning for at in range(len(answers)))
-    return [f"{one}. Use more epsilon, or more values" for one in found if one]
-
-
-def _capped(answers: Answers) -> str:
-    """Where values were cut, at both ends."""
-    if answers.lowest_floor:
-        ends = (answers.lowest_floor, answers.floor), (answers.threshold, answers.highest)
-        low, high = (f"{a:g}" if a == b else f"{a:g} to {b:g}" for a, b in ends)
-        return f"Values were capped to [{low}, {high}]."
-    if answers.highest == answers.threshold:
-        return f"Values were capped at {answers.threshold:g}; values below 0 counted as 0."
-    caps = f"between {answers.threshold:g} and {answers.highest:g}"
-    return f"Values were capped; the cap moved {caps}. Values below 0 counted as 0."
+    return "\n".join([table(head, rows), "", *remarks(file, answers, note)])

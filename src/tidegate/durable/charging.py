@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
-from tidegate.durable.folder import FolderLock
+from tidegate.durable.store_contract import Anchors
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.run import ends
@@ -36,7 +36,9 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
     if pipeline.native:
         yield Cost("stream", 0, None, pipeline.guarantee)
         return
-    if isinstance(pipeline.reselect, Refinement):  # every value may pay for a choice and for sums
+    if pipeline.ticks or isinstance(
+        pipeline.reselect, Refinement
+    ):  # every value may pay for a choice and for sums
         yield Cost("stream", 0, None, pipeline.guarantee)
         return
     widen = pipeline.unit.widen
@@ -67,13 +69,13 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
 class Charging:
     """Charges the costs of one epoch in order, without those that were charged before."""
 
-    def __init__(self, ledger: Ledger, release: Release, source: str, lock: FolderLock) -> None:
+    def __init__(self, ledger: Ledger, release: Release, source: str, lock: Anchors) -> None:
         self._ledger = ledger
         self._lock = lock
         self._source = source
         self._pipeline = release.pipeline
         self._epoch = release.epoch
-        charged = sum(charge.epoch == self._epoch for charge in ledger.charges())
+        charged = sum(charge.epoch == self._epoch for charge in ledger.charges(source))
         self._costs = islice(costs(release.pipeline), charged, None)
         self._next = next(self._costs, None)
 

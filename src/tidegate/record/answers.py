@@ -36,7 +36,8 @@ class Answers(Tabular):
     `threshold` is the lowest of all ranges; `caps` has a row for each: lowest,
     highest, and the sum of the thresholds of all values; then the same of the floors,
     from the highest on. `unseen` is None where nothing is; `capped` says it of all ranges, and of
-    one of them (`Answer.capped`) also if it is `blind`.
+    one of them (`Answer.capped`) also if it is `blind`. `note` says what else is to be known of a
+    range of time.
     """
 
     start: IntArray
@@ -52,6 +53,7 @@ class Answers(Tabular):
     caps: FloatArray | None = None
     capped: bool = True
     unseen: FloatArray | None = None
+    note: str = ""
 
     @property
     def highest(self) -> float:
@@ -149,6 +151,9 @@ class Answers(Tabular):
             table["floor"] = caps[:, 3].copy()
         return table
 
+    def __repr__(self) -> str:
+        return answer_words.lines(self)
+
     def _repr_html_(self) -> str:
         return answer_words.rows(self)
 
@@ -157,7 +162,7 @@ class Answers(Tabular):
 
     def __getitem__(self, index: int) -> Answer:
         columns = ("estimate", *_ERRORS, "low", "high")
-        numbers = {name: float(getattr(self, name)[index]) for name in columns}
+        numbers: dict[str, Any] = {name: float(getattr(self, name)[index]) for name in columns}
         start, end = int(self.start[index]), int(self.end[index])
         numbers["threshold"] = numbers["highest"] = self.threshold
         if self.caps is not None:
@@ -166,7 +171,13 @@ class Answers(Tabular):
         if self.unseen is not None:
             numbers["unseen"] = float(self.unseen[index])
         capped = self.capped or bool(self.blind[index])
-        return Answer(start, end, confidence=self.confidence, capped=capped, **numbers)
+        numbers |= {"confidence": self.confidence, "capped": capped, "note": self.note}
+        return Answer(start, end, **numbers)
+
+    @property
+    def warnings(self) -> dict[str, int]:
+        """What to fear of these answers (`Answer.warning`), and of how many."""
+        return answer_words.warnings(self)
 
 
 def truncation_errors(excess: Excess) -> FloatArray:

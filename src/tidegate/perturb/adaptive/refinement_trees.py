@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from tidegate.randomness import Keystream
 from tidegate.sealing import State
 from tidegate.settings import Epsilon
 from tidegate.stages import Layout
+
+if TYPE_CHECKING:
+    from tidegate.perturb.adaptive.event_trees import EventTrees
 
 # Blocks last at least this many values, where a horizon has as many, and at most this part of it.
 _SHORTEST, _LONGEST = 16, 16
@@ -174,7 +177,7 @@ class RefinementTreesRun(AdaptiveRun):
 
     def __init__(
         self,
-        stage: RefinementTrees,
+        stage: RefinementTrees | EventTrees,
         threshold: int,
         ceiling: int,
         keystream: Keystream,
