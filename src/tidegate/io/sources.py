@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tidegate.errors import SettingError
@@ -22,7 +23,7 @@ def open_source(
     path: str | Path | None,
     *,
     format: str | None = None,  # noqa: A002  # the name of the setting on the command line too
-    column: str | None = None,
+    column: str | Sequence[str] | None = None,
     user_column: str | None = None,
     time: str | None = None,
     zone: str | None = None,
@@ -44,7 +45,8 @@ def open_source(
         path: the file; its extension tells the kind.
         format: one of `KINDS`, where the extension does not.
         column: a name in the CSV's header or a number from 0, a key of JSON Lines (which need one),
-            a Parquet column. None: the only one, or the one called "value".
+            a Parquet column. None: the only one, or the one called "value". Of several,
+            `Batch.values` has the first and `Batch.others` the rest.
         user_column: who a row belongs to, for privacy per user.
         time: the column with the time of a row, carried through to the output; public.
         zone: where times without a zone were written, such as Europe/Berlin; None: they stay so.
@@ -63,7 +65,7 @@ def open_source(
         InputError: while reading, at a row whose value is not a number. It names the row, counted
             from 0, and the column, never the content.
     """
-    wanted = [Wanted(column)]
+    wanted = [Wanted(one) for one in ([column] if isinstance(column, str | None) else column)]
     if user_column is not None:
         wanted.append(Wanted(user_column, "user_column", numeric=False))
     if time is not None:
