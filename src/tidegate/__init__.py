@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate import plan
     from tidegate.methods.adaptive import adaptive
     from tidegate.methods.binary_tree import binary_tree
+    from tidegate.methods.budget_absorption import budget_absorption
     from tidegate.methods.budget_distribution import budget_distribution
     from tidegate.methods.fast import fast
     from tidegate.methods.flat import flat
@@ -52,6 +53,8 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate.methods.pak import pak
     from tidegate.methods.pak_with_tops_stream import pak_with_tops_stream
     from tidegate.methods.pak_with_tops_threshold import pak_with_tops_threshold
+    from tidegate.methods.pegasus import pegasus
+    from tidegate.methods.sampling import sampling
     from tidegate.methods.signed_digit_tree import signed_digit_tree
     from tidegate.methods.smooth_binary import smooth_binary
     from tidegate.methods.square_root import square_root
@@ -78,6 +81,7 @@ __all__ = [
     "__version__",
     "adaptive",
     "binary_tree",
+    "budget_absorption",
     "budget_distribution",
     "estimate",
     "fast",
@@ -91,10 +95,12 @@ __all__ = [
     "pak_with_tops_stream",
     "pak_with_tops_threshold",
     "parallel",
+    "pegasus",
     "perturb",
     "plan",
     "read_times",
     "release",
+    "sampling",
     "secure",
     "seeded",
     "sequential",

@@ -15,7 +15,11 @@ def remarks(file: ReleasedFile, answers: Answers, note: str) -> list[str]:
     """Where values were cut, the guarantee, warnings, and notes."""
     speaks = " These are sums of capped values." if answers.capped else ""
     first = f"{capped(answers)}{speaks} {file.guarantee}."
-    return [first, *warned(answers), *filter(None, (answers.note, file.unfinished, note))]
+    return [
+        first,
+        *warned(answers),
+        *filter(None, (answers.note, file.shared, file.unfinished, note)),
+    ]
 
 
 def warned(answers: Answers) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
-from tidegate.durable.folder import FolderLock
+from tidegate.durable.store_contract import Anchors
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ledger import CapExceeded, Ledger
@@ -87,14 +87,14 @@ class Charging:
         of: Callable[[], Iterator[Cost]],
         epoch: str,
         source: str,
-        lock: FolderLock,
+        lock: Anchors,
     ) -> None:
         self._ledger = ledger
         self._lock = lock
         self._source = source
         self._all = of
         self._epoch = epoch
-        charged = sum(charge.epoch == epoch for charge in ledger.charges())
+        charged = sum(charge.epoch == epoch for charge in ledger.charges(source))
         self._costs = islice(of(), charged, None)
         self._next = next(self._costs, None)
 

@@ -22,10 +22,10 @@ from typing import Any
 from tidegate import _files
 from tidegate._contexts import Closed
 from tidegate.durable.charging import Charging, costs_together
-from tidegate.durable.checks import MISSING, NAME
 from tidegate.durable.folder import FolderLock, StateError
 from tidegate.durable.passage import Passage, Transferred
 from tidegate.durable.release import DurableRelease
+from tidegate.durable.store import Store
 from tidegate.durable.writer import Output
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
@@ -49,10 +49,11 @@ class DurableColumns(Closed):
     def __init__(
         self, lock: FolderLock, ledger: Ledger, runs: dict[str, DurableRelease], source: str
     ) -> None:
-        self._lock, self._ledger, self.runs, self.source = lock, ledger, runs, source
+        self.runs, self.source = runs, source
         pipelines = [run.pipeline for run in runs.values()]
-        epoch = "+".join(run.epoch for run in runs.values())
-        self._charging = Charging(ledger, lambda: costs_together(pipelines), epoch, source, lock)
+        self._charging = Charging(
+            ledger, lambda: costs_together(pipelines), self.epoch, source, lock
+        )
 
     @classmethod
     def open(
@@ -68,18 +69,17 @@ class DurableColumns(Closed):
         """Begin in an empty folder, or continue. Arguments as of `DurableRelease.open`."""
         names = checked_names(list(pipelines))
         place = Path(folder).absolute()
-        lock = FolderLock(place)
+        store = Store(place)
+        lock = store.lock
         with ExitStack() as opened:
             lock.acquire()
             opened.callback(lock.release)
             _agree(place, names)
-            path, anchor = place / NAME, lock.anchor
-            if anchor is not None and not path.exists():
-                raise StateError(MISSING.format(path))
-            ledger = Ledger.open(path, cap=cap, expected=anchor)
+            anchor = lock.anchor
+            ledger = store.ledger(cap=cap, expected=anchor, needed=anchor is not None)
             opened.callback(ledger.close)
             known = ledger.sources
-            name = source or (known[0] if known else place.resolve().name)
+            name = source or (known[0] if known else store.default_source)
             if known and name not in known:
                 raise StateError(f"the ledger here belongs to the source {known[0]!r}: name it so")
             runs = {}
@@ -90,12 +90,23 @@ class DurableColumns(Closed):
                 )
                 runs[column] = opened.enter_context(run)
             found = cls(lock, ledger, runs, name)
+            charged = {charge.epoch for charge in ledger.charges(name)}
+            if charged and not new_epoch and found.epoch not in charged:
+                raise StateError(
+                    f"the state of a column in {place} is lost, but the ledger shows what was "
+                    "released: restore it, or begin again with --new-epoch, which is charged"
+                )
             if new_epoch:
                 found._charging.check(max(run.pipeline.holdout for run in runs.values()) + 1)
             found._opened = opened.pop_all()
         return found
 
     _opened: ExitStack
+
+    @property
+    def epoch(self) -> str:
+        """The public ids of the columns' noise."""
+        return "+".join(run.epoch for run in self.runs.values())
 
     @property
     def guarantee(self) -> Guarantee:
