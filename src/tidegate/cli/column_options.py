@@ -24,9 +24,7 @@ def of_one_column(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _for(column: str | None, name: str, given: Sequence[str]) -> str:
-    if len(given) > 1:
-        raise SettingError(name, "is given twice, and there is one column")
-    mine, sign, value = given[0].rpartition("=")
+    mine, sign, value = given[-1].rpartition("=")  # the last counts, as of any option
     if sign and mine != column:
         raise SettingError(name, f"is for {mine!r}, which is not the --column")
     return value

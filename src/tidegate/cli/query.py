@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -64,6 +64,13 @@ def query(
         str | None,
         typer.Option(metavar="A/B", help="Sum of the column A over that of B, such as tip/fare."),
     ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a release --by: this key; several: each, and their total."),
+    ] = None,
+    total: Annotated[
+        bool, typer.Option("--total", help="With --every: the total over the keys.")
+    ] = False,
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
     as_json: AsJson = False,
 ) -> None:
@@ -83,6 +90,9 @@ def query(
     If several columns were released, --column says which; --ratio gives the sum of one over that
     of another, with an interval.
 
+    Of a release with keys (`tidegate release --by`) the answer has a row for each --key, or for
+    every key, and their total; all rows of a key if no range is given.
+
     Examples:
 
     \b
@@ -92,14 +102,17 @@ def query(
       tidegate query private.csv --from 2024-02-01 --to 2024-03-01 --every 1d
       tidegate query private.csv 0 86400 --as-of 86400
       tidegate query private.csv --ratio tip/fare --every 1mo
+      tidegate query private.csv --key north --key south --from 2024-02-01
+      tidegate query private.csv --every 1d --total
       printf 'start,end\\n0,60\\n60,120\\n' | tidegate query private.csv --ranges -
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         by_time = (from_, to, every) != (None, None, None)
         if by_time and (start is not None or ranges is not None):
             raise SettingError("range", "ask by position or by time, not both")
-        starts, ends = ([], []) if by_time else asked(start, end, ranges)
-        from tidegate.released import ReleasedFile  # on demand: `--help` needs no files
+        from tidegate.keyed.file import KeyedFile, open_released  # on demand: `--help` needs none
+
+        positions: tuple[list[int], list[int]] = ([], [])
 
         def sums(file: ReleasedFile) -> tuple[list[str], Answers]:
             if every is not None:
@@ -108,7 +121,7 @@ def query(
             if by_time:
                 found = file.record.answers_between(from_, to, confidence, as_of)
             else:
-                found = file.record.queries(starts, ends, confidence, as_of=as_of)
+                found = file.record.queries(*positions, confidence, as_of=as_of)
             pairs = zip(found.start.tolist(), found.end.tolist(), strict=True)
             return [f"[{begin}, {end})" for begin, end in pairs], found
 
@@ -119,9 +132,22 @@ def query(
 
             if column is not None:
                 raise SettingError("column", "goes without --ratio, which names two")
+            positions = positions if by_time else asked(start, end, ranges)
             typer.echo(ratios.printed(released, ratio, sums, format, as_json=as_json))
             return
-        file = ReleasedFile.open(file_of(released, column), format)
+        file = open_released(file_of(released, column), format)
+        if isinstance(file, KeyedFile):
+            from tidegate.cli.query_keys import answered
+
+            if ranges is not None or as_of is not None:
+                raise SettingError("ranges", "and --as-of ask files with one stream")
+            where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
+            wanted = (key or None), every, confidence
+            typer.echo(answered(file, where, *wanted, total=total, as_json=as_json))
+            return
+        if key or total:
+            raise SettingError("key", "this file has no keys: it was released without --by")
+        positions = positions if by_time else asked(start, end, ranges)
         if every is not None:
             from tidegate.cli.time_table import printed
 

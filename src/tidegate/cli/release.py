@@ -12,6 +12,7 @@ from tidegate.cli.column_options import of_one_column
 from tidegate.cli.exits import NOTHING, complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.pipelines import build, with_config, with_length
+from tidegate.cli.release_by import check_by, run_by
 from tidegate.cli.release_options import with_release_options
 from tidegate.cli.signals import stopping
 from tidegate.cli.streams import Source, check_output, holds_something
@@ -43,6 +44,8 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
         if len(options.get("column", ())) > 1:
             from tidegate.cli.release_columns import release_columns
 
+            if "by" in options:
+                raise SettingError("by", "goes with one --column")
             release_columns(source, options)
         else:
             _run(source, of_one_column(options))
@@ -55,6 +58,9 @@ def _run(source: str, options: dict[str, Any]) -> None:
     from tidegate.io import open_source
 
     check_options(source, options)
+    if "by" in options:
+        run_by(source, options, options.get("output-format") or _followed(source, options))
+        return
     replaced = holds_something(str(options.get("output") or ""))
     pipeline = build(with_length(options, source))
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
@@ -146,6 +152,7 @@ def check_options(source: str, options: dict[str, Any]) -> None:
     for name, choices in (("stdin", PIPES), ("emit", EMITTED), ("late", LATE)):
         if options.get(name, choices[-1]) not in choices:
             raise SettingError(name, f"must be one of {', '.join(choices)}, not {options[name]!r}")
+    check_by(options)
     if "state" not in options:
         for name in ("key-file", "ledger-source", "cap", "new-epoch", "stdin", "emit"):
             if name in options:

@@ -25,6 +25,7 @@ def open_source(
     format: str | None = None,  # noqa: A002  # the name of the setting on the command line too
     column: str | Sequence[str] | None = None,
     user_column: str | None = None,
+    by: str | None = None,
     time: str | None = None,
     zone: str | None = None,
     late: str = "refuse",
@@ -48,6 +49,7 @@ def open_source(
             a Parquet column. None: the only one, or the one called "value". Of several,
             `Batch.values` has the first and `Batch.others` the rest.
         user_column: who a row belongs to, for privacy per user.
+        by: the column with the key of a row, for `tidegate.keyed`; batches have it as `users`.
         time: the column with the time of a row, carried through to the output; public.
         zone: where times without a zone were written, such as Europe/Berlin; None: they stay so.
         late: what to do with a row that is older than one before it: "refuse" it, or "keep" it at
@@ -68,6 +70,10 @@ def open_source(
     wanted = [Wanted(one) for one in ([column] if isinstance(column, str | None) else column)]
     if user_column is not None:
         wanted.append(Wanted(user_column, "user_column", numeric=False))
+    if by is not None:
+        if user_column is not None:
+            raise SettingError("by", "goes without --user-column")
+        wanted.append(Wanted(by, "by", numeric=False))
     if time is not None:
         wanted.append(Wanted(time, "time", numeric=False, time=True))
     elif zone is not None:

@@ -3,6 +3,7 @@
 | sampler | what it draws |
 |---|---|
 | `discrete_laplace` | P(k) ∝ exp(−abs(k)/scale): the noise of every perturber |
+| `one_discrete_laplace` | a single one, the same number, without arrays |
 | `discrete_laplace_variance` | its variance, for error bars and plans |
 | `discrete_gaussian` | P(k) ∝ exp(−k²/(2·variance)): noise for concentrated differential privacy |
 | `discrete_gaussian_variance` | its variance |
@@ -21,7 +22,11 @@ from __future__ import annotations
 
 from tidegate.noise.bernoulli import bernoulli_exp
 from tidegate.noise.discrete_gaussian import discrete_gaussian, discrete_gaussian_variance
-from tidegate.noise.discrete_laplace import discrete_laplace, discrete_laplace_variance
+from tidegate.noise.discrete_laplace import (
+    discrete_laplace,
+    discrete_laplace_variance,
+    one_discrete_laplace,
+)
 from tidegate.noise.exponential import exponential_bounds
 from tidegate.noise.float_laplace import float_laplace
 from tidegate.noise.selection import permute_and_flip
@@ -35,6 +40,7 @@ __all__ = [
     "discrete_laplace_variance",
     "exponential_bounds",
     "float_laplace",
+    "one_discrete_laplace",
     "permute_and_flip",
     "uniform_below",
 ]
