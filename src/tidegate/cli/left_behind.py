@@ -31,6 +31,8 @@ def told_what_is_left(run: Durable | Sequence[Release], output: str | None) -> I
 
 def _continued(run: Durable) -> str:
     rows, seen = f"{run.position:,} rows are released", f"the first {run.seen:,} rows"
+    if isinstance(run, DurableRelease) and run.pipeline.ticks is not None:
+        seen = "what was read before"  # how many events there are is nobody's business
     again = "run the same command again: it goes on from there, and nothing is spent twice"
     if not run.seen:
         return f"no rows are released. When that is mended, {again}"
@@ -42,10 +44,13 @@ def _spent(runs: Sequence[Release], output: str | None) -> str:
     promise = sequential(*(run.guarantee for run in runs))
     if not position:
         return "no rows were released, so no epsilon was spent"
+    rest = f"the rows from {seen:,} on (counted from 0)"
+    if runs[0].pipeline.ticks is not None:  # how many events there are is nobody's business
+        rest = "later ticks"
     cost = (
         f"They have spent {promise}, and a new run spends that again on the same rows: "
-        f"release only the rows from {seen:,} on (counted from 0), or accept that costs add "
-        "up. With --state, the same command would go on where it stopped"
+        f"release only {rest}, or accept that costs add up. "
+        "With --state, the same command would go on where it stopped"
     )
     if output in (None, "-"):
         return f"{position:,} rows were released before that. {cost}"

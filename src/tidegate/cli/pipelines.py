@@ -46,8 +46,8 @@ _ARGUMENTS = {
 
 
 _FLAGS = {
-    "follow", "header", "keys-are-public", "new-epoch", "non-negative", "overwrite", "quiet",
-    "shared-threshold",
+    "count", "follow", "header", "keys-are-public", "new-epoch", "non-negative", "overwrite",
+    "quiet", "shared-threshold",
 }  # fmt: skip
 _WHOLE = {"fanout", "holdout", "horizon", "skipped", "start-early"}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tidegate.cli import events
 from tidegate.cli.choices import EMITTED, LATE, PIPES
 from tidegate.cli.column_options import of_one_column
 from tidegate.cli.exits import NOTHING, complain, plain_errors
@@ -30,6 +31,8 @@ Examples:
 \b
   tidegate release meters.csv --column watts -o private.csv --epsilon 0.1 --bound 10000
   tidegate release trips.parquet -o private.parquet --config release.toml --state state/
+  tidegate release trips.csv --time pickup --every 15min --start 2024-01-01 --until 2024-02-01 \\
+      --column fare --epsilon 0.5 --bound 200 -o private.csv
   sensor | tidegate release --epsilon 0.1 --bound 50 --resolution 0.1 --state state/ | dashboard
 """
 
@@ -44,8 +47,9 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
         if len(options.get("column", ())) > 1:
             from tidegate.cli.release_columns import release_columns
 
-            if "by" in options:
-                raise SettingError("by", "goes with one --column")
+            for name in ("by", "every"):
+                if name in options:
+                    raise SettingError(name, "goes with one --column")
             release_columns(source, options)
         else:
             _run(source, of_one_column(options))
@@ -62,7 +66,9 @@ def _run(source: str, options: dict[str, Any]) -> None:
         run_by(source, options, options.get("output-format") or _followed(source, options))
         return
     replaced = holds_something(str(options.get("output") or ""))
-    pipeline = build(with_length(options, source))
+    with_ticks = events.of_events(options)
+    pipeline = events.build(options) if with_ticks else build(with_length(options, source))
+    until = events.until(options) if with_ticks else None
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     with (
         open_source(source, **source_options(options)) as opened,
@@ -74,6 +80,7 @@ def _run(source: str, options: dict[str, Any]) -> None:
             "format": options.get("output-format") or _followed(source, options),
             "progress": progress.advance,
             "warn": complain,
+            "until": until,
         }
         if "state" not in options:
             once = pipeline.start()
@@ -118,8 +125,9 @@ def source_options(options: dict[str, Any]) -> dict[str, Any]:
     return {
         **{name: options.get(name) for name in names},
         "user_column": options.get("user-column"),
-        "late": options.get("late", "refuse"),
+        "late": "keep" if "every" in options else options.get("late", "refuse"),
         "follow": bool(options.get("follow")),
+        "count": bool(options.get("count")),
     }
 
 

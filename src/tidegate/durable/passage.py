@@ -15,6 +15,7 @@ from tidegate.durable.release import DurableRelease
 from tidegate.durable.writer import Output, Writer
 from tidegate.errors import SettingError
 from tidegate.io import Batch
+from tidegate.record.time_ranges import Moment
 from tidegate.run.release import Release
 
 
@@ -99,14 +100,16 @@ class Passage:
         if fresh:
             self._progress(fresh)
 
-    def finish(self) -> Transferred:
-        """The source is at its end: commit everything."""
+    def finish(self, until: Moment | None = None) -> Transferred:
+        """The source is at its end: commit everything; of events, release ticks `until` then."""
         run = self.run
         if self._place < run.seen and not self._placed:
             raise StateError(
                 f"the input ends {run.seen - self._place} values before the place where the last "
                 f"run stopped. Give the whole input again ({_CONTINUES})"
             )
+        if until is not None:
+            self._writer.write(run.advance(until))
         unmeasured = 0 if run.phases else run.warming
         if isinstance(run, MemoryRun):  # nothing will go on, and the end of the input is public
             run.finish()

@@ -23,6 +23,7 @@ from tidegate.errors import SettingError
 from tidegate.io import Batch, Sink, Source
 from tidegate.io.function_sink import Receiver
 from tidegate.lattice import Lattice
+from tidegate.record.time_ranges import Moment
 from tidegate.run.release import Release
 from tidegate.tables.incoming import library_of
 
@@ -38,6 +39,7 @@ def transfer(
     format: str | None = None,  # noqa: A002  # as in open_sink
     start: int | None = None,
     written: int | None = None,
+    until: Moment | None = None,
     progress: Callable[[int], None] | None = None,
     warn: Callable[[str], None] = _log.warning,
 ) -> Transferred:
@@ -70,6 +72,8 @@ def transfer(
             is refused. None: the source is the whole input, from its beginning.
         written: how many rows a sink holds that cannot be read back (standard output, a function).
             It gets the rows from there on: all of them by default.
+        until: of an event stream, the time up to which ticks are released; public, never read off
+            the events.
         progress: is told how many values were handled, block by block.
         warn: is told what was repaired, and what went wrong on top of an error. Logged by default.
 
@@ -78,11 +82,13 @@ def transfer(
             output is not of this release, or is newer than its state.
         CapExceeded: the ledger's cap is reached. What it paid for is released and written.
     """
+    if (until is None) != (release.pipeline.ticks is None):
+        raise SettingError("until", "must be given for an event stream, and only for one")
     options: dict[str, Any] = {"start": start, "written": written, "progress": progress}
     with Passage(release, Output.to(sink, format), warn=warn, **options) as passage:
         for batch in batches_of(source, passage.run.pipeline.lattice, start or 0):
             passage.take(batch)
-        return passage.finish()
+        return passage.finish(until)
 
 
 def batches_of(source: Values, lattice: Lattice, at: int) -> Iterator[Batch]:

@@ -33,6 +33,7 @@ def open_source(
     delimiter: str | None = None,
     decimal: str | None = None,
     follow: bool = False,
+    count: bool = False,
 ) -> Source:
     """A stream of numbers, from a file of any size, a pipe or standard input (None or "-").
 
@@ -59,6 +60,7 @@ def open_source(
         delimiter: what separates the fields of a CSV file: a comma (None), ";", "|" or "tab".
         decimal: the decimal sign of a CSV file: "." (None) or ",".
         follow: keep reading a growing CSV or JSONL file, until `close`.
+        count: read times only: every row is an event that counts as one.
 
     Raises:
         SourceError: if it cannot be read.
@@ -67,7 +69,10 @@ def open_source(
         InputError: while reading, at a row whose value is not a number. It names the row, counted
             from 0, and the column, never the content.
     """
-    wanted = [Wanted(one) for one in ([column] if isinstance(column, str | None) else column)]
+    if count and (time is None or column is not None or user_column is not None):
+        raise SettingError("count", "needs --time, and goes without any other column")
+    columns = [column] if isinstance(column, str | None) else column
+    wanted = [] if count else [Wanted(one) for one in columns]
     if user_column is not None:
         wanted.append(Wanted(user_column, "user_column", numeric=False))
     if by is not None:
