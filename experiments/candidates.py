@@ -102,6 +102,9 @@ def for_windows(unit: Window, question: Question, holdout: int, horizon: int) ->
         make = partial(method.preset, epsilon, bound)
         if method.unit == "window" and "unit" in taken:
             found[method.name] = partial(make, unit=unit, **spec)
+            found[f"{method.name}, θ by hold-out"] = partial(
+                make, unit=unit, holdout=holdout, **spec
+            )
         elif method.unit == "window":  # `fast`: its horizon is the window
             length = {**spec, "horizon": unit.length}
             found[method.name] = partial(make, **length)

@@ -9,6 +9,7 @@
 | `discrete_gaussian_variance` | its variance |
 | `bernoulli_exp` | coins that succeed with probability exp(−n·unit) |
 | `permute_and_flip` | ε-private choice of the candidate with (nearly) the highest score |
+| `exponential_mechanism` | the same by the exponential mechanism, for comparison |
 | `uniform_below` | a uniform integer below n |
 | `exponential_bounds` | the integers around 2**bits·exp(−n/d): what decides all of the above |
 | `float_laplace` | Laplace noise in floats, for the paper's comparison methods only |
@@ -29,7 +30,7 @@ from tidegate.noise.discrete_laplace import (
 )
 from tidegate.noise.exponential import exponential_bounds
 from tidegate.noise.float_laplace import float_laplace
-from tidegate.noise.selection import permute_and_flip
+from tidegate.noise.selection import exponential_mechanism, permute_and_flip
 from tidegate.noise.uniform import uniform_below
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "discrete_laplace",
     "discrete_laplace_variance",
     "exponential_bounds",
+    "exponential_mechanism",
     "float_laplace",
     "one_discrete_laplace",
     "permute_and_flip",
