@@ -265,14 +265,6 @@ def is_link_to(link, path):
         return False
 
 
-@pytest.fixture
-def heeds_ctrl_c():
-    """A job that a shell starts in the background inherits that SIGINT is ignored: not here."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def read_line(process, seconds=PATIENCE):
     ready, _, _ = select.select([process.stdout], [], [], seconds)
     assert ready, "no answer in time"
@@ -295,7 +287,6 @@ def test_a_piped_value_is_answered_at_once(tmp_path, durable):
         assert process.wait(PATIENCE) == 0
 
 
-@pytest.mark.usefixtures("heeds_ctrl_c")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_tidily_wherever_it_is(tmp_path, number):
     """Many restarts, each ended by a signal at another moment; the output is whole at the end."""

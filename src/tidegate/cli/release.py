@@ -11,6 +11,7 @@ from tidegate.cli.choices import EMITTED, LATE, PIPES
 from tidegate.cli.exits import NOTHING, complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.pipelines import build, with_config, with_length
+from tidegate.cli.release_by import check_by, run_by
 from tidegate.cli.release_options import with_release_options
 from tidegate.cli.signals import stopping
 from tidegate.cli.streams import Source, check_output, holds_something
@@ -47,6 +48,9 @@ def _run(source: str, options: dict[str, Any]) -> None:
     from tidegate.io import open_source
 
     _check(source, options)
+    if "by" in options:
+        run_by(source, options, options.get("output-format") or _followed(source, options))
+        return
     replaced = holds_something(str(options.get("output") or ""))
     pipeline = build(with_length(options, source))
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
@@ -130,6 +134,7 @@ def _check(source: str, options: dict[str, Any]) -> None:
     for name, choices in (("stdin", PIPES), ("emit", EMITTED), ("late", LATE)):
         if options.get(name, choices[-1]) not in choices:
             raise SettingError(name, f"must be one of {', '.join(choices)}, not {options[name]!r}")
+    check_by(options)
     if "state" not in options:
         for name in ("key-file", "ledger-source", "cap", "new-epoch", "stdin", "emit"):
             if name in options:

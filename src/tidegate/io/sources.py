@@ -24,6 +24,7 @@ def open_source(
     format: str | None = None,  # noqa: A002  # the name of the setting on the command line too
     column: str | None = None,
     user_column: str | None = None,
+    by: str | None = None,
     time: str | None = None,
     zone: str | None = None,
     late: str = "refuse",
@@ -46,6 +47,7 @@ def open_source(
         column: a name in the CSV's header or a number from 0, a key of JSON Lines (which need one),
             a Parquet column. None: the only one, or the one called "value".
         user_column: who a row belongs to, for privacy per user.
+        by: the column with the key of a row, for `tidegate.keyed`; batches have it as `users`.
         time: the column with the time of a row, carried through to the output; public.
         zone: where times without a zone were written, such as Europe/Berlin; None: they stay so.
         late: what to do with a row that is older than one before it: "refuse" it, or "keep" it at
@@ -66,6 +68,10 @@ def open_source(
     wanted = [Wanted(column)]
     if user_column is not None:
         wanted.append(Wanted(user_column, "user_column", numeric=False))
+    if by is not None:
+        if user_column is not None:
+            raise SettingError("by", "goes without --user-column")
+        wanted.append(Wanted(by, "by", numeric=False))
     if time is not None:
         wanted.append(Wanted(time, "time", numeric=False, time=True))
     elif zone is not None:

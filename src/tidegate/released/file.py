@@ -223,6 +223,8 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
             "the simulation itself (in Python, tidegate.topl(...).simulate(values).query)"
         )
         raise SourceError(None, problem, name)
+    if "keys" in metadata:
+        raise SourceError(None, "has rows of many keys: open it with tidegate.open", name)
     try:
         settings = metadata["settings"]
         if not isinstance(settings, Mapping):
