@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from tidegate.durable import DurableRelease, StorageError
 from tidegate.errors import TidegateError
+from tidegate.ledger import Ledger
 from tidegate.service.database import Database
 from tidegate.service.group import Group
 from tidegate.service.pending import Busy, Fault, Pending
@@ -105,9 +106,17 @@ class Gate:
         """Ask a stream about what is committed. Nothing is pushed meanwhile."""
         with self.lock:
             if not self.streams.loaded(name):
-                with self._transaction():
+                with self._transaction(refusable=True):
                     self.streams.run(name)
             return question(self.streams.run(name))
+
+    def spent(self, question: Callable[[Ledger], Result]) -> Result:
+        """Ask the ledger about what is committed."""
+        with self.lock:
+            if not self.streams.ledger_open:
+                with self._transaction():
+                    pass  # which opens it
+            return question(self.streams.ledger)
 
     # -- the thread ------------------------------------------------------------------------------
 
@@ -142,7 +151,7 @@ class Gate:
 
     def _called(self, work: _Call[Any]) -> None:
         try:
-            with self.lock, self._transaction():
+            with self.lock, self._transaction(refusable=True):
                 result = work.function()
         except TidegateError as error:
             work.answer.set_exception(error)
@@ -165,15 +174,19 @@ class Gate:
         if self.listener is not None:
             self.listener(group)
 
-    def _transaction(self) -> _Guarded:
-        return _Guarded(self)
+    def _transaction(self, *, refusable: bool = False) -> _Guarded:
+        return _Guarded(self, refusable=refusable)
 
 
 class _Guarded:
-    """A transaction after whose failure memory is read from the database again."""
+    """A transaction after whose failure memory is read from the database again.
 
-    def __init__(self, gate: Gate) -> None:
+    `refusable`: what is done in it changes memory last, so an error of ours leaves memory right.
+    """
+
+    def __init__(self, gate: Gate, *, refusable: bool) -> None:
         self._gate = gate
+        self._refusable = refusable
         self._inner = gate.database.transaction()
 
     def __enter__(self) -> None:
@@ -196,8 +209,11 @@ class _Guarded:
             self._failed(reason[1])
 
     def _failed(self, error: BaseException) -> None:
+        refused = isinstance(error, TidegateError) and not isinstance(error, StorageError)
+        if refused and self._refusable:
+            return
         self._gate.streams.forget()
-        self._gate.failure = str(error) if isinstance(error, StorageError) else None
+        self._gate.failure = str(error) if isinstance(error, StorageError) else "a fault"
 
 
 class _Call(Generic[Result]):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -22,6 +25,7 @@ from tidegate.ledger import CapExceeded
 from tidegate.service.pending import Busy, Conflict, Fault
 
 MEDIA_TYPE = "application/problem+json"
+_log = logging.getLogger(__name__)
 # The first that fits decides.
 _KINDS: tuple[tuple[type[TidegateError], int, str], ...] = (
     (Busy, 429, "too much is waiting"),
@@ -73,8 +77,13 @@ def install(app: FastAPI) -> None:
         headers = dict(error.headers) if error.headers else None
         return problem(error.status_code, "refused", str(error.detail), headers=headers)
 
-    @app.exception_handler(Exception)
-    async def fault(_: Request, error: Exception) -> JSONResponse:
-        # Neither its words nor a traceback: both may quote the data.
-        detail = f"this should not happen ({type(error).__name__}). Please report it (SECURITY.md)"
-        return problem(500, "a fault of Tidegate", detail)
+
+def fault(error: Exception) -> JSONResponse:
+    """What is told of an error that should not happen: neither its words nor a traceback.
+
+    Both may quote the data. The framework would write them to its log.
+    """
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}"
+    _log.error("this should not happen: %s", place)
+    return problem(500, "a fault of Tidegate", f"{place}. Please report it (SECURITY.md)")

@@ -60,6 +60,11 @@ class Streams:
         self._retired = set()
 
     @property
+    def ledger_open(self) -> bool:
+        """Whether the ledger was verified since memory was forgotten."""
+        return self._ledger is not None
+
+    @property
     def ledger(self) -> Ledger:
         """What was spent."""
         if self._ledger is None:
