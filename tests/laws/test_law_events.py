@@ -48,11 +48,11 @@ def whole(name: str, times: Times, values: np.ndarray) -> tuple[tg.Release, np.n
     return release, rows.values, rows.levels
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", ["count", "private", "signed"])
 def test_any_order_any_split_and_any_stop_give_the_same_bits(name):
     times, values = log(name)
     one, plain, levels = whole(name, times, values)
-    assert len({phase.threshold for phase in one.phases}) > 1 or name in ("count", "fixed")
+    assert len({phase.threshold for phase in one.phases}) > 1 or name == "count"
     rng, other = np.random.default_rng(2), PIPELINES[name].start(tg.seeded(3))
     order, found, seen = rng.permutation(values.size), [], []
     places = (times.ticks - START) // (900 * SECOND)
@@ -84,7 +84,7 @@ def test_settings_survive_json(name):
     assert "one event" in again.guarantee.neighbours
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", ["count", "private"])
 def test_an_event_changes_nothing_before_its_tick_and_nothing_else_in_time(name):
     times, values = log(name, scale=0.5)
     _, plain, _ = whole(name, times, values)

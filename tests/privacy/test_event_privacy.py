@@ -141,8 +141,8 @@ def test_settling_twice_cuts_no_sum():
 @pytest.mark.parametrize("epsilon", ["8", "1/2"])
 def test_no_event_pays_more_than_epsilon(monkeypatch, epsilon):
     """In every tick: its trees by the record, the choices that read it, and the looks."""
-    ticks = 500
-    pipeline = tg.events(epsilon=epsilon, bound=10_000, horizon=2000, **CLOCK)
+    ticks = 800
+    pipeline = tg.events(epsilon=epsilon, bound=10_000, horizon=3000, **CLOCK)
     release, budget = pipeline.start(tg.seeded(5)), Fraction(epsilon)
     paid, choices, looks = [Fraction(0)] * ticks, [], []
     choose, total = TailQuantile.choose_from, event_trees.noisy_total
@@ -179,14 +179,16 @@ def test_no_event_pays_more_than_epsilon(monkeypatch, epsilon):
     assert len(choices) > 1
     assert len(looks) > (epsilon == "1/2")
     assert max(paid) <= budget == pipeline.guarantee.epsilon
-    assert min(paid) > budget * Fraction(99, 100)
+    # All is used, but in a window that is still open: its choice is to come.
+    assert sum(one > budget * Fraction(99, 100) for one in paid) > ticks / 4
+    assert min(paid) >= budget / 2 * Fraction(99, 100)
     kinds = {phase.threshold for phase in release.phases}
     assert len(kinds) > 1
 
 
 # -- an audit, end to end -------------------------------------------------------------------------
 
-THETA, BLOCKS = 23, 700
+THETA, BLOCKS = 23, 500
 
 
 def leaf_sums(seed: int, value: int | None) -> np.ndarray:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tidegate._contexts import Closed
-from tidegate.durable.charging import Charging
+from tidegate.durable.charging import Charging, costs
 from tidegate.durable.checks import (
     earlier,
     known_anchors,
@@ -18,8 +19,8 @@ from tidegate.durable.checks import (
     trusted_ledger,
 )
 from tidegate.durable.commit import Committer
+from tidegate.durable.event_ticks import EventTicks
 from tidegate.durable.folder import StateError
-from tidegate.durable.key_changes import KeyChanges
 from tidegate.durable.public_side import AGAIN
 from tidegate.durable.store import Store
 from tidegate.durable.store_contract import StateStore
@@ -41,7 +42,7 @@ _UNCHECKED = (
 )
 
 
-class DurableRelease(KeyChanges, Closed):
+class DurableRelease(EventTicks, Closed):
     """A release in a folder. Made by `DurableRelease.open`; close it, or use `with`.
 
     Order of every step: charge the ledger (on the disk) → release in memory → commit journal, state
@@ -65,7 +66,8 @@ class DurableRelease(KeyChanges, Closed):
         committer = Committer(store, ledger, release, key)
         super().__init__(store, release, committer, source, ownership)
         self._ledger = ledger
-        self._charging = Charging(ledger, release, source, store.lock)
+        of = partial(costs, release.pipeline)
+        self._charging = Charging(ledger, of, release.epoch, source, store.lock)
         release.journal_entries()
 
     # -- opening ---------------------------------------------------------------------------------
@@ -260,7 +262,11 @@ class DurableRelease(KeyChanges, Closed):
         if rows.times is not None:
             for entry in released:
                 entry.times = rows.times[entry.start - rows.first : entry.end - rows.first]
-        if released or self._committer.unsaved >= _HELD_UNSAVED or not self._release.holding:
+        held = self._release.holding
+        # Events wait for their tick: their number grows, and so does what a commit writes.
+        patience = max(_HELD_UNSAVED, self.seen // 4) if self._pipeline.ticks else _HELD_UNSAVED
+        waits = held or self._pipeline.ticks
+        if released or self._committer.unsaved >= patience or not waits:
             self._committer.commit(released)
         self._seen = self._release.seen
         return rows

@@ -169,6 +169,15 @@ class ReleasedFile(ReleasedTable):
             "or is still writing."
         )
 
+    @property
+    def shared(self) -> str:
+        """Which other columns of the same rows were released, and for how much; may be empty."""
+        said = self.metadata.get("together")
+        if not isinstance(said, dict) or not isinstance(said.get("columns"), dict):
+            return ""
+        names = ", ".join(map(str, said["columns"]))
+        return f"With all columns of the run ({names}): {said.get('guarantee', 'not known')}."
+
     def _facts(self) -> list[tuple[str, object]]:
         said = [("complete", "no")] if self.unfinished else []
         return [*super()._facts(), *said]
@@ -233,7 +242,8 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
         phases = [Phase(**phase) for phase in metadata["phases"]]
         block = metadata["block"]
         lattice = pipeline.lattice
-        least, most = -lattice.bottom * lattice.step, lattice.top * lattice.step
+        top = lattice.top if pipeline.ticks is None else lattice.scale.top
+        least, most = -lattice.bottom * lattice.step, top * lattice.step
         well_formed = isinstance(metadata["guarantee"], str) and all(
             _is_phase(vars(phase), least, most) for phase in phases
         )
