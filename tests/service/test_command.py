@@ -27,7 +27,15 @@ def free_port() -> int:
 
 def test_a_service_from_the_command_line(tmp_path: Path) -> None:
     port = free_port()
-    command = [sys.executable, "-m", "tidegate", "serve", str(tmp_path / "gate"), "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "tidegate",
+        "serve",
+        str(tmp_path / "gate"),
+        "--port",
+        str(port),
+    ]
     environment = {**os.environ, "TIDEGATE_KEY": "ab" * 32}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
