@@ -49,21 +49,35 @@ class ModelSmoother:
     """Prefix sums at every cell's end given everything, in units of θ.
 
     `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
-    expected level there.
+    expected level there. `innovations` are those of all leaves and `innovation_variances` their
+    variances, 0 and 1 where no leaf ended.
+
+    `like`: linear in the sums, with the covariances of that smoother of as many leaves.
     """
 
-    def __init__(self, blocks: Sequence[Measured], horizon: int, model: int) -> None:
+    def __init__(
+        self,
+        blocks: Sequence[Measured],
+        horizon: int,
+        model: int,
+        *,
+        like: ModelSmoother | None = None,
+    ) -> None:
+        self.horizon, self.model = horizon, model
         one = models(horizon).only(model)
         begin = blocks[0].start if blocks else 0
         blocks = [block for block in blocks if block.end > block.start]
         batches = block_batches(blocks, one)
-        chain = solve_chain(batches, [block.cells.tree.cap_step for block in blocks], one)
+        cap_steps = [block.cells.tree.cap_step for block in blocks]
+        chain = solve_chain(batches, cap_steps, one, None if like is None else like.inflations)
+        self.inflations = chain.inflations
         per_block = np.zeros(len(blocks), dtype=np.int64)  # cells
         for batch in batches:
             per_block[batch.numbers] = len(batch.steps)
         firsts, count = np.cumsum(per_block) - per_block, int(per_block.sum())
         self.edges: IntArray = np.full(count + 1, begin)
         self.sums, self.levels = np.zeros(count + 1), np.zeros(count + 1)
+        self.innovations, self.innovation_variances = np.zeros(count), np.ones(count)
         self._rows: FloatArray = np.empty((count, SIZE))  # of P, for the sum
         self._ends: FloatArray = np.empty((count, SIZE))  # (I − Λ P) e_sum
         updates: FloatArray = np.empty((count, SIZE, SIZE))
@@ -81,6 +95,8 @@ class ModelSmoother:
             self._rows[cells] = passed.sum_rows[..., :SIZE]
             updates[cells] = _updates(batch.steps, passed)
             entries[cells] = _entries(batch.steps, one)
+            self.innovations[cells] = passed.innovations
+            self.innovation_variances[cells] = passed.variances
         self._closed_loop = _closed_loop(updates[:-1], entries[1:])
         for batch, cells, passed in passes:
             adjoints = self._adjoints(

@@ -21,9 +21,12 @@ from operator import itemgetter
 import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.cycle_filters import prior_variances
+from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother, weighted
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import cells_of
-from tidegate.estimate.mixture.packed_weights import unpacked
+from tidegate.estimate.mixture.harmonics import Harmonics
+from tidegate.estimate.mixture.packed_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.truncated_tail import TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Parts, Recorded
@@ -34,6 +37,9 @@ _MOST_DOUBLINGS = 2
 # A block is reweighted only if less than this part of its noise variance is left. Where the level
 # may move, more is left, and a jump of the level must not be mistaken for a large draw.
 _RESOLVED = 0.5
+# A cycle that is likelier than not is taken into account when noise is looked for.
+_LIKELY = 0.5
+Smoothed = ModelSmoother | CycleSmoother
 
 
 class MixturePosterior:
@@ -42,7 +48,9 @@ class MixturePosterior:
     `truncated` is what truncation takes from a value on average, as a share of θ; 0: not known.
     """
 
-    def __init__(self, recorded: Recorded, until: int, truncated: float) -> None:
+    def __init__(
+        self, recorded: Recorded, until: int, truncated: float, periods: tuple[int, ...] = ()
+    ) -> None:
         self._threshold = recorded.threshold
         self._step = recorded.step
         self._below = recorded.below / recorded.threshold  # the lower end, as a share of θ
@@ -63,7 +71,9 @@ class MixturePosterior:
                     min(block.start + block.layout.length, until),
                 )
             )
-        self._known = MixtureSmoother(measured, recorded.perturber.horizon, latest.model_weights)
+        self._known = MixtureSmoother(
+            measured, recorded.perturber.horizon, latest.model_weights, periods
+        )
         self._tail = None
         if truncated:
             self._tail = TruncatedTail(
@@ -83,6 +93,7 @@ class MixturePosterior:
         first, first_share, first_width = self._place(starts)
         last, last_share, last_width = self._place(ends)
         estimate = self._prefix(last, last_share) - self._prefix(first, first_share)
+        estimate += known.inside(ends, last, last_share) - known.inside(starts, first, first_share)
         # The nearer edge of the cell stands for a position inside it; a range inside one cell has
         # its share of the cell.
         near_first, near_last = first + (first_share >= 0.5), last + (last_share >= 0.5)
@@ -133,16 +144,49 @@ class MixtureSmoother:
     expected level there. `model_weights` holds the weights of the models.
     """
 
-    def __init__(self, blocks: Sequence[Measured], horizon: int, model_weights: int) -> None:
-        weights = unpacked(model_weights)
+    def __init__(
+        self,
+        blocks: Sequence[Measured],
+        horizon: int,
+        model_weights: int,
+        periods: tuple[int, ...] = (),
+    ) -> None:
+        weights, shares = unpacked(model_weights), cycle_shares(model_weights)
+        plain = max(0.0, 1.0 - sum(shares))
         likeliest, _ = max(weights, key=itemgetter(1))
-        weighed = reweighted(blocks, ModelSmoother(blocks, horizon, likeliest))
-        self._views = [
-            (weight, ModelSmoother(weighed, horizon, model)) for model, weight in weights
-        ]
+        seen: Smoothed = ModelSmoother(blocks, horizon, likeliest)
+        harmonics = Harmonics(periods)
+        if plain < _LIKELY:
+            prior = prior_variances(harmonics)[shares.index(max(shares))]
+            seen = CycleResponses(blocks, harmonics, seen).smoother(prior)
+        weighed = reweighted(blocks, seen)
+        self._views: list[tuple[float, Smoothed]] = []
+        self._harmonics, self._coefficients = harmonics, np.zeros(harmonics.count)
+        for model, weight in weights:
+            without = ModelSmoother(weighed, horizon, model)
+            if plain:
+                self._views.append((weight * plain, without))
+            if not any(shares):
+                continue
+            responses = CycleResponses(weighed, harmonics, without)
+            for share, prior in zip(shares, prior_variances(harmonics), strict=False):
+                if share:
+                    cycle = responses.smoother(prior)
+                    self._views.append((weight * share, cycle))
+                    self._coefficients += weight * share * cycle.coefficients
         self.edges: IntArray = self._views[0][1].edges
         self.sums = self._mixed([view.sums for _, view in self._views])
         self.levels = self._mixed([view.levels for _, view in self._views])
+
+    def inside(self, positions: IntArray, cell: IntArray, share: FloatArray) -> FloatArray:
+        """What the cycle adds before a position that is this share into a cell, beyond a line."""
+        if not self._harmonics.count:
+            return np.zeros(positions.size)
+        before, edges = self._harmonics.before, self.edges
+        after = np.minimum(cell + 1, edges.size - 1)
+        part = share[:, np.newaxis]
+        shape = before(positions) - (1 - part) * before(edges[cell]) - part * before(edges[after])
+        return weighted(shape, self._coefficients)
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """Variance of sums between edges (indices): the law of total variance over the models."""
@@ -163,7 +207,7 @@ class MixtureSmoother:
         return total
 
 
-def reweighted(blocks: Sequence[Measured], seen: ModelSmoother) -> list[Measured]:
+def reweighted(blocks: Sequence[Measured], seen: Smoothed) -> list[Measured]:
     """The blocks, with a larger noise variance where the noise was probably large.
 
     With N the expected noise of the block's sum and V the variance that is left of it, the variance
