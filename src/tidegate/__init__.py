@@ -31,6 +31,7 @@ from tidegate.errors import (
     TidegateError,
 )
 from tidegate.guarantee import Guarantee, parallel, sequential
+from tidegate.keyed import keyed
 from tidegate.randomness import secure, seeded
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
@@ -44,12 +45,18 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate import plan
     from tidegate.methods.adaptive import adaptive
     from tidegate.methods.binary_tree import binary_tree
+    from tidegate.methods.budget_absorption import budget_absorption
     from tidegate.methods.budget_distribution import budget_distribution
     from tidegate.methods.fast import fast
     from tidegate.methods.flat import flat
+    from tidegate.methods.honaker import honaker
     from tidegate.methods.pak import pak
     from tidegate.methods.pak_with_tops_stream import pak_with_tops_stream
     from tidegate.methods.pak_with_tops_threshold import pak_with_tops_threshold
+    from tidegate.methods.pegasus import pegasus
+    from tidegate.methods.sampling import sampling
+    from tidegate.methods.signed_digit_tree import signed_digit_tree
+    from tidegate.methods.smooth_binary import smooth_binary
     from tidegate.methods.square_root import square_root
     from tidegate.methods.topl import topl
     from tidegate.methods.tops import tops
@@ -74,10 +81,13 @@ __all__ = [
     "__version__",
     "adaptive",
     "binary_tree",
+    "budget_absorption",
     "budget_distribution",
     "estimate",
     "fast",
     "flat",
+    "honaker",
+    "keyed",
     "load_record",
     "methods",
     "open",
@@ -85,13 +95,17 @@ __all__ = [
     "pak_with_tops_stream",
     "pak_with_tops_threshold",
     "parallel",
+    "pegasus",
     "perturb",
     "plan",
     "read_times",
     "release",
+    "sampling",
     "secure",
     "seeded",
     "sequential",
+    "signed_digit_tree",
+    "smooth_binary",
     "square_root",
     "synthetic",
     "threshold",

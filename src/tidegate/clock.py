@@ -109,6 +109,20 @@ def zone_of(name: str) -> tzinfo:
         ) from None
 
 
+def zone_name(zone: object) -> str | None:
+    """The name of a zone as other libraries have it; None: it has none that `Clock` knows.
+
+    >>> zone_name(ZoneInfo("Europe/Berlin")), zone_name(timezone(timedelta(hours=2)))
+    ('Europe/Berlin', '+02:00')
+    """
+    name = str(zone).removeprefix("UTC") or "UTC"  # an offset of Python prints as UTC+02:00
+    try:
+        zone_of(name)
+    except SettingError:
+        return None
+    return name
+
+
 @lru_cache(maxsize=64)
 def _zone(name: str) -> tzinfo:
     if name in ("UTC", "Z"):

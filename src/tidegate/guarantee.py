@@ -21,6 +21,7 @@ from tidegate.exact_numbers import exact
 
 EVENT = "event"
 PUBLIC = "length, positions, times and arrival times, all settings, and the chosen threshold"
+OF_ANY_KEY = " of any key"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,11 @@ class Guarantee:
         >>> Window(length=60).widen(Guarantee(epsilon=Fraction(1, 60))).neighbours
         'two streams that differ in one window of 60 consecutive values (values are replaced)'
         """
+        if self.unit == EVENT + OF_ANY_KEY:
+            return (
+                "two keyed streams that differ in one value, at one position of one key (the value "
+                "is replaced; no row moves to another key or position)"
+            )
         if self.unit != EVENT:
             return f"two streams that differ in one {self.unit} (values are replaced)"
         if self.model != "central":
@@ -69,6 +75,8 @@ class Guarantee:
     @property
     def public(self) -> str:
         """What is published by definition and not protected."""
+        if self.unit.endswith(OF_ANY_KEY):
+            return f"keys, how many rows each has, and of each key: {PUBLIC}"
         return PUBLIC
 
     @property
@@ -235,6 +243,20 @@ def parallel(first: Guarantee, *others: Guarantee) -> Guarantee:
         delta=max(g.delta for g in guarantees),
         rho=None if rhos is None else max(rhos),
     )
+
+
+def by_key(of_one_key: Guarantee) -> Guarantee:
+    """The guarantee of many streams, one for each key, from that of the stream of a key.
+
+    Parallel composition: a row belongs to one key, whatever its value, and only the stream of that
+    key reads it; the noise of keys is independent. So everything that is published about all keys
+    costs a value what its own stream costs it. A row that could also move to another key would be
+    two changes, in two streams: 2ε. Keys, and so which rows a key has, are public instead.
+
+    >>> print(by_key(Guarantee(epsilon=Fraction(1, 10))))
+    ε = 0.1 per event of any key (exact arithmetic, central model)
+    """
+    return replace(of_one_key, unit=of_one_key.unit + OF_ANY_KEY)
 
 
 def worth_in_rho(guarantees: Sequence[Guarantee]) -> list[Fraction] | None:

@@ -113,6 +113,18 @@ class Epoch:
         derived = HKDF(algorithm=SHA256(), length=EPOCH_BYTES, salt=self.id, info=info)
         return Epoch(self.secret, derived.derive(self.secret), self.simulation)
 
+    def of_key(self, name: str) -> Epoch:
+        """The epoch of one key of a keyed run, whose epoch this is: HKDF(secret, id, key).
+
+        Noise of two keys is unrelated. The secret is derived too, so that the state of one key
+        tells nothing of another's noise.
+        """
+        info = b"tidegate/1/keyed/" + name.encode()
+        length = SECRET_BYTES + EPOCH_BYTES
+        derived = HKDF(algorithm=SHA256(), length=length, salt=self.id, info=info)
+        material = derived.derive(self.secret)
+        return Epoch(material[:SECRET_BYTES], material[SECRET_BYTES:], self.simulation)
+
     def keystream(self, purpose: str, settings_digest: bytes) -> Keystream:
         """The keystream for one purpose; other purposes and other settings get unrelated keys."""
         return Keystream(self._derived(b"tidegate/1/" + purpose.encode() + b"/" + settings_digest))

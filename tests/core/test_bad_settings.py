@@ -252,3 +252,21 @@ def test_a_sealed_snapshot_shows_no_state() -> None:
 def test_what_is_no_snapshot_is_refused(junk: bytes) -> None:
     with pytest.raises(tg.SnapshotError):
         release().pipeline.resume(junk)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("hold_out", ": do you mean holdout?"),
+        ("colour", ""),
+        ("epsilons", ": do you mean epsilon?"),
+    ],
+)
+def test_unknown_settings_are_named(name: str, hint: str) -> None:
+    """A misspelt setting must not read like a fault of Tidegate."""
+    for method in (tg.adaptive, tg.tops):
+        with pytest.raises(tg.SettingError) as error:
+            method(1, 100, **{name: 5})
+        assert error.value.setting == name
+        assert error.value.problem.startswith(f"is no setting of {method.__name__}")
+        assert error.value.problem.endswith(hint)

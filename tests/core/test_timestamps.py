@@ -31,7 +31,7 @@ NOON = 1_706_788_800 * SECOND  # 2024-02-01T12:00:00Z
         (1_706_788_800_000_000, NOON, "UTC", "us"),
         (1_706_788_800_000_000_001, NOON + 1, "UTC", "ns"),
         (datetime(2024, 2, 1, 12), NOON, None, None),  # noqa: DTZ001  # naive is the point
-        (datetime(2024, 2, 1, 13, tzinfo=timezone(timedelta(hours=1))), NOON, "UTC", None),
+        (datetime(2024, 2, 1, 13, tzinfo=timezone(timedelta(hours=1))), NOON, "+01:00", None),
         (date(2024, 2, 1), NOON - 12 * 3600 * SECOND, None, None),
         (np.datetime64("2024-02-01T12"), NOON, None, None),
     ],
@@ -121,7 +121,8 @@ def test_columns_of_arrow_and_numpy():
         column = arrow.array(moments, arrow.timestamp(unit, tz="Europe/Berlin"))
         for one in (column, arrow.chunked_array([column[:1], column[1:]])):
             assert read_times(one).ticks.tolist() == [NOON, NOON + 3600 * SECOND]
-            assert read_times(one).clock.zone == "UTC"
+            assert read_times(one).clock.zone == "Europe/Berlin"
+            assert read_times(one, zone="UTC").clock.zone == "UTC"
     with pytest.raises(InputError, match="position 1 is missing"):
         read_times(arrow.array([moments[0], None], arrow.timestamp("s", tz="UTC")))
     numbers = np.array([1_706_788_800, 1_706_788_801])

@@ -35,6 +35,7 @@ GOLDEN = {
     "estimate.Recent": "14bff242bcc092c8",
     "estimate.Unsmoothed": "eeb56821536d040e",
     "estimate.Mixture": "e60e8cc5abcb96c1",
+    "estimate.GroupMeans": "989689d74840349f",
     "estimate.LastPublished": "cb7d72bb9c6272ea",
     "units.Event": "618f60d0d52df0e1",
     "units.Window": "98dc2209a3f11f27",
@@ -43,9 +44,15 @@ GOLDEN = {
     "reselection.Reselection": "60e62ea702bcceaa",
     "pipeline.Pipeline": "980e5de856664830",
     "local.Topl": "c4cd197a2ba6ff69",
+    "methods.AbsorbedBudget": "e9edff208e9b716d",
     "methods.AdaptiveSampling": "99dc20aaf2e3e6c5",
+    "methods.BottomUpTree": "e90ff27d39f2155d",
     "methods.DistributedBudget": "c8cbb4c2cae85fd8",
     "methods.FilteredLevel": "6fcf8e01150916eb",
+    "methods.GroupedValues": "c79898f49d1fe3cf",
+    "methods.SampledWindow": "d103820014d0ab98",
+    "methods.SignedDigits": "a8679c250d99b472",
+    "methods.SmoothBinary": "5047966f3a4f62b9",
     "methods.SquareRoot": "04d2e780d8dec8ff",
 }
 

@@ -201,3 +201,22 @@ def test_the_index_of_a_frame_may_be_the_time() -> None:
     series = pd.Series(WATTS, index=AWARE, name="watts")
     found = released(series, value=None, time=series.index)
     assert (pd.DatetimeIndex(found.to_pandas()["time"]) == AWARE).all()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_days_are_those_of_the_columns_own_zone(library):
+    """January in Berlin begins at 23:00 of universal time: asked without a zone, that is meant."""
+    times = pd.date_range("2024-01-01", periods=48, freq="h", tz="Europe/Berlin")
+    column = {"pandas": pd.Series, "polars": pl.Series, "pyarrow": pa.array}[library](times)
+    released = tg.release(np.ones(48), time=column, epsilon=10, bound=2)
+    assert released.zone == "Europe/Berlin"
+    answer = released.query("2024-01-02", "2024-01-03")
+    assert (answer.start, answer.end) == (24, 48)
+    days = released.table("1d")
+    assert days.rows.tolist() == [24, 24]
+    first, _, *rows = repr(days).splitlines()[1:]
+    assert first.split() == ["from", "rows", "sum", "low", "high"]
+    assert [row.split()[:2] for row in rows] == [
+        ["2024-01-01T00:00:00+01:00", "24"],
+        ["2024-01-02T00:00:00+01:00", "24"],
+    ]

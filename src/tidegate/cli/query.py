@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.remarks import facts, remarks
 from tidegate.cli.streams import Released, ReleasedFormat
 from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import QueryError, SettingError
@@ -161,22 +162,9 @@ def _position(text: str) -> int:
 
 def _as_json(file: ReleasedFile, answers: Answers, note: str) -> str:
     columns = {name: getattr(answers, name).tolist() for name in ("start", "end", *_COLUMNS)}
-    return json.dumps(
-        {
-            "file": str(file.path),
-            "guarantee": file.guarantee,
-            "confidence": answers.confidence,
-            "threshold": answers.threshold,
-            "floor": answers.floor,
-            "capped": answers.capped,
-            "note": note,
-            "answers": [
-                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-            ],
-        },
-        indent=1,
-        ensure_ascii=False,
-    )
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    found = {**facts(file, answers, note), "answers": rows}
+    return json.dumps(found, indent=1, ensure_ascii=False)
 
 
 def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
@@ -201,20 +189,4 @@ def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
         )
         for answer in map(answers.__getitem__, range(len(answers)))
     ]
-    speaks = " These are sums of capped values." if answers.capped else ""
-    lines = [table(head, rows), "", f"{_capped(answers)}{speaks} {file.guarantee}."]
-    warnings = dict.fromkeys(answers[at].warning for at in range(len(answers)))
-    lines += [f"Warning: {one}. Use more epsilon, or more values." for one in warnings if one]
-    return "\n".join([*lines, note] if note else lines)
-
-
-def _capped(answers: Answers) -> str:
-    """Where values were cut, at both ends."""
-    if answers.lowest_floor:
-        ends = (answers.lowest_floor, answers.floor), (answers.threshold, answers.highest)
-        low, high = (f"{a:g}" if a == b else f"{a:g} to {b:g}" for a, b in ends)
-        return f"Values were capped to [{low}, {high}]."
-    if answers.highest == answers.threshold:
-        return f"Values were capped at {answers.threshold:g}; values below 0 counted as 0."
-    caps = f"between {answers.threshold:g} and {answers.highest:g}"
-    return f"Values were capped; the cap moved {caps}. Values below 0 counted as 0."
+    return "\n".join([table(head, rows), "", *remarks(file, answers, note)])

@@ -41,11 +41,13 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
 
 
 def _run(source: str, options: dict[str, Any]) -> None:
+    from tidegate.cli.left_behind import told_what_is_left
     from tidegate.cli.progress import Progress
     from tidegate.durable import transfer
     from tidegate.io import open_source
 
     _check(source, options)
+    replaced = holds_something(str(options.get("output") or ""))
     pipeline = build(with_length(options, source))
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     with (
@@ -73,18 +75,20 @@ def _run(source: str, options: dict[str, Any]) -> None:
         }
         if "state" not in options:
             once = pipeline.start()
-            result = transfer(opened, once, **into)
+            with told_what_is_left(once, options.get("output")):
+                result = transfer(opened, once, **into)
             progress.close()
             _close(once, result, quiet=quiet)
         else:
             with _opened(pipeline, options) as run:
                 into.update(_after_a_restart(run, source, options))
-                result = transfer(opened, run, **into)
+                with told_what_is_left(run, options.get("output")):
+                    result = transfer(opened, run, **into)
                 progress.close()
                 _close(run, result, quiet=quiet)
     if doubt := getattr(opened, "doubt", ""):
         complain(f"warning: {doubt}")
-    if options.get("overwrite") and not quiet:
+    if replaced and options.get("overwrite") and not quiet:
         complain("--overwrite: epsilon was spent anew; it adds up with what the old output spent")
 
 

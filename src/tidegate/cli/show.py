@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.remarks import warned
 from tidegate.cli.streams import Released, ReleasedFormat
 from tidegate.cli.tables import percent
 from tidegate.errors import QueryError, SettingError, TidegateError
@@ -86,8 +87,9 @@ def show(
             f"moving average of {length:,} values: {means.min():.4g} to {means.max():.4g}, "
             f"± {half:.3g} on the average ({percent(confidence)})"
         )
-        if file.note:
-            typer.echo(file.note)
+        whole = file.record.queries([file.record.start], [file.record.end], confidence)
+        for line in filter(None, (*(warned(whole) or warned(average)), file.unfinished, file.note)):
+            typer.echo(line)
         if png is not None:
             _draw(png, file, length, confidence, _levels(file, format, _POINTS))
             typer.echo(f"picture: {png}")

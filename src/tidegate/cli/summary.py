@@ -115,8 +115,7 @@ def _lines(outcome: Outcome) -> list[str]:
             f"{', apart from what the threshold cuts' if total.capped else ''}"
         )
         if total.warning:
-            where = "" if total.floor else "of the threshold, "
-            lines.append(f"warning: {where}{total.warning}. Use more epsilon, or more values")
+            lines.append(f"warning: {total.warning}. Use more epsilon, or more values")
     return lines
 
 

@@ -2,37 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from tidegate.tables.text import percent, shown, table
 
-
-def shown(number: float) -> str:
-    """A number for people: four digits or all before the point.
-
-    >>> shown(1234567.89), shown(0.0123456), shown(-12.5)
-    ('1,234,568', '0.01235', '-12.5')
-    """
-    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
-
-
-def percent(confidence: float) -> str:
-    """A probability for people.
-
-    >>> percent(0.95), percent(0.9999)
-    ('95 %', '99.99 %')
-    """
-    return f"{100 * confidence:.6g} %"
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> str:
-    """Aligned columns, the first `left` of them flush left; plain text, for every terminal."""
-    cells = [[str(cell) for cell in row] for row in (head, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    cells.insert(1, ["-" * width for width in widths])
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if index < left else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    )
+__all__ = ["percent", "shown", "table"]

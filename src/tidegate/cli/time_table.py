@@ -6,6 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from tidegate.cli.remarks import facts, remarks
 from tidegate.cli.tables import percent, shown, table
 
 if TYPE_CHECKING:
@@ -20,14 +21,8 @@ def printed(found: TimeTable, file: ReleasedFile, *, as_json: bool) -> str:
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if as_json:
         plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
-        facts = {
-            "file": str(file.path),
-            "guarantee": file.guarantee,
-            "confidence": found.answers.confidence,
-            "zone": found.clock.zone,
-            "rows": plain,
-        }
-        return json.dumps(facts, indent=1, ensure_ascii=False)
+        public = {**facts(file, found.answers, file.note), "zone": found.clock.zone, "rows": plain}
+        return json.dumps(public, indent=1, ensure_ascii=False)
     sure = percent(found.answers.confidence)
     head = ("from", "rows", "sum", f"± ({sure})", "mean", f"± ({sure})", "per second")
     lines = [
@@ -42,8 +37,7 @@ def printed(found: TimeTable, file: ReleasedFile, *, as_json: bool) -> str:
         )
         for row in rows
     ]
-    note = [file.note] if file.note else []
-    return "\n".join([table(head, lines), "", f"{file.guarantee}.", *note])
+    return "\n".join([table(head, lines), "", *remarks(file, found.answers, file.note)])
 
 
 def _shown(number: float) -> str:

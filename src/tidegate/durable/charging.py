@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
-from tidegate.durable.folder import FolderLock
+from tidegate.durable.store_contract import Anchors
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.run import ends
@@ -67,13 +67,13 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
 class Charging:
     """Charges the costs of one epoch in order, without those that were charged before."""
 
-    def __init__(self, ledger: Ledger, release: Release, source: str, lock: FolderLock) -> None:
+    def __init__(self, ledger: Ledger, release: Release, source: str, lock: Anchors) -> None:
         self._ledger = ledger
         self._lock = lock
         self._source = source
         self._pipeline = release.pipeline
         self._epoch = release.epoch
-        charged = sum(charge.epoch == self._epoch for charge in ledger.charges())
+        charged = sum(charge.epoch == self._epoch for charge in ledger.charges(source))
         self._costs = islice(costs(release.pipeline), charged, None)
         self._next = next(self._costs, None)
 

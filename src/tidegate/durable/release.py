@@ -11,6 +11,7 @@ from tidegate.durable.charging import Charging
 from tidegate.durable.checks import (
     earlier,
     known_anchors,
+    let_go,
     opened,
     settings_of,
     source_of,
@@ -21,6 +22,7 @@ from tidegate.durable.folder import StateError
 from tidegate.durable.key_changes import KeyChanges
 from tidegate.durable.public_side import AGAIN
 from tidegate.durable.store import Store
+from tidegate.durable.store_contract import StateStore
 from tidegate.errors import InputError, TidegateError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
@@ -57,7 +59,7 @@ class DurableRelease(KeyChanges, Closed):
     """
 
     def __init__(
-        self, store: Store, ledger: Ledger, release: Release, key: bytes | None, source: str
+        self, store: StateStore, ledger: Ledger, release: Release, key: bytes | None, source: str
     ) -> None:
         ownership = Ownership("durable release", AGAIN)
         committer = Committer(store, ledger, release, key)
@@ -97,25 +99,31 @@ class DurableRelease(KeyChanges, Closed):
         try:
             if new_epoch:
                 return cls._anew(store, pipeline, key, source, cap)
-            return cls._continued(store, pipeline, key, source, cap)
+            store.open(create=True)
+            return cls.continued(store, pipeline, key=key, source=source, cap=cap)
         except BaseException:
             store.close()
             raise
 
     @classmethod
-    def _continued(
-        cls, store: Store, pipeline: Pipeline, key: bytes | None, source: str | None, cap: Any
+    def continued(
+        cls,
+        store: StateStore,
+        pipeline: Pipeline,
+        *,
+        key: bytes | None = None,
+        source: str | None = None,
+        cap: Any = None,
     ) -> DurableRelease:
-        """Continue the present state, or begin where nothing was ever charged."""
-        store.open(create=True)
+        """Continue the state in an open store, or begin where nothing was ever charged."""
         state = store.state()
         body = None if state is None else opened(state, key, pipeline, store)
         anchors = [] if body is None else [(body["ledger count"], body["ledger head"])]
         ledger = trusted_ledger(store, known_anchors(store, anchors), cap)
         try:
-            if body is None and ledger.charges():
+            if body is None and store.own_ledger and ledger.charges():
                 raise StateError(
-                    f"the state in {store.folder} is lost, but its ledger shows what was released: "
+                    f"the state in {store.place} is lost, but its ledger shows what was released: "
                     "restore the state, or begin again with --new-epoch, which is charged"
                 )
             name = source_of(ledger, source, None if body is None else body["source"], store)
@@ -126,7 +134,7 @@ class DurableRelease(KeyChanges, Closed):
                 run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, name)
                 run._committer.resume(body)
         except BaseException:
-            ledger.close()
+            let_go(ledger, store)
             raise
         return run
 
@@ -188,7 +196,7 @@ class DurableRelease(KeyChanges, Closed):
                     self._committer.commit([])
             finally:
                 try:
-                    self._ledger.close()
+                    let_go(self._ledger, self._store)
                 finally:
                     self._store.close()
 

@@ -33,7 +33,7 @@ class SampleAndHoldPosterior:
         until: int,
         level_variances: Callable[[Recorded, Spans], FloatArray],
     ) -> None:
-        known = _until(recorded.leaves.spans(), until)
+        known = known_until(recorded.leaves.spans(), until)
         self._step = recorded.step
         widths = np.diff(known.edges)
         # Published running sums at the edges: whole numbers below 2^53, so exact.
@@ -110,7 +110,7 @@ class SampleAndHoldPosterior:
         )
 
 
-def _until(spans: Spans, until: int) -> Spans:
+def known_until(spans: Spans, until: int) -> Spans:
     """The leaves that were complete when `until` values were released."""
     count = int(np.searchsorted(spans.edges, until, side="right"))
     return Spans(

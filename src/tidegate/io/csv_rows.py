@@ -22,6 +22,7 @@ from tidegate.io.optional import require
 _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "Null"]  # the others are left to `one`
 _MISSING_WORDS = frozenset({b"", b"nan", b"null"})
 _USUAL = Dialect()
+_SECONDS = 1e11  # since 1970, at most; beyond these are milliseconds
 
 
 class CsvRows:
@@ -226,6 +227,12 @@ def from_arrow(columns: Sequence[Any], wanted: Sequence[Wanted]) -> list[NDArray
             if np.count_nonzero(np.isfinite(numbers)) != len(numbers) - values.null_count:
                 return None
             arrays.append(numbers)
+        elif column.time and str(values.type) in ("int64", "double"):
+            times: NDArray[Any] = values.to_numpy()
+            # In floats only seconds are as exact as one by one.
+            if values.null_count or (times.dtype.kind == "f" and np.abs(times).max() >= _SECONDS):
+                return None
+            arrays.append(times)
         else:
             arrays.append(users_from_arrow(values))
     return arrays

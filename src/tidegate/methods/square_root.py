@@ -18,11 +18,19 @@ import numpy as np
 
 from tidegate import estimate
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, positive, whole
-from tidegate.guarantee import Guarantee, concentrated, rho_for
+from tidegate.exact_numbers import Number, whole
+from tidegate.guarantee import Guarantee, concentrated
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._method import Method
-from tidegate.methods._shared import HOLDOUT, HORIZON, Common, assembled, preset, truncation
+from tidegate.methods._shared import (
+    HOLDOUT,
+    HORIZON,
+    Common,
+    assembled,
+    concentrated_budget,
+    preset,
+    truncation,
+)
 from tidegate.noise import discrete_gaussian
 from tidegate.perturb.forest import over_horizons
 from tidegate.perturb.forest_run import ForestRun
@@ -31,7 +39,7 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import State
 from tidegate.settings import Delta, Exact, OptionalWhole, Spec, Whole
 from tidegate.stages import Estimator, Layout
-from tidegate.units import Unit, checked_unit
+from tidegate.units import Unit
 
 _PLACES = 16  # binary places of the coefficients
 _HALF = 24  # sums are made of two halves, so that they fit 64 bits
@@ -262,13 +270,9 @@ def square_root(
     >>> print(square_root(epsilon=1, bound=50, delta=1e-6, horizon=4096, holdout=0).guarantee)
     ρ = 0.024... (zCDP), which gives ε = 0.99999..., δ = 1e-06 per event (exact ...)
     """
-    unit = checked_unit(unit)
     block = None if block is None else whole("block", block, minimum=1)
     horizon = whole("horizon", horizon, minimum=1)
-    failure = Fraction(1, max(2, horizon) ** 2) if delta is None else positive("delta", delta)
-    rho = rho_for(positive("epsilon", epsilon), failure) / unit.size**2
-    grain = 1 << 40
-    pure = Fraction(math.isqrt(int(2 * rho * grain**2)), grain)  # √(2ρ), rounded down
+    unit, rho, failure, pure = concentrated_budget(epsilon, delta, horizon, unit)
     return assembled(
         threshold=truncation(pure, bound, holdout),
         perturber=SquareRoot(rho=rho, delta=failure, horizon=horizon, chosen_block=block),

@@ -74,11 +74,31 @@ def consistent_leaves(
     leaves = nodes[0]
     if len(nodes) == 1:
         return leaves.copy(), carry
-    # Up: an estimate is ρ, the residual as seen from that level and below; `below` sums children.
-    # The leaves' own residual is 0, so the first inner level sees its own residual only.
-    below: list[FloatArray] = []  # from level 2 on
+    fanouts = _per_level(fanout, len(nodes))
+    estimates, below = residuals_from_below(nodes, fanouts, weights)
+    # Down: spread what a parent knows better evenly over its children.
+    final = estimates[-1]
+    for level in range(len(weights) - 1, 0, -1):
+        surplus = (final - below[level - 1]) / fanouts[level]
+        final = estimates[level - 1] + np.repeat(surplus, fanouts[level])
+    return _rounded_on_prefixes(leaves, final, fanouts[0], carry)
+
+
+def residuals_from_below(
+    nodes: Sequence[IntArray], fanout: Fanouts, weights: Sequence[float]
+) -> tuple[list[FloatArray], list[FloatArray]]:
+    """What each inner node is estimated as from its own draw and those below it: the way up.
+
+    In terms of the residuals R of `consistent_leaves`: the estimate of a node is the sum of the
+    leaf draws below it plus what is given here.
+
+    Returns:
+        One array per inner level, lowest first; and the sums of siblings that the levels from the
+        second inner one on have seen. (The leaves' own residual is 0.)
+    """
+    below: list[FloatArray] = []
     estimates: list[FloatArray] = []
-    sums = leaves
+    sums = nodes[0]
     fanouts = _per_level(fanout, len(nodes))
     for level, weight in enumerate(weights, start=1):
         sums = sums.reshape(-1, fanouts[level - 1]).sum(axis=1)
@@ -89,12 +109,7 @@ def consistent_leaves(
             children = _sum_of_siblings(estimates[-1], fanouts[level - 1])
             below.append(children)
             estimates.append(weight * residual + (1.0 - weight) * children)
-    # Down: spread what a parent knows better evenly over its children.
-    final = estimates[-1]
-    for level in range(len(weights) - 1, 0, -1):
-        surplus = (final - below[level - 1]) / fanouts[level]
-        final = estimates[level - 1] + np.repeat(surplus, fanouts[level])
-    return _rounded_on_prefixes(leaves, final, fanouts[0], carry)
+    return estimates, below
 
 
 def prefix_leaves(nodes: Sequence[IntArray], fanout: int) -> IntArray:

@@ -52,8 +52,8 @@ class _Stage(Protocol):
     def sampler(self, threshold: int, keystream: Keystream) -> Sampler: ...
 
 
-class SampledStage:
-    """A perturber that measures some values, and marks each sum with the scale of its noise."""
+class IrregularStage:
+    """A perturber whose run says how long each number holds, and marks it."""
 
     irregular: ClassVar[bool] = True
 
@@ -74,6 +74,10 @@ class SampledStage:
     def noise_law(self, threshold: int) -> None:
         """None: the noise depends on what is decided as it goes."""
         return
+
+
+class SampledStage(IrregularStage):
+    """A perturber that measures some values, and marks each sum with the scale of its noise."""
 
     def start(
         self: _Stage, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None

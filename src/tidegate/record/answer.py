@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from tidegate.record import answer_words
 
-_CROWDED = 0.8  # of the threshold: where the mean of uncut values seldom lies
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -34,6 +32,7 @@ class Answer:
         truncation_error: standard error of what truncation took away.
         capped: whether all of this speaks of the sum of capped values: nothing is known then of
             what truncation took away, and it is in no interval.
+        note: what else is to be known of a range of time: late rows, no rows at one end.
     """
 
     start: int
@@ -52,6 +51,7 @@ class Answer:
     empty: float | None = None
     truncation_error: float = 0.0
     capped: bool = True
+    note: str = ""
 
     @property
     def standard_error(self) -> float:
@@ -66,13 +66,13 @@ class Answer:
         says.
         """
         full = self.threshold * (self.end - self.start) if self.full is None else self.full
-        return self.estimate > _CROWDED * full > 0
+        return self.estimate > answer_words.CROWDED * full > 0
 
     @property
     def crowded_below(self) -> bool:
         """The same for the lower end: the true sum may be much smaller then."""
         empty = self.floor * (self.end - self.start) if self.empty is None else self.empty
-        return self.estimate < _CROWDED * empty < 0
+        return self.estimate < answer_words.CROWDED * empty < 0
 
     @property
     def cut(self) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate.tables import html
+import numpy as np
+
+from tidegate.tables import html, text
 
 if TYPE_CHECKING:
     from tidegate.record.answer import Answer
@@ -12,9 +14,10 @@ if TYPE_CHECKING:
 
 SHOWN = 10  # rows of a table in a notebook
 _EVEN = 1.05  # how much further an interval may reach to one side and still be written as ±
-CUT = "values lie close to it: if most are cut, the true sum is larger"
-CUT_BELOW = "values lie close to the lower end: if most are cut, the true sum is smaller"
-CUT_ABOVE = "values lie close to the upper end: if most are cut, the true sum is larger"
+CROWDED = 0.8  # of the threshold: where the mean of uncut values seldom lies
+CUT = "most values lie close to the cap: if many were cut there, the true sum is larger"
+CUT_BELOW = "most values lie close to the lower cap: if many were cut, the true sum is smaller"
+CUT_ABOVE = "most values lie close to the upper cap: if many were cut, the true sum is larger"
 
 
 def sentence(answer: Answer) -> str:
@@ -28,7 +31,7 @@ def sentence(answer: Answer) -> str:
     warning = f" ({answer.warning})" if answer.warning else ""
     return (
         f"{what} over [{answer.start}, {answer.end}): {answer.estimate:.6g} {error}, "
-        f"values were {answer.cut}{warning}"
+        f"values were {answer.cut}{warning}{f'. {answer.note}' if answer.note else ''}"
     )
 
 
@@ -57,6 +60,7 @@ def facts(answer: Answer) -> str:
             ("sum of", f"values {answer.cut}" if answer.capped else "all values"),
             *([] if answer.capped else [("values were", answer.cut)]),
             *([("warning", answer.warning)] if answer.warning else []),
+            *([("note", answer.note)] if answer.note else []),
         ],
     )
 
@@ -68,6 +72,27 @@ def numbers(answer: Answer) -> tuple[float, float, float]:
 
 def rows(answers: Answers) -> str:
     """Many answers in a notebook."""
+    head, cells = _cells(answers)
+    ends = (f"{answers.start.min():,}", f"{answers.end.max():,}") if len(answers) else ("", "")
+    more = len(answers) > SHOWN
+    about = _about(answers)
+    picture = html.band(answers.estimate, answers.low, answers.high, ends, about) if more else ""
+    said = html.lines([*cautions(answers), answers.note])
+    return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}{said}</div>"
+
+
+def lines(answers: Answers) -> str:
+    """Many answers as plain text."""
+    said = filter(None, (*cautions(answers), answers.note))
+    return "\n".join([_about(answers), text.table(*_cells(answers)), *said])
+
+
+def _about(answers: Answers) -> str:
+    return f"{len(answers):,} sums with {answers.confidence:.0%} intervals"
+
+
+def _cells(answers: Answers) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The head and the first rows of a table."""
     shown = [answers[at] for at in range(min(len(answers), SHOWN))]
     cells = [
         (f"[{one.start:,}, {one.end:,})", *(f"{number:.6g}" for number in numbers(one)))
@@ -76,8 +101,29 @@ def rows(answers: Answers) -> str:
     more = len(answers) - len(shown)
     if more:
         cells.append(("…", f"{more:,} more", "", ""))
-    head = ("range", "sum", "low", "high")
-    ends = (f"{answers.start.min():,}", f"{answers.end.max():,}") if len(answers) else ("", "")
-    about = f"{len(answers):,} sums with {answers.confidence:.0%} intervals"
-    picture = html.band(answers.estimate, answers.low, answers.high, ends, about) if more else ""
-    return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}</div>"
+    return ("range", "sum", "low", "high"), cells
+
+
+def warnings(answers: Answers) -> dict[str, int]:
+    """The warnings of many answers, and how many have each."""
+    size = answers.end - answers.start
+    full, empty, floor = answers.threshold * size, np.zeros(size.size), np.zeros(size.size)
+    if answers.caps is not None:
+        full, empty, floor = (answers.caps[:, at] for at in (2, 5, 3))
+    above = (answers.estimate > CROWDED * full) & (full > 0)
+    below = (answers.estimate < CROWDED * empty) & (empty < 0) & ~above
+    found = {
+        CUT: int((above & (floor == 0)).sum()),
+        CUT_ABOVE: int((above & (floor != 0)).sum()),
+        CUT_BELOW: int(below.sum()),
+    }
+    return {warning: count for warning, count in found.items() if count}
+
+
+def cautions(answers: Answers) -> list[str]:
+    """Warnings about answers, in whole sentences."""
+    found = []
+    for warning, count in answers.warnings.items():
+        where = f" ({count:,} of {len(answers):,} ranges)" if len(answers) > 1 else ""
+        found.append(f"Warning{where}: {warning}.")
+    return found

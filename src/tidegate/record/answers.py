@@ -35,7 +35,7 @@ class Answers(Tabular):
 
     `threshold` is the lowest of all ranges; `caps` has a row for each: lowest,
     highest, and the sum of the thresholds of all values; then the same of the floors,
-    from the highest on.
+    from the highest on. `note` says what else is to be known of a range of time.
     """
 
     start: IntArray
@@ -50,6 +50,7 @@ class Answers(Tabular):
     threshold: float
     caps: FloatArray | None = None
     capped: bool = True
+    note: str = ""
 
     @property
     def highest(self) -> float:
@@ -137,6 +138,9 @@ class Answers(Tabular):
             table["floor"] = caps[:, 3].copy()
         return table
 
+    def __repr__(self) -> str:
+        return answer_words.lines(self)
+
     def _repr_html_(self) -> str:
         return answer_words.rows(self)
 
@@ -145,13 +149,19 @@ class Answers(Tabular):
 
     def __getitem__(self, index: int) -> Answer:
         columns = ("estimate", *_ERRORS, "low", "high")
-        numbers = {name: float(getattr(self, name)[index]) for name in columns}
+        numbers: dict[str, Any] = {name: float(getattr(self, name)[index]) for name in columns}
         start, end = int(self.start[index]), int(self.end[index])
         numbers["threshold"] = numbers["highest"] = self.threshold
         if self.caps is not None:
             names = ("threshold", "highest", "full", "floor", "lowest_floor", "empty")
             numbers |= zip(names, self.caps[index].tolist(), strict=True)
-        return Answer(start, end, confidence=self.confidence, capped=self.capped, **numbers)
+        numbers |= {"confidence": self.confidence, "capped": self.capped, "note": self.note}
+        return Answer(start, end, **numbers)
+
+    @property
+    def warnings(self) -> dict[str, int]:
+        """What to fear of these answers (`Answer.warning`), and of how many."""
+        return answer_words.warnings(self)
 
 
 def truncation_errors(excess: Excess) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -12,15 +13,113 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.record import time_sums
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile
 from tidegate.record.moving_average import small_picture
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 from tidegate.record.time_index import TimeIndex
-from tidegate.record.time_ranges import Moment, TimeTable, between, edges
+from tidegate.record.time_ranges import Moment, TimeTable
 from tidegate.stages import Excess
 from tidegate.tables import html
 
 _FARTHEST = (1 << 63) - 1
+
+
+@dataclass
+class Gathered:
+    """Everything that an interval needs, one number for each range.
+
+    Attributes:
+        estimate: the sums.
+        noise, prediction: variances; noise of different segments and keys is independent.
+        largest: the largest share of the noise that one node has.
+        truncated: expected, fallen, variance and most of what truncation took away.
+        doubt: of the factor of that: one factor for all segments and keys, since what is unknown
+            of one tail is unknown of all.
+        capped: nothing is known of what truncation took away, somewhere.
+        caps: lowest and highest cap, and the sum of all; the same of the floors. One row for each
+            fact, so that each lies in one piece.
+        latest: cap and floor for ranges that are empty.
+    """
+
+    estimate: FloatArray
+    noise: FloatArray
+    prediction: FloatArray
+    largest: FloatArray
+    truncated: FloatArray
+    caps: FloatArray
+    latest: tuple[float, float]
+    doubt: float = 0.0
+    capped: bool = False
+
+    @classmethod
+    def empty(cls, ranges: int, threshold: float, floor: float) -> Gathered:
+        """Nothing yet; `threshold` and `floor` are said of a range without values."""
+        estimate, noise, prediction, largest = np.zeros((4, ranges))
+        caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], ranges, 1)
+        truncated, latest = np.zeros((4, ranges)), (threshold, floor)
+        return cls(estimate, noise, prediction, largest, truncated, caps, latest)
+
+    def add(self, segment: Segment, begin: IntArray, end: IntArray, as_of: int | None) -> None:
+        """Add what a segment has of these ranges."""
+        inside = (end > segment.start) & (begin < segment.end)
+        if not inside.any():
+            return
+        here = slice(None) if inside.all() else inside  # no copies where all are inside
+        low = np.maximum(begin[here], segment.start)
+        high = np.minimum(end[here], segment.end)
+        parts = segment.parts(low, high, as_of)
+        self.estimate[here] += parts.estimate
+        self.noise[here] += parts.noise_variance
+        self.prediction[here] += parts.prediction_variance
+        self.largest[here] = np.maximum(self.largest[here], parts.largest_variance)
+        if parts.excess is None:
+            self.capped = True
+        else:
+            self.truncated[:, here] += parts.excess[:4]
+            self.doubt = max(self.doubt, parts.excess.doubt)
+        lowest, highest, full = segment.cap_range(low, high)
+        caps = self.caps
+        caps[0, here] = np.minimum(caps[0, here], lowest)
+        caps[1, here] = np.maximum(caps[1, here], highest)
+        caps[2, here] += full
+        caps[3, here] = np.maximum(caps[3, here], segment.floor)
+        caps[4, here] = np.minimum(caps[4, here], segment.floor)
+        caps[5, here] += segment.floor * (high - low)
+
+    def join(self, other: Gathered) -> None:
+        """Add the same ranges of another stream, whose noise is independent."""
+        self.estimate += other.estimate
+        self.noise += other.noise
+        self.prediction += other.prediction
+        self.truncated += other.truncated
+        self.largest = np.maximum(self.largest, other.largest)
+        for row, fold in enumerate(
+            (np.minimum, np.maximum, np.add, np.maximum, np.minimum, np.add)
+        ):
+            self.caps[row] = fold(self.caps[row], other.caps[row])
+        self.latest = min(self.latest[0], other.latest[0]), max(self.latest[1], other.latest[1])
+        self.doubt = max(self.doubt, other.doubt)
+        self.capped = self.capped or other.capped
+
+    def answers(self, begin: IntArray, end: IntArray, confidence: float) -> Answers:
+        """The sums with their intervals."""
+        caps, (threshold, floor) = self.caps, self.latest
+        nothing = np.isinf(caps[0])  # empty ranges
+        caps[:2, nothing], caps[3:5, nothing] = threshold, floor
+        expected, fallen, variance, most = self.truncated
+        return Answers.around(
+            self.estimate,
+            begin,
+            end,
+            noise=self.noise,
+            prediction=self.prediction,
+            errors=quantile(self.noise, self.largest, confidence),
+            excess=None if self.capped else Excess(expected, fallen, variance, most, self.doubt),
+            confidence=confidence,
+            threshold=float(caps[0].min()) if begin.size else threshold,
+            caps=caps.T,
+        )
 
 
 class Record(RangeQueries):
@@ -90,54 +189,20 @@ class Record(RangeQueries):
         one node can have of the variance.
         """
         confidence = checked_confidence(confidence)
-        begin, end = self._checked(starts, ends)
+        begin, end = self.checked(starts, ends)
         if as_of is not None:
             as_of = whole("as_of", as_of, minimum=0)
             if end.size and not int(end.max()) <= as_of <= self.end:
                 raise QueryError(f"as_of={as_of} must lie between the range's end and {self.end}")
-        estimate, noise, prediction = (np.zeros(begin.size) for _ in range(3))
-        largest, capped, doubt = np.zeros(begin.size), False, 0.0
-        truncated = np.zeros((4, begin.size))
-        # One row for each fact, so that each lies in one piece.
-        caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], begin.size, 1)
+        return self.gathered(begin, end, as_of).answers(begin, end, confidence)
+
+    def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> Gathered:
+        """What the segments know about these ranges, added up: before any interval."""
+        last = self.segments[-1]
+        found = Gathered.empty(begin.size, last.threshold_value, last.floor)
         for segment in self.segments:
-            inside = (end > segment.start) & (begin < segment.end)
-            if inside.any():
-                here = slice(None) if inside.all() else inside  # no copies where all are inside
-                low = np.maximum(begin[here], segment.start)
-                high = np.minimum(end[here], segment.end)
-                parts = segment.parts(low, high, as_of)
-                estimate[here] += parts.estimate
-                noise[here] += parts.noise_variance
-                prediction[here] += parts.prediction_variance
-                largest[here] = np.maximum(largest[here], parts.largest_variance)
-                if parts.excess is None:
-                    capped = True
-                else:  # one factor for all: what is unknown of a tail is unknown everywhere
-                    truncated[:, here] += parts.excess[:4]
-                    doubt = max(doubt, parts.excess.doubt)
-                lowest, highest, full = segment.cap_range(low, high)
-                caps[0, here] = np.minimum(caps[0, here], lowest)
-                caps[1, here] = np.maximum(caps[1, here], highest)
-                caps[2, here] += full
-                caps[3, here] = np.maximum(caps[3, here], segment.floor)
-                caps[4, here] = np.minimum(caps[4, here], segment.floor)
-                caps[5, here] += segment.floor * (high - low)
-        latest = self.segments[-1].threshold_value
-        nothing = np.isinf(caps[0])  # empty ranges
-        caps[:2, nothing], caps[3:5, nothing] = latest, self.segments[-1].floor
-        return Answers.around(
-            estimate,
-            begin,
-            end,
-            noise=noise,
-            prediction=prediction,
-            errors=quantile(noise, largest, confidence),
-            excess=None if capped else _excess(truncated, doubt),
-            confidence=confidence,
-            threshold=float(caps[0].min()) if begin.size else latest,
-            caps=caps.T,
-        )
+            found.add(segment, begin, end, as_of)
+        return found
 
     @property
     def time_index(self) -> TimeIndex:
@@ -154,20 +219,16 @@ class Record(RangeQueries):
         self, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
     ) -> Answers:
         """The sum over a range of time."""
-        start, end = between(self.time_index, from_, to)
-        return self.answers([start], [end], confidence, as_of)
+        return time_sums.between(self, from_, to, confidence, as_of)
 
     def table_of(
         self, every: str, from_: Moment | None, to: Moment | None, confidence: float
     ) -> TimeTable:
         """The sums over the parts of a range of time."""
-        index = self.time_index
-        cuts = edges(index, every, from_, to)
-        places = np.clip(index.positions(cuts), self.start, self.end)
-        answers = self.answers(places[:-1], places[1:], confidence, None)
-        return TimeTable(answers, cuts, index.clock)
+        return time_sums.table_of(self, every, from_, to, confidence)
 
-    def _checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
+    def checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
+        """Ranges that this record knows, as arrays; others are refused."""
         begin, end = paired(starts, ends)
         wrong = np.flatnonzero((begin > end) | (begin < self.start) | (end > self.end))
         if wrong.size:
@@ -185,11 +246,6 @@ class Record(RangeQueries):
             f"range [{start}, {end}) is older than the record, which begins at {self.start}: ask a "
             "stored record, or keep more with `history` (a fork's record begins where it branched)"
         )
-
-
-def _excess(sums: FloatArray, doubt: float) -> Excess:
-    expected, fallen, variance, most = sums
-    return Excess(expected, fallen, variance, most, doubt)
 
 
 def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:

@@ -12,10 +12,10 @@ import numpy as np
 from tidegate.clock import SECOND, Clock
 from tidegate.errors import InputError, QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer_words import SHOWN, numbers
+from tidegate.record.answer_words import SHOWN, cautions, numbers
 from tidegate.record.answers import Answers
 from tidegate.record.time_index import TimeIndex
-from tidegate.tables import html
+from tidegate.tables import html, text
 from tidegate.tables.outgoing import Tabular
 from tidegate.timestamps import read_times
 
@@ -50,16 +50,43 @@ def moment(clock: Clock, when: Moment, name: str) -> int:
         raise QueryError(f"{name} {problem}, such as 2024-02-01 or 2024-02-01T12:00") from None
 
 
-def between(index: TimeIndex, from_: Moment | None, to: Moment | None) -> tuple[int, int]:
-    """The positions of the rows with from ≤ time < to; None: from the first, to the last."""
-    start, end = index.start, index.end
-    if from_ is not None:
-        start = int(index.positions(np.array([moment(index.clock, from_, "from")]))[0])
-    if to is not None:
-        end = int(index.positions(np.array([moment(index.clock, to, "to")]))[0])
-    if end < start:
+def asked(index: TimeIndex, from_: Moment | None, to: Moment | None) -> IntArray:
+    """The two ends of a range of time; None: from the first row, to the last."""
+    if index.end == index.start:
+        raise QueryError("nothing is released yet")
+    first = index.first_time if from_ is None else moment(index.clock, from_, "from")
+    last = index.last_time + 1 if to is None else moment(index.clock, to, "to")
+    if last < first:
         raise QueryError("from must not be after to")
-    return start, end
+    return np.array([first, last])
+
+
+def check_rows(index: TimeIndex, rows: IntArray) -> None:
+    """Refuse a range of time without rows: 0 would be taken for an answer."""
+    if not rows.any():
+        first, last = _ends(index)
+        raise QueryError(
+            f"no row lies between from and to: the times of this release run from {first} to {last}"
+        )
+
+
+def reach(index: TimeIndex, cuts: IntArray) -> str:
+    """Whether ranges of time reach beyond the rows, in words; may be empty."""
+    rows = index.end - index.start
+    slack = 2 * (index.last_time - index.first_time) // max(1, rows - 1)
+    first, last = _ends(index)
+    found = []
+    if index.first_time - int(cuts[0]) > slack:
+        found.append(f"the first row is at {first}")
+    if int(cuts[-1]) - index.last_time > slack:
+        found.append(f"the last row is at {last}")
+    what = "The range reaches beyond the data" if cuts.size == 2 else "Not every part is full"
+    return f"{what}: {' and '.join(found)}." if found else ""
+
+
+def _ends(index: TimeIndex) -> tuple[str, str]:
+    first, last = Clock(index.clock.zone).texts(np.array([index.first_time, index.last_time]))
+    return first, last
 
 
 def edges(index: TimeIndex, every: str, from_: Moment | None, to: Moment | None) -> IntArray:
@@ -69,11 +96,8 @@ def edges(index: TimeIndex, every: str, from_: Moment | None, to: Moment | None)
     stream. Hours and shorter have one length, from the midnight before the first on.
     """
     clock = index.clock
-    if index.end == index.start:
-        raise QueryError("nothing is released yet")
-    first = index.first_time if from_ is None else moment(clock, from_, "from")
-    last = index.last_time + 1 if to is None else moment(clock, to, "to")
-    if last <= first:
+    first, last = asked(index, from_, to).tolist()
+    if last == first:
         raise QueryError("from must be before to")
     count, unit = _parsed(every)
     local = clock.local(np.array([first, last]))
@@ -127,11 +151,13 @@ class TimeTable(Tabular):
         answers: the sums, with their intervals.
         edges: the times between rows and at both ends, in nanoseconds since 1970.
         clock: of the times.
+        rows: how many values each part has; late ones count where their own time lies.
     """
 
     answers: Answers
     edges: IntArray
     clock: Clock
+    rows: IntArray
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -146,26 +172,37 @@ class TimeTable(Tabular):
         """The zone of the times."""
         return self.clock.zone
 
+    def __repr__(self) -> str:
+        said = filter(None, (*cautions(self.answers), self.note))
+        return "\n".join([self._about, text.table(*self._cells()), *said])
+
     def _repr_html_(self) -> str:
+        answers, times, about = self.answers, self.times, self._about
+        ends = (times[0], times[-1]) if times else ("", "")
+        picture = html.band(answers.estimate, answers.low, answers.high, ends, about)
+        said = html.lines([*cautions(answers), self.note])
+        return f"<div><strong>{about}</strong>{picture}{html.table(*self._cells())}{said}</div>"
+
+    @property
+    def _about(self) -> str:
+        return f"{len(self):,} sums with {self.answers.confidence:.0%} intervals"
+
+    def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The head and the first rows of a table."""
         answers, times = self.answers, self.times
-        shown = range(min(len(self), SHOWN))
         rows = [
             (times[at], f"{self.rows[at]:,}", *(f"{number:.6g}" for number in numbers(answers[at])))
-            for at in shown
+            for at in range(min(len(self), SHOWN))
         ]
         more = len(self) - len(rows)
         if more:
             rows.append(("…", f"{more:,} more", "", "", ""))
-        about = f"{len(self):,} sums with {answers.confidence:.0%} intervals"
-        ends = (times[0], times[-1]) if times else ("", "")
-        picture = html.band(answers.estimate, answers.low, answers.high, ends, about)
-        table = html.table(("from", "rows", "sum", "low", "high"), rows)
-        return f"<div><strong>{about}</strong>{picture}{table}</div>"
+        return ("from", "rows", "sum", "low", "high"), rows
 
     @property
-    def rows(self) -> IntArray:
-        """How many values each part has."""
-        return self.answers.end - self.answers.start
+    def note(self) -> str:
+        """Late rows, and a range that reaches beyond the data; may be empty."""
+        return self.answers.note
 
     def columns(self) -> dict[str, Any]:
         """The columns: time, rows, sum, mean and rate (per second), each with low and high.

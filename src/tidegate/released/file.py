@@ -160,6 +160,20 @@ class ReleasedFile(ReleasedTable):
         return self.debts
 
     @property
+    def unfinished(self) -> str:
+        """That the run which wrote the file did not come to its end; may be empty."""
+        if self.metadata.get("complete", True):
+            return ""
+        return (
+            "This file is not complete: the run that wrote it stopped before the end of its input, "
+            "or is still writing."
+        )
+
+    def _facts(self) -> list[tuple[str, object]]:
+        said = [("complete", "no")] if self.unfinished else []
+        return [*super()._facts(), *said]
+
+    @property
     def debts(self) -> str:
         """A remark about sums of rows of a non-negative file; may be empty."""
         if not self.pipeline.estimator.adds_up or not self.pipeline.non_negative:

@@ -24,6 +24,13 @@ from tidegate.tables.outgoing import Tabular
 _DIGITS = 18  # of a position
 
 
+def position_of(place: Any) -> int | None:
+    """The position that a place in a stream is; None: it is a time."""
+    text = str(place).strip()
+    whole = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _DIGITS
+    return int(text) if whole else None
+
+
 class ReleasedTable(Tabular, RangeQueries):
     """Released rows that can be asked, shown and handed on. Holds nothing raw."""
 
@@ -75,11 +82,11 @@ class ReleasedTable(Tabular, RangeQueries):
 
     def place(self, place: Any) -> int:
         """The position of a place in the stream: a whole number, or a time."""
-        text = str(place).strip()
-        if text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _DIGITS:
-            return int(text)
+        position = position_of(place)
+        if position is not None:
+            return position
         index = self.record.time_index
-        tick = moment(index.clock, text, "a time of the range")
+        tick = moment(index.clock, str(place).strip(), "a time of the range")
         return int(index.positions(np.array([tick]))[0])
 
     def columns(self) -> dict[str, NDArray[Any]]:

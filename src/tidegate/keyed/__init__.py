@@ -1,0 +1,21 @@
+"""Many streams of one pipeline: a stream for each key.
+
+    keys, values → names: code of each row → engine: one release for each key ║ rows with keys
+                   undeclared: dropped       its own noise, by HKDF           ║ queries, totals
+
+| module | what it is |
+| --- | --- |
+| `specification` | `keyed(pipeline, keys=…)`: what to release, and its guarantee |
+| `names` | keys as text, and the code of each row |
+| `release` | the run: rows in, released rows out |
+| `objects` | the general engine: a `Release` for each key |
+| `rows` | released rows of many keys |
+| `queries` | answers by key, tables, totals over groups of keys |
+| `snapshot` | the state as bytes |
+"""
+
+from tidegate.keyed.release import KeyedRelease
+from tidegate.keyed.rows import KeyedRows
+from tidegate.keyed.specification import Keyed, keyed
+
+__all__ = ["Keyed", "KeyedRelease", "KeyedRows", "keyed"]

@@ -1,0 +1,186 @@
+"""Keys as text, and the code of each row: how often a key was declared or seen before, from 0 on.
+
+Keys are public by definition, if they were declared or are said to be public; a key that is not
+declared is news about a row, so it is dropped, counted, and shown nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import InputError, SettingError
+from tidegate.lattice import IntArray
+from tidegate.tables.incoming import MISSING, library_of
+
+UNDECLARED = -1
+_LONGEST = 1000  # characters of a key
+_TABLE = 1 << 22  # whole numbers below this are looked up in a table
+
+
+class Names:
+    """The keys of a run, in the order in which they were declared or came.
+
+    Args:
+        declared: all keys that there can be; None: every key that comes is taken.
+    """
+
+    def __init__(self, declared: Sequence[str] | None) -> None:
+        self.open = declared is None
+        self.names: list[str] = []
+        self._codes: dict[Any, int] = {}  # by text, and by the number that it spells
+        self._table: IntArray = np.full(0, UNDECLARED)
+        for name in declared or ():
+            self.add(name)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def add(self, name: str) -> int:
+        """The code of a key, which is new or not."""
+        code = self._codes.setdefault(name, len(self.names))
+        if code == len(self.names):
+            self.names.append(name)
+            number = _number(name)
+            if number is not None:
+                self._codes[number] = code
+                if 0 <= number < _TABLE:
+                    self._extend(number)[number] = code
+        return code
+
+    def code(self, key: Any) -> int | None:
+        """The code of one key as a user writes it; None: there is no such key."""
+        return self._codes.get(key_text(key))
+
+    def codes(self, keys: Any, count: int, position: int) -> IntArray:
+        """The code of each row, `UNDECLARED` where a key is none of these. May add keys.
+
+        Raises:
+            InputError: there are not as many keys as values, or one is no key. No key is added.
+        """
+        distinct, inverse = _distinct(keys)
+        size = len(distinct) if inverse is None else inverse.size
+        if size != count:
+            raise InputError(f"{count} values but {size} keys")
+        found = self._numbered(distinct) if isinstance(distinct, np.ndarray) else None
+        if found is None:
+            known = self._codes
+            distinct = distinct.tolist() if isinstance(distinct, np.ndarray) else distinct
+            found = np.array([known.get(key, UNDECLARED) for key in distinct], dtype=np.int64)
+        unknown = np.flatnonzero(found == UNDECLARED)
+        if unknown.size:
+            self._look_up(distinct, unknown, found, position if inverse is None else None)
+        return found if inverse is None else found[inverse]
+
+    def _look_up(
+        self, distinct: Any, unknown: IntArray, found: IntArray, position: int | None
+    ) -> None:
+        """The codes of keys that are not known as they are written; new ones, if keys are open."""
+        texts = [_text_or_none(distinct[at]) for at in unknown.tolist()]
+        if self.open and None in texts:
+            place = unknown[texts.index(None)]
+            where = "" if position is None else f" at position {position + place}"
+            raise InputError(
+                f"key{where} is missing, or is not a text or a whole number. Declare the keys, "
+                "and rows without one are dropped"
+            )
+        for at, text in zip(unknown.tolist(), texts, strict=True):
+            if text is not None:
+                found[at] = self.add(text) if self.open else self._codes.get(text, UNDECLARED)
+
+    def _numbered(self, numbers: NDArray[Any]) -> IntArray | None:
+        """The codes of whole numbers; None: they are too large for the table."""
+        if not numbers.size or numbers.min() < 0 or numbers.max() >= _TABLE:
+            return None
+        found: IntArray = self._extend(int(numbers.max()))[numbers]
+        return found
+
+    def _extend(self, number: int) -> IntArray:
+        if number >= self._table.size:
+            room = min(_TABLE, max(number + 1, 2 * self._table.size))
+            larger = np.full(room, UNDECLARED)
+            larger[: self._table.size] = self._table
+            self._table = larger
+        return self._table
+
+
+def declared_keys(keys: Iterable[Any]) -> tuple[str, ...]:
+    """Keys as a user declares them, each once.
+
+    Raises:
+        SettingError: there are none, one is no key, or one comes twice.
+    """
+    if isinstance(keys, str | bytes):
+        raise SettingError("keys", "must be a list of keys, such as ['north', 'south']")
+    names = [key_text(key) for key in keys]
+    if not names:
+        raise SettingError("keys", "must be at least one")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise SettingError("keys", f"{name!r} is declared twice")
+        seen.add(name)
+    return tuple(names)
+
+
+def key_text(key: Any) -> str:
+    """A declared key, or one that is asked for, as text."""
+    text = _text_or_none(key)
+    if text is None:
+        raise SettingError("keys", f"a key is a text of up to {_LONGEST} characters, or a number")
+    return text
+
+
+def _text_or_none(key: Any) -> str | None:
+    """Text as it is, whole numbers in digits; None: missing, or no key."""
+    if isinstance(key, bytes):
+        key = key.decode("utf-8", "replace")
+    if isinstance(key, str):
+        printable = 0 < len(key) <= _LONGEST and not any(sign in key for sign in "\n\r\0")
+        return str(key) if printable and key.isprintable() else None
+    if type(key).__name__ in MISSING:
+        return None
+    if isinstance(key, int | np.integer | np.bool_):
+        return str(int(key))
+    if isinstance(key, float | np.floating) and np.isfinite(key) and int(key) == key:
+        return str(int(key))  # pandas turns whole numbers into floats where one is missing
+    return None
+
+
+def _number(name: str) -> int | None:
+    digits = name.removeprefix("-")
+    plain = digits.isascii() and digits.isdigit() and len(digits) <= 18
+    return int(name) if plain and str(int(name)) == name else None
+
+
+def _distinct(keys: Any) -> tuple[Any, IntArray | None]:
+    """A list or an array of whole numbers; and which of them each row has, None: one after another.
+
+    Texts of Arrow are encoded there, many times as fast as looked up one by one.
+    """
+    library = library_of(keys)
+    if library == "polars":
+        keys, library = keys.to_arrow(), "pyarrow"
+    if library == "pyarrow" and hasattr(keys, "dictionary_encode"):
+        encoded = keys if hasattr(keys, "indices") else keys.dictionary_encode()
+        encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
+        if hasattr(encoded, "chunks"):  # one or none of them, by the version
+            encoded = encoded.chunk(0) if encoded.num_chunks else encoded.type.wrap_array([])
+        indices = encoded.indices.fill_null(len(encoded.dictionary))
+        inverse = np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+        return [*encoded.dictionary.to_pylist(), None], inverse
+    if library == "pandas" and hasattr(keys, "to_numpy"):
+        keys = keys.to_numpy()
+    if isinstance(keys, str | bytes):
+        raise InputError("keys must be a list or a column of keys, one for each value")
+    if isinstance(keys, np.ndarray):
+        if keys.ndim != 1:
+            raise InputError("keys must be a list or a column of keys, one for each value")
+        return (keys, None) if keys.dtype.kind in "iu" else (keys.tolist(), None)
+    try:
+        return list(keys), None
+    except TypeError:
+        raise InputError("keys must be a list or a column of keys, one for each value") from None

@@ -1,0 +1,206 @@
+"""Answers about keys: of one, of each in a table, and totals over groups of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import QueryError
+from tidegate.exact_numbers import whole
+from tidegate.keyed.names import key_text
+from tidegate.lattice import IntArray
+from tidegate.record.answer import Answer
+from tidegate.record.answers import Answers
+from tidegate.record.record import Record, checked_confidence
+from tidegate.record.time_index import Knots, TimeIndex
+from tidegate.record.time_ranges import Moment, TimeTable, check_rows, edges
+from tidegate.record.time_ranges import asked as ends_of
+from tidegate.record.time_sums import places_of, table_between, with_late_rows
+from tidegate.tables.outgoing import Tabular
+
+
+@dataclass(frozen=True)
+class KeyedTable(Tabular):
+    """A row for each key and each part of a range. `parts[key]` is the table of one key."""
+
+    parts: dict[str, TimeTable | Answers]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts.values()))
+
+    def __getitem__(self, key: Any) -> TimeTable | Answers:
+        return self.parts[key_text(key)]
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of the times."""
+        return next((getattr(part, "zone", None) for part in self.parts.values()), None)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns of `TimeTable`, or of `Answers`, with the key before them."""
+        tables = [part.columns() for part in self.parts.values()]
+        keys = np.repeat(
+            np.array([*self.parts], np.str_), [len(part) for part in self.parts.values()]
+        )
+        names = list(tables[0]) if tables else []
+        return {"key": keys} | {
+            name: np.concatenate([table[name] for table in tables]) for name in names
+        }
+
+
+class KeyedQueries(ABC):
+    """What can be asked of many keys, from their records. No question costs privacy."""
+
+    @abstractmethod
+    def record(self, key: Any) -> Record:
+        """What was measured of one key."""
+
+    @abstractmethod
+    def _active(self) -> list[str]:
+        """The keys that have released rows."""
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Any]:
+        """Held while records are read."""
+
+    def query(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        key: Any = None,
+        keys: Iterable[Any] | None = None,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        confidence: float = 0.95,
+    ) -> Answer:
+        """The sum over a range of one key, or the total over a group of keys, with its interval.
+
+        A range is `start` and `end`, positions of every key; or `from_` and `to`, times; or all
+        rows, if neither is given. Without `key`, the total over `keys`, or over all: noise of
+        different keys is independent, and what truncation took away is doubted for all alike. The
+        range of a total counts its rows: `answer.end` is how many.
+        """
+        if key is not None and keys is not None:
+            raise QueryError("give key= for one key, or keys= for the total over a group")
+        asked = (start, end), (from_, to)
+        with self._reading():
+            if key is None:
+                records = [self.record(one) for one in self._group(keys)]
+                if (from_, to) != (None, None) and (start, end) == (None, None):
+                    index = _whole(records)
+                    total, rows = self._by_time(records, ends_of(index, from_, to), confidence)
+                    check_rows(index, rows)
+                    return total[0]
+                return self._total(records, [_range(one, *asked) for one in records], confidence)[0]
+            record = self.record(key)
+            if (from_, to) != (None, None) and (start, end) == (None, None):
+                return record.query(from_=from_, to=to, confidence=confidence)
+            begin, finish = _range(record, *asked)
+            return record.queries(begin, finish, confidence)[0]
+
+    def table(
+        self,
+        every: int | str,
+        *,
+        keys: Iterable[Any] | None = None,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        confidence: float = 0.95,
+    ) -> KeyedTable:
+        """A table for each key: the sums over `every` rows, or, by time, over 15min, 1h, 1d, 1w.
+
+        By time, all keys have the same rows: from the first time of any of them to the last.
+        """
+        with self._reading():
+            names = self._group(keys)
+            records = {name: self.record(name) for name in names}
+            if not isinstance(every, str):
+                if from_ is not None or to is not None:
+                    raise QueryError("from_ and to go with a length of time, such as every='1d'")
+                size = whole("every", every, minimum=1)
+                return KeyedTable({n: one.table(size, confidence) for n, one in records.items()})
+            cuts = _cuts([*records.values()], every, from_, to)
+            return KeyedTable(
+                {name: table_between(record, cuts, confidence) for name, record in records.items()}
+            )
+
+    def totals(
+        self,
+        every: str,
+        *,
+        keys: Iterable[Any] | None = None,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        confidence: float = 0.95,
+    ) -> TimeTable:
+        """A table by time of the total over a group of keys, or over all."""
+        with self._reading():
+            records = [self.record(one) for one in self._group(keys)]
+            cuts = _cuts(records, every, from_, to)
+            total, rows = self._by_time(records, cuts, confidence)
+            return TimeTable(total, cuts, records[0].time_index.clock, rows)
+
+    def _by_time(
+        self, records: list[Record], cuts: IntArray, confidence: float
+    ) -> tuple[Answers, IntArray]:
+        """Totals between times, and how many rows each has."""
+        places = [places_of(record, cuts) for record in records]
+        total = self._total(records, [(at[:-1], at[1:]) for at in places], confidence)
+        return with_late_rows(total, records, cuts, places)
+
+    def _group(self, keys: Iterable[Any] | None) -> list[str]:
+        names = self._active() if keys is None else [key_text(one) for one in keys]
+        if not names:
+            raise QueryError("nothing is released yet" if keys is None else "there are no keys")
+        if len(set(names)) < len(names):
+            raise QueryError("a key comes twice in the group")
+        return names
+
+    def _total(
+        self, records: list[Record], ranges: list[tuple[IntArray, IntArray]], confidence: float
+    ) -> Answers:
+        confidence = checked_confidence(confidence)
+        pairs = [one.checked(*places) for one, places in zip(records, ranges, strict=True)]
+        found = [one.gathered(*pair, None) for one, pair in zip(records, pairs, strict=True)]
+        total, *others = found
+        for other in others:
+            total.join(other)
+        counts: IntArray = np.sum([end - begin for begin, end in pairs], axis=0)
+        return total.answers(np.zeros_like(counts), counts, confidence)
+
+
+def _range(
+    record: Record,
+    positions: tuple[int | None, int | None],
+    times: tuple[Moment | None, Moment | None],
+) -> tuple[IntArray, IntArray]:
+    """The positions that are asked for, as arrays of one."""
+    start, end = positions
+    if times != (None, None):
+        raise QueryError("give a range once: start and end, or from_ and to")
+    if (start is None) != (end is None):
+        raise QueryError("give both start and end, or neither for all rows")
+    first = record.start if start is None else start
+    last = record.end if end is None else end
+    return np.array([first]), np.array([last])
+
+
+def _cuts(records: list[Record], every: str, from_: Moment | None, to: Moment | None) -> IntArray:
+    """The same edges for all keys."""
+    return edges(_whole(records), every, from_, to)
+
+
+def _whole(records: list[Record]) -> TimeIndex:
+    """From the first time of any of these to the last."""
+    known = [one for one in (each.time_index for each in records) if one.end > one.start]
+    if not known:
+        raise QueryError("nothing is released yet")
+    ticks = [min(one.first_time for one in known), max(one.last_time for one in known)]
+    return TimeIndex(known[0].clock, Knots(np.array([0, 1]), np.array(ticks)))

@@ -1,0 +1,141 @@
+"""`keyed`: a pipeline for each key, and what is promised for all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.errors import SettingError
+from tidegate.guarantee import Guarantee, by_key
+from tidegate.keyed.names import declared_keys
+from tidegate.keyed.release import KeyedRelease
+from tidegate.keyed.snapshot import resumed
+from tidegate.ownership import Ownership
+from tidegate.randomness import Randomness, secure
+from tidegate.run.pipeline import Pipeline
+from tidegate.sealing import understood
+from tidegate.settings import digest
+from tidegate.units import UserHorizon
+
+PER_KEY, SHARED = "per key", "shared"
+_UNDECLARED = (
+    "must be declared: a key that appears is news about the data. Give all keys that there can be "
+    "(rows of others are dropped), or say keys_are_public=True if anyone may know which keys come "
+    "and how many rows each has"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keyed:
+    """A stream of one pipeline for each key. Made by `keyed`.
+
+    **Privacy**: the guarantee of the pipeline, for one value replaced at one position of one key.
+    Keys are parallel: a row belongs to one key whatever its value, only the stream of that key
+    reads it, and every key has noise of its own (`tidegate.guarantee.by_key`). With a shared
+    threshold, the first `holdout` rows of all keys are held out: they are read by the choice of θ
+    alone, which costs them what it costs a hold-out, and all others are read by their stream alone,
+    to which θ is a public number. Again each row is used once: the larger of both costs counts.
+    Which rows choose depends on their order of arrival, never on a value.
+
+    Attributes:
+        pipeline: of each key.
+        keys: all that there can be; None: keys are public, and every one that comes is taken.
+        threshold: "per key", or "shared": one θ for all, from the first rows of all keys.
+    """
+
+    pipeline: Pipeline
+    keys: tuple[str, ...] | None
+    threshold: str = PER_KEY
+
+    def __post_init__(self) -> None:
+        if isinstance(self.pipeline.unit, UserHorizon):
+            raise SettingError(
+                "unit",
+                "must not be users: a user may have rows of several keys, and each of them would "
+                "count by itself. Protect events or windows",
+            )
+        if self.threshold not in (PER_KEY, SHARED):
+            raise SettingError("threshold", f"must be '{PER_KEY}' or '{SHARED}'")
+        if self.shared and self.pipeline.reselect is not None:
+            raise SettingError(
+                "threshold",
+                "cannot be shared by a pipeline that chooses it again. Give it a hold-out, such as "
+                "tidegate.adaptive(..., holdout=4096)",
+            )
+
+    @property
+    def shared(self) -> bool:
+        """Whether one threshold serves all keys."""
+        return self.threshold == SHARED
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Derived from the pipeline's: keys are parallel."""
+        return by_key(self.pipeline.guarantee)
+
+    def settings(self) -> dict[str, Any]:
+        """The specification as plain data, without the declared keys."""
+        return {
+            "pipeline": self.pipeline.settings(),
+            "threshold": self.threshold,
+            "keys": "public" if self.keys is None else "declared",
+        }
+
+    @property
+    def identity(self) -> bytes:
+        """A digest of the settings: a state belongs to them. Keys may be declared later."""
+        return digest(self.settings())
+
+    def start(self, randomness: Randomness | None = None) -> KeyedRelease:
+        """Begin with new noise for every key; `seeded(n)` only to simulate."""
+        source = secure() if randomness is None else randomness
+        if not hasattr(source, "new_epoch"):
+            raise SettingError("randomness", "must be tidegate.secure() or tidegate.seeded(7)")
+        ownership = Ownership("keyed release")  # before there is a secret that a fork could share
+        return KeyedRelease(self, source.new_epoch(), ownership=ownership)
+
+    def resume(self, snapshot: bytes, key: bytes | None = None) -> KeyedRelease:
+        """Go on from a snapshot, bit for bit; `key` is the one that it was sealed with."""
+        with understood():
+            return resumed(self, snapshot, key)
+
+
+def keyed(
+    pipeline: Pipeline,
+    *,
+    keys: Iterable[Any] | None = None,
+    keys_are_public: bool = False,
+    threshold: str = PER_KEY,
+) -> Keyed:
+    """Many streams of one pipeline: one for each key, such as a zone, a meter or a shop.
+
+    Args:
+        pipeline: what releases each of the streams; every key gets all of its budget.
+        keys: all keys that there can be: texts or whole numbers. Rows of others are dropped, and
+            counted for the operator (`KeyedRelease.dropped`).
+        keys_are_public: take every key that comes. Which keys come, and how many rows each has, is
+            public then.
+        threshold: "per key", or "shared": the first rows of all keys, as many as the pipeline holds
+            out, choose one for all. For keys with few rows.
+
+    >>> import tidegate as tg
+    >>> pipeline = tg.adaptive(epsilon=1, bound=50, horizon=1000)
+    >>> release = tg.keyed(pipeline, keys=["north", "south"]).start()
+    >>> rows = release.push(["north", "south", "east", "north"] * 500, tg.synthetic.baskets(2000))
+    >>> len(rows), release.dropped
+    (1500, 500)
+    >>> answer = release.query(key="north", start=0, end=1000)
+    >>> answer.low < answer.high
+    True
+    >>> print(release.guarantee)
+    ε = 1 per event of any key (exact arithmetic, central model)
+    """
+    if not isinstance(pipeline, Pipeline):
+        raise SettingError("pipeline", "must be a pipeline such as tidegate.adaptive(...)")
+    if keys_are_public and keys is not None:
+        raise SettingError("keys", "are declared, and said to be public: choose one")
+    if keys is None and not keys_are_public:
+        raise SettingError("keys", _UNDECLARED)
+    names = None if keys is None else declared_keys(keys)
+    return Keyed(pipeline=pipeline, keys=names, threshold=threshold)

@@ -1,0 +1,206 @@
+"""Honaker's estimators: every node of a tree is estimated from all draws at and below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Unpack
+
+import numpy as np
+
+from tidegate import estimate, perturb
+from tidegate.exact_numbers import Number, whole
+from tidegate.guarantee import Guarantee
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.methods._method import Method
+from tidegate.methods._shared import (
+    HOLDOUT,
+    HORIZON,
+    Common,
+    assembled,
+    budget,
+    check_leaves,
+    preset,
+    truncation,
+)
+from tidegate.perturb.budget import check_headroom, level_scales
+from tidegate.perturb.consistency import residuals_from_below
+from tidegate.perturb.forest import Forest, level_count
+from tidegate.perturb.forest_stage import ForestStage
+from tidegate.run.pipeline import Pipeline
+from tidegate.settings import Epsilon, Spec, Whole
+from tidegate.units import Unit
+
+
+@dataclass(frozen=True)
+class BottomUpForest(Forest):
+    """A running sum adds up the fewest nodes, each estimated from all draws at and below it."""
+
+    consistent: bool = False
+
+    @property
+    def identity(self) -> str:
+        """All that decides about the noise. Part of its key: never change it."""
+        return (
+            f"BottomUp(fanout={self.fanout}, leaves={self.leaves}, scales={self.scales}, "
+            f"grove={self.grove})"
+        )
+
+    def combine(self, nodes: list[IntArray], carry: float) -> tuple[IntArray, float]:
+        """The leaves that are published for these nodes: leaf draw + φ(R), rounded on prefixes.
+
+        R are the residuals that `consistent_leaves` speaks of: integers that do not move when a
+        stream is added to the tree, so equivariance is exact whatever φ rounds.
+        """
+        leaves = nodes[0]
+        estimates, _ = residuals_from_below(nodes, self.fanout, self.weights)
+        found = [np.zeros(leaves.size), *estimates]
+        ends = np.cumsum(np.concatenate(([carry], found[-1])))
+        starts, ends = ends[:-1], ends[1:]
+        for children in reversed(found[:-1]):
+            inside = np.cumsum(children.reshape(-1, self.fanout), axis=1)
+            inside += starts[:, np.newaxis]
+            inside[:, -1] = ends  # a complete parent is taken whole
+            starts = np.concatenate((starts[:, np.newaxis], inside[:, :-1]), axis=1).reshape(-1)
+            ends = inside.reshape(-1)
+        running = np.floor(ends + 0.5).astype(np.int64)
+        result = leaves + running
+        result[1:] -= running[:-1]
+        return result, float(ends[-1] - running[-1])
+
+    # -- the law of the noise, for error bars ---------------------------------------------------
+
+    @cached_property
+    def _from_below(self) -> list[float]:
+        """Variance of a node's estimate from below, per level: v' = Vσ²/(V + σ²), V = fanout·v."""
+        found = [self.variances[0]]
+        for variance in self.variances[1:]:
+            children = self.fanout * found[-1]
+            found.append(children * variance / (children + variance))
+        return found
+
+    def _within(self, starts: IntArray, ends: IntArray) -> FloatArray:
+        """Prefixes share their nodes above the level s where start and end part. There, the end has
+        b_s − a_s nodes more, and the first of them holds the a_l nodes of the start at each lower
+        level l. The estimate of a node u has the weight Π (1 − w) over the levels above it, up to
+        s, in the estimate of its ancestor, and is independent of the rest of it:
+
+            Var = (b_s − a_s)·v_s + Σ_{l<s} [b_l + a_l·(1 − 2·Π_{l<j≤s} (1 − w_j))]·v_l
+        """
+        total, weight = np.zeros((2, starts.size))
+        apart = np.zeros(starts.size, dtype=bool)
+        for level in range(self.levels - 1, -1, -1):
+            left, right = starts // self.fanout**level, ends // self.fanout**level
+            below = right % self.fanout + (left % self.fanout) * (1 - 2 * weight)
+            total += self._from_below[level] * np.where(apart, below, right - left)
+            weight = np.where(~apart & (left != right), 1.0, weight)
+            apart |= left != right
+            if level:
+                weight *= 1 - self.weights[level - 1]
+        return total
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BottomUpTree(ForestStage, Spec):
+    """Discrete Laplace noise on every node of one tree per horizon; running sums of estimates.
+
+    **Privacy**: pure ε for one replaced value. Released: functions of the noisy nodes (argument:
+    `tidegate.perturb.forest_run.ForestRun`; `BottomUpForest.combine` is equivariant). A replaced
+    value moves one node per level, the root's among them, by at most θ, and the scales of all
+    levels satisfy Σ θ/scale ≤ ε exactly. Horizons are disjoint. How nodes are weighted is
+    post-processing.
+
+    Args:
+        epsilon: the budget of the stream.
+        horizon: values of one tree.
+        fanout: children per node.
+    """
+
+    KIND: ClassVar[str] = "methods.BottomUpTree"
+
+    epsilon: Epsilon = Epsilon()
+    horizon: Whole = Whole(minimum=1)
+    fanout: Whole = Whole(minimum=2, default=2)
+
+    @property
+    def block(self) -> int:
+        """1: every value is a leaf."""
+        return 1
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ε: levels in sequence, horizons in parallel."""
+        return Guarantee(epsilon=sum(self._shares, start=Fraction(0)) * self.epsilon)
+
+    @property
+    def _shares(self) -> tuple[Fraction, ...]:
+        levels = level_count(self.fanout, self.horizon) + 1
+        return (Fraction(1, levels),) * levels
+
+    def noise_law(self, threshold: int) -> BottomUpForest:
+        """The tree for values truncated at `threshold` units."""
+        scales = level_scales(threshold, self.epsilon, self._shares)
+        return BottomUpForest(self.fanout, self.horizon, scales)
+
+    def check(self, ceiling: int) -> None:
+        """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
+        leaves = self.noise_law(ceiling).grove_leaves
+        check_leaves(leaves)
+        draws = 2 * leaves * len(self._shares)
+        check_headroom(ceiling, self.epsilon, self._shares, draws=draws, values=2 * leaves)
+
+
+@preset
+def honaker(
+    epsilon: Number,
+    bound: Number,
+    *,
+    horizon: int = HORIZON,
+    holdout: int = HOLDOUT,
+    fanout: int = 2,
+    full: bool = False,
+    unit: Unit | None = None,
+    **common: Unpack[Common],
+) -> Pipeline:
+    """Honaker's estimators on the tree of the binary counter. Pure ε-DP, exact arithmetic.
+
+    Same noise as `binary_tree`; but each node of a running sum is the weighted mean of its own draw
+    and of its children's, which takes about half of the variance away. Only nodes that are complete
+    are used (the published online estimator). `full` uses all nodes of the tree: least squares,
+    published as an offline estimator. Here it is online too, because the noise is made before the
+    values arrive.
+
+    Args:
+        holdout: how many values choose the threshold; 0: θ is the bound, as published.
+        full: use the whole tree.
+
+    >>> print(honaker(epsilon=1, bound=50, holdout=0).guarantee)
+    ε = 1 per event (exact arithmetic, central model)
+    """
+    unit, per_event, _ = budget(epsilon, unit, None, None, None)
+    horizon = whole("horizon", horizon, minimum=1)
+    fanout = whole("fanout", fanout, minimum=2)
+    tree: BottomUpTree | perturb.Hierarchy = BottomUpTree(
+        epsilon=per_event, horizon=horizon, fanout=fanout
+    )
+    if full:
+        levels = level_count(fanout, horizon) + 1
+        tree = perturb.Hierarchy(
+            epsilon=per_event, horizon=horizon, fanout=fanout, skipped=0, levels=levels
+        )
+    return assembled(
+        threshold=truncation(per_event, bound, holdout),
+        perturber=tree,
+        estimator=estimate.Unsmoothed(),
+        unit=unit,
+        **common,
+    )
+
+
+METHOD = Method(
+    preset=honaker,
+    summary="the binary counter, with each node estimated from all draws at and below it",
+    reference="Honaker, Efficient Use of Differentially Private Binary Trees, TPDP 2015",
+    stages=(BottomUpTree,),
+)

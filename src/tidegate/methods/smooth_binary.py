@@ -1,0 +1,297 @@
+"""The smooth binary mechanism: a binary tree of which only balanced leaves are used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import ClassVar, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate import estimate
+from tidegate.errors import SettingError
+from tidegate.exact_numbers import Number, whole
+from tidegate.guarantee import Guarantee, concentrated
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.methods._method import Method
+from tidegate.methods._shared import (
+    HOLDOUT,
+    HORIZON,
+    Common,
+    assembled,
+    check_leaves,
+    concentrated_budget,
+    preset,
+    truncation,
+)
+from tidegate.noise import discrete_gaussian, discrete_gaussian_variance
+from tidegate.perturb.forest import over_horizons
+from tidegate.perturb.forest_run import ForestRun
+from tidegate.randomness import Keystream
+from tidegate.run.pipeline import Pipeline
+from tidegate.sealing import State
+from tidegate.settings import Delta, Exact, Spec, Whole
+from tidegate.stages import Layout
+from tidegate.units import Unit
+
+_TAIL = 16  # |Z| exceeds as many standard deviations with probability 2·e^-128
+_INT64 = 1 << 62
+_KEPT_LEAVES = 1 << 12
+Branches = tuple[IntArray, NDArray[np.bool_], NDArray[np.bool_]]
+
+
+def zeros_needed(leaves: int) -> int:
+    """The least m for which there are more than `leaves` numbers of m zeros and m ones.
+
+    >>> zeros_needed(5), zeros_needed(6), zeros_needed(2**20)
+    (2, 3, 12)
+    """
+    found = 1
+    while math.comb(2 * found, found) <= leaves:
+        found += 1
+    return found
+
+
+def _levels(leaves: int) -> Iterator[Branches]:
+    """From the root down: for each branch the one above it, whether it turns right, and whether
+    there is a node on its left that holds values.
+
+    Branches beyond the last leaf that is used are left out.
+    """
+    most = zeros_needed(leaves)
+    counts = np.array(
+        [[math.comb(i + j, i) for j in range(most + 1)] for i in range(most + 1)], dtype=np.float64
+    )
+    zeros = np.array([most], dtype=np.int8)  # that a branch may still take
+    ones = zeros.copy()
+    for _ in range(2 * most):
+        before = np.concatenate(([0.0], np.cumsum(counts[zeros, ones])[:-1]))
+        used = int(np.searchsorted(before, leaves + 1))  # leaf t belongs to the running sum of t
+        zeros, ones = zeros[:used], ones[:used]
+        above = np.repeat(np.arange(used), 1 + ((zeros > 0) & (ones > 0)))
+        second = np.concatenate(([False], above[1:] == above[:-1]))
+        right = second | (zeros[above] == 0)
+        yield above, right, second
+        zeros, ones = zeros[above] - ~right, ones[above] - right
+
+
+@lru_cache(maxsize=8)
+def _kept(leaves: int) -> tuple[Branches, ...]:
+    return tuple(_levels(leaves))
+
+
+def _branches(leaves: int) -> Iterable[Branches]:
+    """Kept for small trees, whose horizons come often; made again for large ones."""
+    return _kept(leaves) if leaves <= _KEPT_LEAVES else _levels(leaves)
+
+
+@lru_cache(maxsize=64)
+def _node_counts(leaves: int) -> tuple[int, ...]:
+    return tuple(int(np.count_nonzero(second)) for _, _, second in _branches(leaves))
+
+
+@dataclass(frozen=True)
+class BalancedNoise:
+    """One horizon's noise: `variance` is σ² of every node's draw, in units².
+
+    Number the leaves of a binary tree of height 2m, and keep those whose numbers have m ones. Value
+    i stands at the i-th of them. The running sum of t values adds up, for every one in the number
+    of the t-th leaf, the node on the left of it: the values that share the bits before that one
+    and have a zero there.
+    """
+
+    leaves: int
+    variance: int
+
+    @property
+    def identity(self) -> str:
+        """All that decides about the noise. Part of its key: never change it."""
+        return f"Balanced(leaves={self.leaves}, variance={self.variance})"
+
+    @property
+    def grove_leaves(self) -> int:
+        """The whole horizon at once."""
+        return self.leaves
+
+    @property
+    def zeros(self) -> int:
+        """m: how many nodes hold a value, at most, and how many a running sum adds up."""
+        return zeros_needed(self.leaves)
+
+    def nodes(self, keystream: Keystream, chunk: int, grove: int) -> list[IntArray]:
+        """Independent draws for the nodes on the left of a branch, level by level."""
+        counts = _node_counts(self.leaves)
+        words = keystream.at(chunk=chunk, tree=grove)
+        draws = discrete_gaussian(words, sum(counts), Fraction(self.variance))
+        return np.split(draws, np.cumsum(counts[:-1]))
+
+    def combine(self, nodes: list[IntArray], carry: float) -> tuple[IntArray, float]:
+        """The leaves whose running sums are sums of draws. Integers only."""
+        running = np.zeros(1, dtype=np.int64)
+        for draws, (above, _, second) in zip(nodes, _branches(self.leaves), strict=True):
+            running = running[above]
+            running[second] += draws
+        return np.diff(running[: self.leaves + 1]), 0.0
+
+    # -- the law of the noise, for error bars ---------------------------------------------------
+
+    @property
+    def largest_variance(self) -> float:
+        """0: the noise is Gaussian, so intervals need no allowance for a single draw."""
+        return 0.0
+
+    @cached_property
+    def _numbers(self) -> IntArray:
+        """For each running sum, which nodes it adds up, as bits."""
+        found = np.zeros((2, 1), dtype=np.int64)
+        for above, right, second in _branches(self.leaves):
+            found = 2 * found[:, above] + (right, second)
+        return found[:, : self.leaves + 1]
+
+    def range_variance(self, starts: IntArray, ends: IntArray) -> FloatArray:
+        """Exact variance of the noise in the sum of leaves [start, end), in units²."""
+        return over_horizons(self._within, self.leaves, starts, ends)
+
+    def _within(self, starts: IntArray, ends: IntArray) -> FloatArray:
+        """The two running sums share the nodes above the highest bit where their leaves differ."""
+        left, right = self._numbers[:, starts], self._numbers[:, ends]
+        _, bits = np.frexp((left[0] ^ right[0]).astype(np.float64))
+        mask = (np.int64(1) << bits.astype(np.int64)) - 1
+        count = np.zeros(starts.size)
+        for bit in range(2 * self.zeros):
+            place = (mask >> bit) & 1
+            count += ((left[1] >> bit) & place) + ((right[1] >> bit) & place)
+        return count * discrete_gaussian_variance(Fraction(self.variance))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SmoothBinary(Spec):
+    """Discrete Gaussian noise on a binary tree of which only balanced leaves are used.
+
+    **Privacy**: ρ-zCDP for one replaced value. Released: running sums of nodes (`BalancedNoise`),
+    each node the sum of its values plus an exact discrete Gaussian draw of variance σ². Only nodes
+    on the left are ever used, so a value lies in one node for each zero of its leaf: m at most. A
+    replaced value moves each by at most θ: Δ² = mθ² in the 2-norm, and σ² is an integer with
+    Δ²/(2σ²) ≤ ρ, checked exactly. The nodes of a running sum hold its values exactly once, so what
+    is published is a function of the noisy nodes; the draws never depend on values. Horizons are
+    disjoint: parallel composition.
+
+    Every running sum has at most m draws, where the binary tree has up to 2m and one for each level
+    in Δ². (As published, every one has exactly m; nodes that hold no value get no noise here.)
+
+    Args:
+        rho: ρ of the stream, for one replaced value.
+        delta: the δ at which ρ is stated as (ε, δ).
+        horizon: values of one tree.
+    """
+
+    KIND: ClassVar[str] = "methods.SmoothBinary"
+
+    irregular: ClassVar[bool] = False
+
+    rho: Exact = Exact()
+    delta: Delta = Delta()
+    horizon: Whole = Whole(minimum=1)
+
+    @property
+    def block(self) -> int:
+        """1: every value is a leaf."""
+        return 1
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ρ-zCDP, and what it is worth at δ."""
+        return concentrated(self.rho, self.delta)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What ρ is worth at δ."""
+        return Fraction(self.guarantee.epsilon)
+
+    def noise_law(self, threshold: int) -> BalancedNoise:
+        """The noise for values truncated at `threshold` units."""
+        squared = threshold**2 * zeros_needed(self.horizon)
+        variance = math.ceil(squared / (2 * self.rho))
+        if Fraction(squared, 2 * variance) > self.rho:  # a wrong scale must never go unnoticed
+            raise AssertionError("the noise would overspend rho")
+        return BalancedNoise(self.horizon, variance)
+
+    def noise_identity(self, threshold: int, ceiling: int) -> str:
+        """The variance, and which words go where."""
+        return self.noise_law(threshold).identity
+
+    def lengths(self, chunk: int) -> tuple[int, ...]:
+        """One block: a horizon."""
+        return (self.horizon,)
+
+    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
+        """One. Its noise is not that of a forest, so an estimator that needs trees refuses it."""
+        cap = min(threshold, ceiling)
+        variance = float(self.noise_law(cap).variance)
+        return (Layout(length, (length,), cap, (), (variance,), consistent=False),)
+
+    def check(self, ceiling: int) -> None:
+        """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
+        check_leaves(self.horizon)
+        deviation = math.isqrt(self.noise_law(ceiling).variance) + 1
+        draws = 2 * zeros_needed(self.horizon)
+        if draws * _TAIL * deviation + 2 * self.horizon * ceiling >= _INT64:
+            raise SettingError(
+                "resolution",
+                "too fine: the noise could overflow 64-bit sums; choose a coarser resolution, a "
+                "smaller bound or a shorter horizon",
+            )
+
+    def start(
+        self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
+    ) -> ForestRun:
+        """Begin to release, or continue from `state`."""
+        return ForestRun(self, threshold, ceiling, keystream, state)
+
+
+@preset
+def smooth_binary(
+    epsilon: Number,
+    bound: Number,
+    *,
+    delta: Number | None = None,
+    horizon: int = HORIZON,
+    holdout: int = HOLDOUT,
+    unit: Unit | None = None,
+    **common: Unpack[Common],
+) -> Pipeline:
+    """The smooth binary mechanism: ρ-zCDP by Gaussian noise on half of a tree. Exact arithmetic.
+
+    ρ is the largest (to six digits) that implies (`epsilon`, `delta`)-DP for the unit. Every
+    running sum has nearly the same error.
+
+    Args:
+        delta: None: 1/horizon².
+        holdout: how many values choose the threshold; 0: θ is the bound, as published.
+
+    >>> print(smooth_binary(epsilon=1, bound=50, delta=1e-6, horizon=4096, holdout=0).guarantee)
+    ρ = 0.024... (zCDP), which gives ε = 0.99999..., δ = 1e-06 per event (exact ...)
+    """
+    horizon = whole("horizon", horizon, minimum=1)
+    unit, rho, failure, pure = concentrated_budget(epsilon, delta, horizon, unit)
+    return assembled(
+        threshold=truncation(pure, bound, holdout),
+        perturber=SmoothBinary(rho=rho, delta=failure, horizon=horizon),
+        estimator=estimate.Unsmoothed(),
+        unit=unit,
+        **common,
+    )
+
+
+METHOD = Method(
+    preset=smooth_binary,
+    summary="Gaussian noise on the left nodes of a binary tree, whose leaves are balanced numbers",
+    reference="Andersson, Pagh, A Smooth Binary Mechanism for Efficient Private Continual "
+    "Observation, NeurIPS 2023",
+    stages=(SmoothBinary,),
+    example={"delta": "1/1000000"},
+)
