@@ -10,7 +10,7 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import dense, least_squares_covariance
 from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.cycle_filters import AMPLITUDES, CycleFilters, prior_variances
+from tidegate.estimate.mixture.cycle_filters import CycleFilters, prior_variances
 from tidegate.estimate.mixture.cycle_smoother import CycleResponses
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import Cells
@@ -134,7 +134,7 @@ def test_the_weights_of_a_cycle_are_packed_beside_those_of_models() -> None:
         ([5, 6, 7, 8], "1 to 3"),
         ([5, 5], "each period once"),
         (2**41, "at most"),
-        ("day", "whole number"),
+        ("day", "finite number"),
         (86400.5, "whole number"),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_cycle_is_learnt_and_a_wrong_period_does_no_harm() -> None:
     """Two to four times less error on a cycle; a hundredth more or less without one."""
     daily, level = cyclic(64_096, 6000, 1), cyclic(64_096, 6000, 2, strength=0.0)
     gains, losses = [], []
-    for seed in range(6):
+    for seed in range(3):
         gains.append(np.log(error(daily, None, seed) / error(daily, 6000, seed)))
         losses.append(np.log(error(level, None, seed) / error(level, 6000, seed)))
     assert np.mean(gains) > np.log(1.5)
@@ -185,6 +185,6 @@ def test_the_past_knows_the_cycle_too() -> None:
     daily = cyclic(64_096, 6000, 3)
     gains = [
         np.log(error(daily, None, seed, past=True) / error(daily, 6000, seed, past=True))
-        for seed in range(4)
+        for seed in range(2)
     ]
     assert np.mean(gains) > np.log(1.3)

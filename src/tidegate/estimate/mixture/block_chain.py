@@ -34,29 +34,19 @@ class BlockChain:
         adjoints: Λ of the level and the swing, and λ as the last column, of the Bryson-Frazier
             smoother (see `fixed_interval_smoother`): what the block and all later ones tell about
             that state.
-        inflations: variances that were added where a cap changed.
     """
 
     means: FloatArray
     covariances: FloatArray
     adjoints: FloatArray
-    inflations: list[Matrix]
 
     def after(self, numbers: IntArray) -> FloatArray:
         """Λ and λ where these blocks end; nothing follows the last one."""
         return np.concatenate((self.adjoints, np.zeros((1, 2, 3))))[numbers + 1]
 
 
-def solve_chain(
-    parts: Sequence[BlockBatch],
-    cap_steps: Sequence[int],
-    one: Models,
-    known_inflations: list[Matrix] | None = None,
-) -> BlockChain:
-    """Filter forward and smooth backward; `cap_steps[k]` is the cap step of block k.
-
-    With `known_inflations`, from a level of 0: linear in what was measured.
-    """
+def solve_chain(parts: Sequence[BlockBatch], cap_steps: Sequence[int], one: Models) -> BlockChain:
+    """Filter forward and smooth backward; `cap_steps[k]` is the cap step of block k."""
     count = len(cap_steps)
     every = _transitions(parts, count)
     # Block by block, on a few numbers each: lists of floats take a third of the time of arrays that
@@ -65,13 +55,12 @@ def solve_chain(
         every.across.tolist(), every.noise.tolist(), every.information.tolist(),
         every.shifts.tolist(), every.hints.tolist(),
     )  # fmt: skip
-    means, covariances, inflations = _forward(blocks, cap_steps, one, known_inflations)
+    means, covariances, inflations = _forward(blocks, cap_steps, one)
     adjoints = _backward(blocks, means, covariances, inflations)
     return BlockChain(
         np.array(means).reshape(count, _SIZE),
         np.array(covariances).reshape(count, _SIZE, _SIZE),
         np.array(adjoints, dtype=np.float64).reshape(count, 2, 3),
-        inflations,
     )
 
 
@@ -86,7 +75,7 @@ def _transitions(parts: Sequence[BlockBatch], count: int) -> BlockTransition:
 
 
 def _forward(
-    blocks: Blocks, cap_steps: Sequence[int], one: Models, known: list[Matrix] | None
+    blocks: Blocks, cap_steps: Sequence[int], one: Models
 ) -> tuple[list[Vector], list[Matrix], list[Matrix]]:
     """Kalman filter: mean m and covariance P at the beginning of each block, and added variances.
 
@@ -96,7 +85,7 @@ def _forward(
     through its covariances with these.
     """
     means, covariances, inflations = [], [], []
-    mean: Vector = [0.0, LEVEL_MEAN if known is None else 0.0, 0.0]
+    mean: Vector = [0.0, LEVEL_MEAN, 0.0]
     covariance: Matrix = [
         [0.0, 0.0, 0.0],
         [0.0, LEVEL_VARIANCE, 0.0],
@@ -105,8 +94,7 @@ def _forward(
     for at, (across, noise, information, shift, hint) in enumerate(zip(*blocks, strict=True)):
         inflations.append([[0.0, 0.0], [0.0, 0.0]])
         if at and cap_steps[at] != cap_steps[at - 1]:  # another cap may have moved the level
-            share = moved(cap_steps[at - 1], cap_steps[at])
-            inflations[at][0][0] = (share * mean[1]) ** 2 if known is None else known[at][0][0]
+            inflations[at][0][0] = (moved(cap_steps[at - 1], cap_steps[at]) * mean[1]) ** 2
             for row in (0, 1):
                 covariance[row + 1][1:] = _plus(covariance[row + 1][1:], inflations[at][row])
         means.append(mean)

@@ -46,6 +46,10 @@ from tidegate.sealing import State
 # with a long tail have a mean of a tenth of θ, and their cycle is a part of that; values without
 # one have cycles of a third of θ.
 AMPLITUDES = (3e-4, 1e-2)
+# What looks like a cycle for days may end on the next, such as a weekend; a cycle that was learnt
+# makes blocks coarse, and then everything published is off until the block ends. So the models
+# without a cycle have this share in the choice of trees.
+CAREFUL = 0.2
 
 
 def prior_variances(harmonics: Harmonics) -> FloatArray:
@@ -80,6 +84,7 @@ class CycleFilters:
         self.exponent = np.zeros(several * models, dtype=np.int32)
         self._position = 0  # values before the present cell
         self._weights: Weights = []
+        self._plain: Weights = []
         self._adds: FloatArray = np.zeros((count, 1))  # C of the present cell
         self.shares = [0.0] * several
 
@@ -120,7 +125,16 @@ class CycleFilters:
                 self._weights.append((index - count, weight))
                 shares[index // count - 1] += weight
         self.shares = shares
+        self._plain = filters.weights()
         return [(model, weight) for model, weight in enumerate(together) if weight]
+
+    def careful(self, weights: Weights) -> Weights:
+        """Weights for the choice of a tree: the models without a cycle have a say at least."""
+        mixed = dict.fromkeys(range(self._models), 0.0)
+        for part, chosen in ((1.0 - CAREFUL, weights), (CAREFUL, self._plain)):
+            for model, weight in chosen:
+                mixed[model] += part * weight
+        return [(model, weight) for model, weight in mixed.items() if weight]
 
     # -- what a cycle adds to what is expected ---------------------------------------------------
 

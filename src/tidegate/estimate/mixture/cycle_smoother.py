@@ -18,35 +18,54 @@ from dataclasses import replace
 import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
+from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother, enter
 from tidegate.estimate.mixture.harmonics import Harmonics
+from tidegate.estimate.mixture.transition import INNER, LEAF, SIZE, SUM
 from tidegate.lattice import FloatArray, IntArray
 
 
 class CycleResponses:
-    """What the smoother `without` a cycle, of these blocks, makes of each harmonic."""
+    """What the smoother `without` a cycle makes of the harmonics, all side by side."""
 
     def __init__(
         self, blocks: Sequence[Measured], harmonics: Harmonics, without: ModelSmoother
     ) -> None:
         self.harmonics, self.without = harmonics, without
         self._blocks = [block for block in blocks if block.end > block.start]
-        self._sums = [block.cells.unit * _leaf_sums(block, harmonics) for block in self._blocks]
-        each = [self._response(at) for at in range(harmonics.count)]
-        self.sums: FloatArray = np.array([one.sums for one in each]).T  # R
-        self.told: FloatArray = np.array([one.innovations for one in each])  # E, a row for each
-
-    def _response(self, at: int) -> ModelSmoother:
-        blocks = [
-            replace(block, sums=sums[:, at])
-            for block, sums in zip(self._blocks, self._sums, strict=True)
-        ]
-        return ModelSmoother(blocks, self.without.horizon, self.without.model, like=self.without)
+        self._sums = [_leaf_sums(block, harmonics) for block in self._blocks]
+        seen = without.updates
+        count = seen.variances.size
+        measured: FloatArray = np.zeros((count, harmonics.count))
+        measured[seen.measured] = np.concatenate((*self._sums, measured[:0]))
+        # The sum z of a leaf enters as K·z, and is taken from INNER; the leaf is closed.
+        inputs = seen.gains.copy()
+        inputs[:, INNER] -= 1.0
+        inputs[:, LEAF] = 0.0
+        inputs[~seen.measured] = 0.0
+        inputs = enter(inputs[:-1, :, np.newaxis], without.entries[1:])
+        state: FloatArray = np.zeros((SIZE, harmonics.count))
+        told, sums = np.zeros_like(measured), np.zeros((count + 1, harmonics.count))
+        for cell, share in enumerate(seen.shares.tolist()):
+            sums[cell + 1] = state[SUM]
+            if seen.measured[cell]:
+                told[cell] = measured[cell] - ((1.0 - share) * state[LEAF] + share * state[INNER])
+            if cell < count - 1:
+                state = _product(without.closed_loop[cell], state) + inputs[cell] * measured[cell]
+        adjoint: FloatArray = np.zeros((SIZE, harmonics.count))
+        scaled = told / seen.variances[:, np.newaxis]
+        for cell in range(count - 1, -1, -1):
+            if cell < count - 1:
+                adjoint = _product(without.closed_loop[cell].T, adjoint)
+            share = seen.shares.item(cell)
+            adjoint[LEAF] -= (1.0 - share) * scaled[cell]
+            adjoint[INNER] -= share * scaled[cell]
+            sums[cell + 1] -= (without.rows[cell][:, np.newaxis] * adjoint).sum(axis=0)
+        self.sums, self.told = sums, told  # R, and E: a column for each harmonic
 
     def left(self, coefficients: FloatArray) -> ModelSmoother:
         """The smoother of what is left after the cycle with these coefficients."""
         blocks = [
-            replace(block, sums=block.sums - weighted(sums, coefficients))
+            replace(block, sums=block.sums - block.cells.unit * weighted(sums, coefficients))
             for block, sums in zip(self._blocks, self._sums, strict=True)
         ]
         return ModelSmoother(blocks, self.without.horizon, self.without.model)
@@ -65,7 +84,7 @@ class CycleSmoother:
     def __init__(self, responses: CycleResponses, prior: FloatArray) -> None:
         harmonics, without = responses.harmonics, responses.without
         self.coefficients, self._covariance = _posterior(
-            prior, responses.told, without.innovations, without.innovation_variances
+            prior, responses.told.T, without.updates.innovations, without.updates.variances
         )
         self._left = left = responses.left(self.coefficients)
         self.edges: IntArray = without.edges
@@ -90,6 +109,11 @@ def _leaf_sums(block: Measured, harmonics: Harmonics) -> FloatArray:
     tree = block.cells.tree
     edges = np.array([tree.edge(leaf) for leaf in range(block.sums.size + 1)], dtype=np.int64)
     return np.diff(harmonics.before(block.start + edges), axis=0)
+
+
+def _product(matrix: FloatArray, columns: FloatArray) -> FloatArray:
+    found: FloatArray = (matrix[:, :, np.newaxis] * columns).sum(axis=1)
+    return found
 
 
 def weighted(parts: FloatArray, weights: FloatArray) -> FloatArray:

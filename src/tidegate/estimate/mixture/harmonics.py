@@ -27,7 +27,7 @@ _COSINE = tuple(np.array(part) for part in (1 / 20922789888000, -1 / 87178291200
 
 
 class Harmonics:
-    """The harmonics of these periods, a cosine and a sine each; those faster than rows are left out.
+    """The harmonics of these periods, a cosine and a sine each; none faster than rows are.
 
     Attributes:
         count: cosines and sines.
@@ -75,7 +75,9 @@ def _cos_sin(part: IntArray, whole: IntArray) -> tuple[FloatArray, FloatArray]:
     >>> cosine.round(3).tolist(), sine.round(3).tolist()
     ([1.0, 0.866, 0.0], [0.0, 0.5, 1.0])
     """
-    quarter, left = np.divmod(4 * (part % whole), whole)  # left/(4·whole) of a turn beyond a quarter
+    quarter, left = np.divmod(
+        4 * (part % whole), whole
+    )  # left/(4·whole) of a turn beyond a quarter
     mirrored = 2 * left > whole
     near = np.where(mirrored, whole - left, left) * _TURN / (4 * whole)  # up to an eighth
     square = near * near

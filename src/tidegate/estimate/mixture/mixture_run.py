@@ -131,7 +131,8 @@ class MixtureRun:
         if len(here) == 1:
             return here[0]
         costs = tree_costs(self._perturber, self._threshold, options[0].length, age=self._age)
-        expected = [mixed(self._weights, costs[options[index].nodes].tolist()) for index in here]
+        weights = self._weights if self._cycle is None else self._cycle.careful(self._weights)
+        expected = [mixed(weights, costs[options[index].nodes].tolist()) for index in here]
         return here[expected.index(min(expected))]
 
     @property
@@ -148,7 +149,9 @@ class MixtureRun:
 
     def _reconsider(self) -> None:
         """At a new horizon, bound how far models fall behind: every one gets a second chance."""
-        both = [self._filters] if self._cycle is None else [self._filters, self._cycle]
+        both: list[KalmanFilters | CycleFilters] = (
+            [self._filters] if self._cycle is None else [self._filters, self._cycle]
+        )
         halvings = [filters.halvings() for filters in both]
         least = min(map(min, halvings))
         for filters, every in zip(both, halvings, strict=True):

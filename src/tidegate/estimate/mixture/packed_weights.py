@@ -44,7 +44,7 @@ def unpacked(model_weights: int) -> Weights:
 
 
 def cycle_shares(model_weights: int) -> list[float]:
-    """The probabilities of a cycle, of each amplitude that there is room for; at most 1 together."""
+    """The probabilities of a cycle, of each amplitude there is room for; at most 1 together."""
     parts = [model_weights >> _BITS * place & _MOST for place in range(COUNT, MOST_MODELS)]
     total = max(_MOST, sum(parts))
     return [part / total for part in parts]

@@ -154,11 +154,11 @@ class MixtureSmoother:
         weights, shares = unpacked(model_weights), cycle_shares(model_weights)
         plain = max(0.0, 1.0 - sum(shares))
         likeliest, _ = max(weights, key=itemgetter(1))
-        seen: Smoothed = ModelSmoother(blocks, horizon, likeliest)
-        harmonics = Harmonics(periods)
+        harmonics, first = Harmonics(periods), ModelSmoother(blocks, horizon, likeliest)
+        seen: Smoothed = first
         if plain < _LIKELY:
             prior = prior_variances(harmonics)[shares.index(max(shares))]
-            seen = CycleResponses(blocks, harmonics, seen).smoother(prior)
+            seen = CycleResponses(blocks, harmonics, first).smoother(prior)
         weighed = reweighted(blocks, seen)
         self._views: list[tuple[float, Smoothed]] = []
         self._harmonics, self._coefficients = harmonics, np.zeros(harmonics.count)

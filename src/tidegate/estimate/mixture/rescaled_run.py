@@ -57,7 +57,11 @@ class RescaledRun(MixtureRun):
         """
         filters, threshold, count = self._filters, self._threshold, layout.length
         (leaf,) = noise_path(layout.nodes, [each / threshold**2 for each in layout.variances])
-        over, part, cycle = Transition(self._models, count), count / (self._age + count), self._cycle
+        over, part, cycle = (
+            Transition(self._models, count),
+            count / (self._age + count),
+            self._cycle,
+        )
         filters.open_leaf(leaf)
         filters.fade(part)
         filters.predict(over)

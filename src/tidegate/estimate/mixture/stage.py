@@ -88,7 +88,7 @@ class Mixture(EstimatorDefaults, Spec):
         return self.truncated
 
     def settings(self) -> dict[str, Any]:
-        """As plain data; without a period, what it was before there were any: noise is keyed by it."""
+        """The specification as plain data; `period` only where there is one: noise keys stay."""
         found = super().settings()
         if self.period is None:
             del found["period"]
@@ -118,9 +118,7 @@ class Mixture(EstimatorDefaults, Spec):
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> RescaledRun:
         """The same for a release whose threshold will change."""
-        return RescaledRun(
-            threshold, self.truncated, perturber, saved, below, self.period or ()
-        )
+        return RescaledRun(threshold, self.truncated, perturber, saved, below, self.period or ())
 
     def posterior(self, recorded: Recorded, until: int) -> MixturePosterior:
         """The models' posterior, given every leaf sum."""
