@@ -45,7 +45,10 @@ _ARGUMENTS = {
 }
 
 
-_FLAGS = {"follow", "header", "new-epoch", "non-negative", "overwrite", "quiet"}
+_FLAGS = {
+    "count", "follow", "header", "keys-are-public", "new-epoch", "non-negative", "overwrite",
+    "quiet", "shared-threshold",
+}  # fmt: skip
 _WHOLE = {"fanout", "holdout", "horizon", "skipped", "start-early"}
 
 

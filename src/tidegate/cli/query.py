@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -59,6 +59,13 @@ def query(
         int | None,
         typer.Option(metavar="POSITION", help="Answer from what was released before POSITION."),
     ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a release --by: this key; several: each, and their total."),
+    ] = None,
+    total: Annotated[
+        bool, typer.Option("--total", help="With --every: the total over the keys.")
+    ] = False,
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
     as_json: AsJson = False,
 ) -> None:
@@ -75,6 +82,9 @@ def query(
     from ≤ time < to, and --every for a table of sums, means and rates per second. A time without a
     zone is in the zone of the release.
 
+    Of a release with keys (`tidegate release --by`) the answer has a row for each --key, or for
+    every key, and their total; all rows of a key if no range is given.
+
     Examples:
 
     \b
@@ -83,16 +93,29 @@ def query(
       tidegate query private.csv --ranges days.csv
       tidegate query private.csv --from 2024-02-01 --to 2024-03-01 --every 1d
       tidegate query private.csv 0 86400 --as-of 86400
+      tidegate query private.csv --key north --key south --from 2024-02-01
+      tidegate query private.csv --every 1d --total
       printf 'start,end\\n0,60\\n60,120\\n' | tidegate query private.csv --ranges -
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         by_time = (from_, to, every) != (None, None, None)
         if by_time and (start is not None or ranges is not None):
             raise SettingError("range", "ask by position or by time, not both")
-        starts, ends = ([], []) if by_time else asked(start, end, ranges)
-        from tidegate.released import ReleasedFile  # on demand: `--help` needs no files
+        from tidegate.keyed.file import KeyedFile, open_released  # on demand: `--help` needs none
 
-        file = ReleasedFile.open(released, format)
+        file = open_released(released, format)
+        if isinstance(file, KeyedFile):
+            from tidegate.cli.query_keys import answered
+
+            if ranges is not None or as_of is not None:
+                raise SettingError("ranges", "and --as-of ask files with one stream")
+            where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
+            wanted = (key or None), every, confidence
+            typer.echo(answered(file, where, *wanted, total=total, as_json=as_json))
+            return
+        if key or total:
+            raise SettingError("key", "this file has no keys: it was released without --by")
+        starts, ends = ([], []) if by_time else asked(start, end, ranges)
         if every is not None:
             if as_of is not None:
                 raise SettingError("as-of", "goes without --every")

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tidegate.cli import events
 from tidegate.cli.choices import EMITTED, LATE, PIPES
 from tidegate.cli.exits import NOTHING, complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.pipelines import build, with_config, with_length
+from tidegate.cli.release_by import check_by, run_by
 from tidegate.cli.release_options import with_release_options
 from tidegate.cli.signals import stopping
 from tidegate.cli.streams import Source, check_output, holds_something
@@ -27,6 +29,8 @@ Examples:
 \b
   tidegate release meters.csv --column watts -o private.csv --epsilon 0.1 --bound 10000
   tidegate release trips.parquet -o private.parquet --config release.toml --state state/
+  tidegate release trips.csv --time pickup --every 15min --start 2024-01-01 --until 2024-02-01 \\
+      --column fare --epsilon 0.5 --bound 200 -o private.csv
   sensor | tidegate release --epsilon 0.1 --bound 50 --resolution 0.1 --state state/ | dashboard
 """
 
@@ -47,8 +51,13 @@ def _run(source: str, options: dict[str, Any]) -> None:
     from tidegate.io import open_source
 
     _check(source, options)
+    if "by" in options:
+        run_by(source, options, options.get("output-format") or _followed(source, options))
+        return
     replaced = holds_something(str(options.get("output") or ""))
-    pipeline = build(with_length(options, source))
+    with_ticks = events.of_events(options)
+    pipeline = events.build(options) if with_ticks else build(with_length(options, source))
+    until = events.until(options) if with_ticks else None
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     with (
         open_source(
@@ -58,11 +67,12 @@ def _run(source: str, options: dict[str, Any]) -> None:
             user_column=options.get("user-column"),
             time=options.get("time"),
             zone=options.get("zone"),
-            late=options.get("late", "refuse"),
+            late="keep" if with_ticks else options.get("late", "refuse"),
             header=options.get("header"),
             delimiter=options.get("delimiter"),
             decimal=options.get("decimal"),
             follow=follow,
+            count=bool(options.get("count")),
         ) as opened,
         Progress(opened, quiet=quiet) as progress,
         stopping(opened if follow else None),
@@ -72,6 +82,7 @@ def _run(source: str, options: dict[str, Any]) -> None:
             "format": options.get("output-format") or _followed(source, options),
             "progress": progress.advance,
             "warn": complain,
+            "until": until,
         }
         if "state" not in options:
             once = pipeline.start()
@@ -130,6 +141,7 @@ def _check(source: str, options: dict[str, Any]) -> None:
     for name, choices in (("stdin", PIPES), ("emit", EMITTED), ("late", LATE)):
         if options.get(name, choices[-1]) not in choices:
             raise SettingError(name, f"must be one of {', '.join(choices)}, not {options[name]!r}")
+    check_by(options)
     if "state" not in options:
         for name in ("key-file", "ledger-source", "cap", "new-epoch", "stdin", "emit"):
             if name in options:

@@ -49,9 +49,21 @@ with_release_options = with_options(
         # The input and the output.
         "column": Column,
         "user_column": text("Column or key that names the user (user-horizon)."),
+        "by": text("Column with the key of a row: a stream for each key (see --keys)."),
+        "keys": path("With --by: file with all keys, one a line. Rows of others are dropped."),
+        "keys_are_public": flag(
+            "--keys-are-public", help="With --by: take every key; which come becomes public."
+        ),
+        "shared_threshold": flag(
+            "--shared-threshold", help="With --by: one threshold for all keys (needs --holdout)."
+        ),
         "time": text("Column or key with the time of a row: carried through, and public."),
         "zone": text("Where times without a zone were written, e.g. Europe/Berlin."),
         "late": text("Rows older than one before: refuse (default), or keep at their place.", LATE),
+        "every": text("Rows are events: release their sum per tick of this length, e.g. 15min."),
+        "start": text("When the first tick begins; public, e.g. 2024-01-01."),
+        "until": text("Release the ticks up to this time, or `now`; public, too."),
+        "count": flag("--count", help="Release the number of events; no column, no bound."),
         "header": Header,
         "delimiter": Delimiter,
         "decimal": DecimalSign,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tidegate.keyed.file import KeyedFile
     from tidegate.record.answers import Answers
     from tidegate.released import ReleasedFile
 
 _MORE = "Use more epsilon, or more values."
 
 
-def remarks(file: ReleasedFile, answers: Answers, note: str) -> list[str]:
+def remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list[str]:
     """Where values were cut, the guarantee, warnings, and notes."""
     speaks = " These are sums of capped values." if answers.capped else ""
     first = f"{capped(answers)}{speaks} {file.guarantee}."
@@ -25,7 +26,7 @@ def warned(answers: Answers) -> list[str]:
     return [f"{line} {_MORE}" if line.startswith("Warning") else line for line in cautions(answers)]
 
 
-def facts(file: ReleasedFile, answers: Answers, note: str) -> dict[str, Any]:
+def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[str, Any]:
     """The same for programs."""
     return {
         "file": str(file.path),

@@ -100,7 +100,9 @@ def unmeasured(result: Transferred, *, durable: bool) -> str:
 def _lines(outcome: Outcome) -> list[str]:
     rows, released = outcome.seen, outcome.released
     first = f"released {released:,} of {rows:,} rows"
-    if released < rows:
+    if outcome.pipeline.ticks is not None:  # how many events there were is not said
+        first = f"released {released:,} ticks of {outcome.pipeline.ticks.every}"
+    elif released < rows:
         first += f" (the first {rows - released:,} chose the threshold and are not released)"
     lines = [
         f"{first}; {_counted(outcome)}",
@@ -121,6 +123,9 @@ def _lines(outcome: Outcome) -> list[str]:
 
 def _counted(outcome: Outcome) -> str:
     """What values beyond the ends count as."""
+    if outcome.pipeline.ticks is not None:
+        largest = f"{outcome.threshold:g}" if outcome.threshold is not None else "?"
+        return f"an event counts as {largest} at most"
     if outcome.floor:
         return f"values count from {outcome.floor:g} to {outcome.threshold:g}"
     return f"larger values count as {outcome.threshold:g}, values below 0 as 0 (see --lower)"

@@ -10,11 +10,12 @@ from tidegate.cli.remarks import facts, remarks
 from tidegate.cli.tables import percent, shown, table
 
 if TYPE_CHECKING:
+    from tidegate.keyed.file import KeyedFile
     from tidegate.record.time_ranges import TimeTable
     from tidegate.released import ReleasedFile
 
 
-def printed(found: TimeTable, file: ReleasedFile, *, as_json: bool) -> str:
+def printed(found: TimeTable, file: ReleasedFile | KeyedFile, *, as_json: bool) -> str:
     """The table as text."""
     columns = {name: column.tolist() for name, column in found.columns().items()}
     columns["time"] = found.times

@@ -36,7 +36,9 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
     if pipeline.native:
         yield Cost("stream", 0, None, pipeline.guarantee)
         return
-    if isinstance(pipeline.reselect, Refinement):  # every value may pay for a choice and for sums
+    if pipeline.ticks or isinstance(
+        pipeline.reselect, Refinement
+    ):  # every value may pay for a choice and for sums
         yield Cost("stream", 0, None, pipeline.guarantee)
         return
     widen = pipeline.unit.widen

@@ -18,8 +18,8 @@ from tidegate.durable.checks import (
     trusted_ledger,
 )
 from tidegate.durable.commit import Committer
+from tidegate.durable.event_ticks import EventTicks
 from tidegate.durable.folder import StateError
-from tidegate.durable.key_changes import KeyChanges
 from tidegate.durable.public_side import AGAIN
 from tidegate.durable.store import Store
 from tidegate.durable.store_contract import StateStore
@@ -41,7 +41,7 @@ _UNCHECKED = (
 )
 
 
-class DurableRelease(KeyChanges, Closed):
+class DurableRelease(EventTicks, Closed):
     """A release in a folder. Made by `DurableRelease.open`; close it, or use `with`.
 
     Order of every step: charge the ledger (on the disk) → release in memory → commit journal, state
@@ -260,7 +260,11 @@ class DurableRelease(KeyChanges, Closed):
         if rows.times is not None:
             for entry in released:
                 entry.times = rows.times[entry.start - rows.first : entry.end - rows.first]
-        if released or self._committer.unsaved >= _HELD_UNSAVED or not self._release.holding:
+        held = self._release.holding
+        # Events wait for their tick: their number grows, and so does what a commit writes.
+        patience = max(_HELD_UNSAVED, self.seen // 4) if self._pipeline.ticks else _HELD_UNSAVED
+        waits = held or self._pipeline.ticks
+        if released or self._committer.unsaved >= patience or not waits:
             self._committer.commit(released)
         self._seen = self._release.seen
         return rows

@@ -25,6 +25,7 @@ from tidegate.durable.writer import Output, Writer
 from tidegate.errors import SettingError
 from tidegate.io import Batch, Sink, Source
 from tidegate.io.function_sink import Receiver
+from tidegate.record.time_ranges import Moment
 from tidegate.run.release import Release
 from tidegate.tables.incoming import library_of
 
@@ -61,6 +62,7 @@ def transfer(
     format: str | None = None,  # noqa: A002  # as in open_sink
     start: int | None = None,
     written: int | None = None,
+    until: Moment | None = None,
     progress: Callable[[int], None] | None = None,
     warn: Callable[[str], None] = _log.warning,
 ) -> Transferred:
@@ -93,6 +95,8 @@ def transfer(
             is refused. None: the source is the whole input, from its beginning.
         written: how many rows a sink holds that cannot be read back (standard output, a function).
             It gets the rows from there on: all of them by default.
+        until: of an event stream, the time up to which ticks are released; public, never read off
+            the events.
         progress: is told how many values were handled, block by block.
         warn: is told what was repaired, and what went wrong on top of an error. Logged by default.
 
@@ -101,6 +105,8 @@ def transfer(
             output is not of this release, or is newer than its state.
         CapExceeded: the ledger's cap is reached. What it paid for is released and written.
     """
+    if (until is None) != (release.pipeline.ticks is None):
+        raise SettingError("until", "must be given for an event stream, and only for one")
     output = Output.to(sink, format)
     if output.path is not None and written is not None:
         raise SettingError("written", "must not be given for a file: its rows are counted")
@@ -124,6 +130,8 @@ def transfer(
                 rest = rest.part(run.seen - taken)
             if progress is not None:
                 progress(len(batch))
+        if until is not None:
+            writer.write(run.advance(until))
         unmeasured = 0 if run.phases else run.warming
         if isinstance(run, MemoryRun):  # nothing will go on, and the end of the input is public
             run.finish()

@@ -46,7 +46,7 @@ def csv_rows(
         return "".join([",".join(row) + "\n" for row in rows]).encode()
     arrow, arrow_csv = require("pyarrow"), require("pyarrow.csv")
     positions = arrow.array(np.arange(first, first + size))
-    columns = [positions, *(_texts(column, arrow) for column in numbers)]
+    columns = [positions, *(texts_of(column, arrow) for column in numbers)]
     if times is not None:
         columns.insert(0, arrow.array(times))
     rows = arrow.record_batch(columns, names=[str(index) for index in range(len(columns))])
@@ -68,7 +68,7 @@ def json_rows(
     labels = [f'{"," if index else "{"}"{name}":' for index, name in enumerate(names)]
     spelt = [time if time.lstrip("-").isdigit() else f'"{time}"' for time in times or ()]
     if size <= _FEW:
-        texts = [map(_json, column.tolist()) for column in numbers]
+        texts = [map(json_number, column.tolist()) for column in numbers]
         before = [] if times is None else [spelt]
         rows = zip(*before, map(str, range(first, first + size)), *texts, strict=True)
         joined = ["".join([*map("".join, zip(labels, row, strict=False)), "}\n"]) for row in rows]
@@ -77,9 +77,9 @@ def json_rows(
     columns = [arrow.array(np.arange(first, first + size)).cast(arrow.string())]
     for values in numbers:
         if np.isfinite(values).all():
-            columns.append(_texts(values, arrow))
+            columns.append(texts_of(values, arrow))
         else:
-            columns.append(arrow.array([_json(value) for value in values.tolist()]))
+            columns.append(arrow.array([json_number(value) for value in values.tolist()]))
     if times is not None:
         columns.insert(0, arrow.array(spelt))
     parts = [part for pair in zip(labels, columns, strict=False) for part in pair]
@@ -89,7 +89,7 @@ def json_rows(
     return memoryview(data)[start:end]
 
 
-def _texts(values: FloatArray, arrow: Any) -> Any:
+def texts_of(values: FloatArray, arrow: Any) -> Any:
     """The numbers as an Arrow array of text. Smoothed streams repeat a value over a whole block, so
     a run of equal ones is turned into text once.
     """
@@ -131,7 +131,8 @@ def number(value: float) -> str:
     return f"{sign}{digits[0]}{point}{digits[1:]}e{exponent:+d}"
 
 
-def _json(value: float) -> str:
+def json_number(value: float) -> str:
+    """One number in JSON, which knows neither NaN nor infinity."""
     if math.isfinite(value):
         return number(value)
     return "null" if math.isnan(value) else _ENDLESS if value > 0 else "-" + _ENDLESS

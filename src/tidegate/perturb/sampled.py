@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
-from tidegate.noise import discrete_laplace
+from tidegate.noise import one_discrete_laplace
 from tidegate.perturb.one_layout import OneLayoutRun
 from tidegate.randomness import Keystream
 from tidegate.sealing import State, restore, state_of
@@ -160,4 +160,4 @@ class SampledRun(OneLayoutRun):
         words = self._keystream.at(
             chunk=self.position >> _CHUNK_BITS, tree=self.position & ((1 << _CHUNK_BITS) - 1)
         )
-        return int(discrete_laplace(words, 1, Fraction(scale))[0])
+        return one_discrete_laplace(words, Fraction(scale))

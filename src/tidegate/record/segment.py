@@ -39,6 +39,7 @@ class Method:
     ceiling: int  # the largest threshold above 0, in lattice units
     step: float  # one lattice unit, in the unit of the data
     history: int  # how many values are kept
+    bounded: bool = True  # whether a value lies below the threshold; False: a sum of many does not
 
 
 class _Unmeasured:
@@ -174,9 +175,9 @@ class Segment:
 
         Third, the sum of the levels: that of the values, if all of them were cut.
         """
-        if self._regular or not self.blocks:  # one threshold for all
+        if self._regular or not self.blocks or not self.method.bounded:  # one threshold for all
             level = np.full(starts.size, (self.threshold - self.below) * self.method.step)
-            return level, level, level * (ends - starts)
+            return level, level, level * (ends - starts if self.method.bounded else np.inf)
         begun, step = np.array([block.start for block in self.blocks]), self.method.step
         caps = np.array([(block.layout.cap - self.below) * step for block in self.blocks])
         first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)

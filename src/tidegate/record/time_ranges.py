@@ -138,6 +138,18 @@ def _parsed(every: str) -> tuple[int, str]:
     raise QueryError("every must be a length of time: 15min, 1h, 1d, 1w, 1mo, 1y")
 
 
+def length_of(every: str) -> int:
+    """A length of time that is always the same, in nanoseconds: seconds to weeks.
+
+    Raises:
+        QueryError: it is none, or the calendar decides how long it is.
+    """
+    count, unit = _parsed(every)
+    if unit in _MONTHS:
+        raise QueryError("every must be a fixed length of time, up to weeks: 1s, 15min, 1h, 1d")
+    return count * (_SECONDS[unit] * SECOND if unit in _SECONDS else _DAYS[unit] * _DAY)
+
+
 def _check_rows(count: int) -> None:
     if count > _MOST_ROWS:
         raise QueryError(f"every is too short: more than {_MOST_ROWS:,} rows")

@@ -223,6 +223,8 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
             "the simulation itself (in Python, tidegate.topl(...).simulate(values).query)"
         )
         raise SourceError(None, problem, name)
+    if "keys" in metadata:
+        raise SourceError(None, "has rows of many keys: open it with tidegate.open", name)
     try:
         settings = metadata["settings"]
         if not isinstance(settings, Mapping):
@@ -231,7 +233,8 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
         phases = [Phase(**phase) for phase in metadata["phases"]]
         block = metadata["block"]
         lattice = pipeline.lattice
-        least, most = -lattice.bottom * lattice.step, lattice.top * lattice.step
+        top = lattice.top if pipeline.ticks is None else lattice.scale.top
+        least, most = -lattice.bottom * lattice.step, top * lattice.step
         well_formed = isinstance(metadata["guarantee"], str) and all(
             _is_phase(vars(phase), least, most) for phase in phases
         )

@@ -33,7 +33,7 @@ from tidegate.estimate.mixture.block_batches import (
 )
 from tidegate.estimate.mixture.block_chain import solve_chain
 from tidegate.estimate.mixture.covariances import CellCovariances, product
-from tidegate.estimate.mixture.models import Models, models
+from tidegate.estimate.mixture.models import SCATTER, Models, models
 from tidegate.estimate.mixture.transition import (
     INNER,
     LEAF,
@@ -61,9 +61,16 @@ class ModelSmoother:
         updates: what was measured at the end of each cell.
     """
 
+<<<<<<< HEAD
     def __init__(self, blocks: Sequence[Measured], horizon: int, model: int) -> None:
         self.model, self.horizon = model, horizon
         one = models(horizon).only(model)
+=======
+    def __init__(
+        self, blocks: Sequence[Measured], horizon: int, model: int, scatter: float = SCATTER
+    ) -> None:
+        one = models(horizon, scatter=scatter).only(model)
+>>>>>>> main
         begin = blocks[0].start if blocks else 0
         blocks = [block for block in blocks if block.end > block.start]
         batches = block_batches(blocks, one)

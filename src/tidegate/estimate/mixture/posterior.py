@@ -25,11 +25,17 @@ from tidegate.estimate.mixture.cycle_filters import prior_variances
 from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother, weighted
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import cells_of
+<<<<<<< HEAD
 from tidegate.estimate.mixture.harmonics import Harmonics
 from tidegate.estimate.mixture.packed_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.truncated_tail import TruncatedTail
+=======
+from tidegate.estimate.mixture.models import SCATTER
+from tidegate.estimate.mixture.packed_weights import unpacked
+from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
+>>>>>>> main
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import Parts, Recorded
+from tidegate.stages import Block, Parts, Recorded
 
 # Variances are doubled, once or twice, so that many blocks still form one batch. They are never
 # halved: intervals must not become too short.
@@ -46,12 +52,24 @@ class MixturePosterior:
     """Posterior of range sums, from what was released up to `until`.
 
     `truncated` is what truncation takes from a value on average, as a share of θ; 0: not known.
+    `unit` is what the models count in; None: θ.
     """
 
     def __init__(
+<<<<<<< HEAD
         self, recorded: Recorded, until: int, truncated: float, periods: tuple[int, ...] = ()
     ) -> None:
         self._threshold = recorded.threshold
+=======
+        self,
+        recorded: Recorded,
+        until: int,
+        truncated: float,
+        unit: int | None = None,
+        scatter: float = SCATTER,
+    ) -> None:
+        self._threshold = unit or recorded.threshold
+>>>>>>> main
         self._step = recorded.step
         self._below = recorded.below / recorded.threshold  # the lower end, as a share of θ
         begun = [block for block in recorded.blocks if block.start <= until]
@@ -66,11 +84,12 @@ class MixturePosterior:
             measured.append(
                 Measured(
                     block.start,
-                    cells_of(block.layout, recorded.threshold),
+                    cells_of(block.layout, self._threshold),
                     sums[first : first + done],
                     min(block.start + block.layout.length, until),
                 )
             )
+<<<<<<< HEAD
         self._known = MixtureSmoother(
             measured, recorded.perturber.horizon, latest.model_weights, periods
         )
@@ -85,7 +104,27 @@ class MixturePosterior:
                 below=recorded.below,
                 truncated=truncated,
             )
+=======
+        horizon = recorded.perturber.horizon
+        self._known = MixtureSmoother(measured, horizon, latest.model_weights, scatter)
+        self._tail = self._truncated_tail(recorded, begun, truncated)
+>>>>>>> main
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
+
+    def _truncated_tail(
+        self, recorded: Recorded, begun: Sequence[Block], truncated: float
+    ) -> Tail | None:
+        if not truncated:
+            return None
+        return TruncatedTail(
+            self._known,
+            begun,
+            threshold=recorded.threshold,
+            ceiling=recorded.ceiling,
+            horizon=recorded.perturber.horizon,
+            below=recorded.below,
+            truncated=truncated,
+        )
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
@@ -149,6 +188,7 @@ class MixtureSmoother:
         blocks: Sequence[Measured],
         horizon: int,
         model_weights: int,
+<<<<<<< HEAD
         periods: tuple[int, ...] = (),
     ) -> None:
         weights, shares = unpacked(model_weights), cycle_shares(model_weights)
@@ -174,6 +214,16 @@ class MixtureSmoother:
                     cycle = responses.smoother(prior)
                     self._views.append((weight * share, cycle))
                     self._coefficients += weight * share * cycle.coefficients
+=======
+        scatter: float = SCATTER,
+    ) -> None:
+        weights = unpacked(model_weights)
+        likeliest, _ = max(weights, key=itemgetter(1))
+        weighed = reweighted(blocks, ModelSmoother(blocks, horizon, likeliest, scatter))
+        self._views = [
+            (weight, ModelSmoother(weighed, horizon, model, scatter)) for model, weight in weights
+        ]
+>>>>>>> main
         self.edges: IntArray = self._views[0][1].edges
         self.sums = self._mixed([view.sums for _, view in self._views])
         self.levels = self._mixed([view.levels for _, view in self._views])

@@ -19,7 +19,7 @@ from tidegate.settings import Setting, Spec
 from tidegate.stages import Perturber, Recorded, Saved
 
 
-class _Share(Setting[float, Number]):
+class Share(Setting[float, Number]):
     """A share of θ from 0 on, kept as a float: it is post-processing, nothing private."""
 
     def check(self, value: Number) -> float:
@@ -77,8 +77,12 @@ class Mixture(EstimatorDefaults, Spec):
 
     KIND: ClassVar[str] = "estimate.Mixture"
 
+<<<<<<< HEAD
     truncated: _Share = _Share(default=0)
     period: _Periods = _Periods(default=None)
+=======
+    truncated: Share = Share(default=0)
+>>>>>>> main
 
     adds_up: ClassVar[bool] = False
 

@@ -59,6 +59,14 @@ class Levels(Protocol):
     sums: FloatArray
 
 
+class Tail(Protocol):
+    """What truncation took away from the sums of ranges."""
+
+    def between(self, starts: IntArray, ends: IntArray, unit: float) -> Excess:
+        """The excess of the values of [start, end); `unit`: that of the models, in the data's."""
+        ...
+
+
 class TruncatedTail:
     """The expected excess over the caps before any position, in units of θ."""
 

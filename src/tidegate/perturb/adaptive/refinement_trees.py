@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from tidegate.randomness import Keystream
 from tidegate.sealing import State
 from tidegate.settings import Epsilon
 from tidegate.stages import Layout
+
+if TYPE_CHECKING:
+    from tidegate.perturb.adaptive.event_trees import EventTrees
 
 # Blocks last at least this many values, where a horizon has as many, and at most this part of it.
 _SHORTEST, _LONGEST = 16, 16
@@ -163,7 +166,7 @@ class RefinementTreesRun(AdaptiveRun):
 
     def __init__(
         self,
-        stage: RefinementTrees,
+        stage: RefinementTrees | EventTrees,
         threshold: int,
         ceiling: int,
         keystream: Keystream,
