@@ -68,7 +68,8 @@ class CycleResponses:
             replace(block, sums=block.sums - block.cells.unit * weighted(sums, coefficients))
             for block, sums in zip(self._blocks, self._sums, strict=True)
         ]
-        return ModelSmoother(blocks, self.without.horizon, self.without.model)
+        without = self.without
+        return ModelSmoother(blocks, without.horizon, without.model, without.scatter)
 
     def smoother(self, prior: FloatArray) -> CycleSmoother:
         """With these variances of the coefficients before anything is known, in θ²."""

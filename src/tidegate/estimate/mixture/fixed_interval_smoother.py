@@ -61,16 +61,11 @@ class ModelSmoother:
         updates: what was measured at the end of each cell.
     """
 
-<<<<<<< HEAD
-    def __init__(self, blocks: Sequence[Measured], horizon: int, model: int) -> None:
-        self.model, self.horizon = model, horizon
-        one = models(horizon).only(model)
-=======
     def __init__(
         self, blocks: Sequence[Measured], horizon: int, model: int, scatter: float = SCATTER
     ) -> None:
+        self.model, self.horizon, self.scatter = model, horizon, scatter
         one = models(horizon, scatter=scatter).only(model)
->>>>>>> main
         begin = blocks[0].start if blocks else 0
         blocks = [block for block in blocks if block.end > block.start]
         batches = block_batches(blocks, one)

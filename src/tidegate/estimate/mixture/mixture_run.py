@@ -13,7 +13,7 @@ from tidegate.estimate.mixture.cap_steps import CapSteps, moved
 from tidegate.estimate.mixture.cycle_filters import CycleFilters
 from tidegate.estimate.mixture.grid import Cells as BlockCells
 from tidegate.estimate.mixture.grid import cells_of
-from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters, mixed
+from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters, Weights, mixed
 from tidegate.estimate.mixture.models import SCATTER, SECOND_CHANCE, models
 from tidegate.estimate.mixture.packed_weights import packed
 from tidegate.estimate.mixture.transition import Transition
@@ -36,11 +36,8 @@ class MixtureRun:
         perturber: Perturber,
         saved: Saved | None = None,
         below: int = 0,
-<<<<<<< HEAD
-        periods: tuple[int, ...] = (),
-=======
         scatter: float = SCATTER,
->>>>>>> main
+        periods: tuple[int, ...] = (),
     ) -> None:
         """Begin, or continue; values lie between −`below` and `threshold` − `below`."""
         self._threshold = threshold
@@ -69,13 +66,9 @@ class MixtureRun:
         self._weigh()
         self._cells = None if layout is None else cells_of(layout, threshold)
         self._width = 0 if self._cells is None else self._cells.widths[self._cell]
-<<<<<<< HEAD
-        self._transition = _transition_of(perturber.horizon, self._width or 1)
+        self._transition = self._transition_over(self._width or 1)
         if self._cycle is not None:
             self._cycle.begin_cell(self._width)
-=======
-        self._transition = self._transition_over(self._width or 1)
->>>>>>> main
 
     def _set_ends(self, below: int) -> None:
         """What is known about the ends of the values, beside the width between them."""
@@ -140,9 +133,14 @@ class MixtureRun:
         if len(here) == 1:
             return here[0]
         costs = tree_costs(self._perturber, self._threshold, options[0].length, age=self._age)
-        weights = self._weights if self._cycle is None else self._cycle.careful(self._weights)
+        weights = self._careful_weights
         expected = [mixed(weights, costs[options[index].nodes].tolist()) for index in here]
         return here[expected.index(min(expected))]
+
+    @property
+    def _careful_weights(self) -> Weights:
+        """The models' weights in the choice of a tree."""
+        return self._weights if self._cycle is None else self._cycle.careful(self._weights)
 
     @property
     def model_weights(self) -> int:

@@ -25,15 +25,10 @@ from tidegate.estimate.mixture.cycle_filters import prior_variances
 from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother, weighted
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import cells_of
-<<<<<<< HEAD
 from tidegate.estimate.mixture.harmonics import Harmonics
-from tidegate.estimate.mixture.packed_weights import cycle_shares, unpacked
-from tidegate.estimate.mixture.truncated_tail import TruncatedTail
-=======
 from tidegate.estimate.mixture.models import SCATTER
-from tidegate.estimate.mixture.packed_weights import unpacked
+from tidegate.estimate.mixture.packed_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
->>>>>>> main
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Block, Parts, Recorded
 
@@ -56,20 +51,15 @@ class MixturePosterior:
     """
 
     def __init__(
-<<<<<<< HEAD
-        self, recorded: Recorded, until: int, truncated: float, periods: tuple[int, ...] = ()
-    ) -> None:
-        self._threshold = recorded.threshold
-=======
         self,
         recorded: Recorded,
         until: int,
         truncated: float,
         unit: int | None = None,
         scatter: float = SCATTER,
+        periods: tuple[int, ...] = (),
     ) -> None:
         self._threshold = unit or recorded.threshold
->>>>>>> main
         self._step = recorded.step
         self._below = recorded.below / recorded.threshold  # the lower end, as a share of θ
         begun = [block for block in recorded.blocks if block.start <= until]
@@ -89,26 +79,9 @@ class MixturePosterior:
                     min(block.start + block.layout.length, until),
                 )
             )
-<<<<<<< HEAD
-        self._known = MixtureSmoother(
-            measured, recorded.perturber.horizon, latest.model_weights, periods
-        )
-        self._tail = None
-        if truncated:
-            self._tail = TruncatedTail(
-                self._known,
-                begun,
-                threshold=recorded.threshold,
-                ceiling=recorded.ceiling,
-                horizon=recorded.perturber.horizon,
-                below=recorded.below,
-                truncated=truncated,
-            )
-=======
         horizon = recorded.perturber.horizon
-        self._known = MixtureSmoother(measured, horizon, latest.model_weights, scatter)
+        self._known = MixtureSmoother(measured, horizon, latest.model_weights, scatter, periods)
         self._tail = self._truncated_tail(recorded, begun, truncated)
->>>>>>> main
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
     def _truncated_tail(
@@ -188,13 +161,13 @@ class MixtureSmoother:
         blocks: Sequence[Measured],
         horizon: int,
         model_weights: int,
-<<<<<<< HEAD
+        scatter: float = SCATTER,
         periods: tuple[int, ...] = (),
     ) -> None:
         weights, shares = unpacked(model_weights), cycle_shares(model_weights)
         plain = max(0.0, 1.0 - sum(shares))
         likeliest, _ = max(weights, key=itemgetter(1))
-        harmonics, first = Harmonics(periods), ModelSmoother(blocks, horizon, likeliest)
+        harmonics, first = Harmonics(periods), ModelSmoother(blocks, horizon, likeliest, scatter)
         seen: Smoothed = first
         if plain < _LIKELY:
             prior = prior_variances(harmonics)[shares.index(max(shares))]
@@ -203,7 +176,7 @@ class MixtureSmoother:
         self._views: list[tuple[float, Smoothed]] = []
         self._harmonics, self._coefficients = harmonics, np.zeros(harmonics.count)
         for model, weight in weights:
-            without = ModelSmoother(weighed, horizon, model)
+            without = ModelSmoother(weighed, horizon, model, scatter)
             if plain:
                 self._views.append((weight * plain, without))
             if not any(shares):
@@ -214,16 +187,6 @@ class MixtureSmoother:
                     cycle = responses.smoother(prior)
                     self._views.append((weight * share, cycle))
                     self._coefficients += weight * share * cycle.coefficients
-=======
-        scatter: float = SCATTER,
-    ) -> None:
-        weights = unpacked(model_weights)
-        likeliest, _ = max(weights, key=itemgetter(1))
-        weighed = reweighted(blocks, ModelSmoother(blocks, horizon, likeliest, scatter))
-        self._views = [
-            (weight, ModelSmoother(weighed, horizon, model, scatter)) for model, weight in weights
-        ]
->>>>>>> main
         self.edges: IntArray = self._views[0][1].edges
         self.sums = self._mixed([view.sums for _, view in self._views])
         self.levels = self._mixed([view.levels for _, view in self._views])

@@ -30,7 +30,7 @@ class Share(Setting[float, Number]):
         return float(number)
 
 
-class _Periods(Setting[tuple[int, ...] | None, int | Sequence[int] | None]):
+class Periods(Setting[tuple[int, ...] | None, int | Sequence[int] | None]):
     """None, or periods in rows: one, or a few of them."""
 
     def check(self, value: int | Sequence[int] | None) -> tuple[int, ...] | None:
@@ -77,12 +77,8 @@ class Mixture(EstimatorDefaults, Spec):
 
     KIND: ClassVar[str] = "estimate.Mixture"
 
-<<<<<<< HEAD
-    truncated: _Share = _Share(default=0)
-    period: _Periods = _Periods(default=None)
-=======
     truncated: Share = Share(default=0)
->>>>>>> main
+    period: Periods = Periods(default=None)
 
     adds_up: ClassVar[bool] = False
 
@@ -116,17 +112,19 @@ class Mixture(EstimatorDefaults, Spec):
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> MixtureRun:
         """Begin with equal weights, or continue."""
-        return MixtureRun(threshold, self.truncated, perturber, saved, below, self.period or ())
+        facts = threshold, self.truncated, perturber, saved, below
+        return MixtureRun(*facts, periods=self.period or ())
 
     def follow(
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> RescaledRun:
         """The same for a release whose threshold will change."""
-        return RescaledRun(threshold, self.truncated, perturber, saved, below, self.period or ())
+        facts = threshold, self.truncated, perturber, saved, below
+        return RescaledRun(*facts, periods=self.period or ())
 
     def posterior(self, recorded: Recorded, until: int) -> MixturePosterior:
         """The models' posterior, given every leaf sum."""
-        return MixturePosterior(recorded, until, self.truncated, self.period or ())
+        return MixturePosterior(recorded, until, self.truncated, periods=self.period or ())
 
     def check_model_weights(self, model_weights: int) -> None:
         """Refuse weights of unknown models, and of a cycle where no period was given."""
