@@ -50,18 +50,16 @@ class RescaledRun(MixtureRun):
         if self._cycle is not None:
             self._cycle.forget_level()
 
-    def at_once(self, layout: Layout, noisy: int, *, publish: bool = True) -> int:
+    def at_once(self, layout: Layout, noisy: int, *, published: float | None = None) -> int:
         """A warm-up had this noisy sum; how the running sum moves, in units.
 
-        Unless that can be published the next cell has to: the stream ended before.
+        The sum is published by the last row of the warm-up; or, if its rows were all out when it
+        ended, with the next cell: `published` is what they add up to, and not published again.
         """
         filters, threshold, count = self._filters, self._threshold, layout.length
         (leaf,) = noise_path(layout.nodes, [each / threshold**2 for each in layout.variances])
-        over, part, cycle = (
-            Transition(self._models, count),
-            count / (self._age + count),
-            self._cycle,
-        )
+        over, part = Transition(self._models, count), count / (self._age + count)
+        cycle = self._cycle
         filters.open_leaf(leaf)
         filters.fade(part)
         filters.predict(over)
@@ -77,8 +75,7 @@ class RescaledRun(MixtureRun):
         if cycle is not None:
             expected += cycle.expected_sum()
         whole = math.floor(expected * threshold + 0.5)
-        if publish:
-            filters.subtract_published(whole / threshold)
+        filters.subtract_published((whole if published is None else published) / threshold)
         self._age = min(self._age + count, self._perturber.horizon)
         return whole
 
