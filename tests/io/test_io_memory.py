@@ -52,11 +52,21 @@ def test_memory_is_bounded(tmp_path, kind, rows):
         file.unlink()
 
 
-def test_the_core_does_not_import_it():
+def test_what_is_imported_and_when(tmp_path):
+    """Nothing by the core; no pandas by files, though pyarrow's conversions import it."""
     program = (
         "import sys, tidegate; loaded = set(sys.modules)\n"
         "import tidegate.io\n"
         "assert not any(name.startswith('tidegate.io') for name in loaded)\n"
         "assert 'pyarrow' not in sys.modules and 'zstandard' not in sys.modules\n"
+        "import numpy\n"
+        "values = numpy.arange(300_000) / 8\n"
+        "for kind in ('csv', 'jsonl', 'parquet'):\n"
+        "    with tidegate.io.open_sink(sys.argv[1] + kind) as sink:\n"
+        "        sink.write(0, values)\n"
+        "    with tidegate.io.open_source(sys.argv[1] + kind, column='value') as source:\n"
+        "        found = numpy.concatenate([batch.values for batch in source.batches()])\n"
+        "    assert found.tolist() == values.tolist()\n"
+        "assert 'pyarrow' in sys.modules and 'pandas' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program, f"{tmp_path}/released."], check=True)

@@ -88,8 +88,8 @@ def events(
     )
 
 
-# Of ε, for the sums of a mean: their noise is scaled to θ, which is several times the mean. The best
-# share where the noise of sums is 5 to 20 times that of numbers, relatively, is 0.75 to 0.88.
+# Of ε, for the sums of a mean: their noise is scaled to θ, which is several times the mean. Where
+# it is 5 to 20 times that of numbers, relatively, the best share is 0.75 to 0.88.
 _SUMS = Fraction(4, 5)
 
 
