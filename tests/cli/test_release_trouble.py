@@ -64,7 +64,7 @@ def released(path):
 
 def complained(result, code, *words):
     lines = result.stderr.decode().splitlines()
-    message, *left = [line for line in lines if "is not sealed" not in line]  # of a new state
+    message, *left = [line for line in lines if "(no --key-file" not in line]  # of a new state
     assert result.returncode == code, message
     assert len(left) <= 1  # rows that are out, what they have spent, how to go on
     assert all("released" in line or "have spent" in line for line in left)

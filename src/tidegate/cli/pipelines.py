@@ -52,13 +52,14 @@ _FLAGS = {
 _WHOLE = {"fanout", "holdout", "horizon", "skipped", "start-early"}
 
 
+BY_COLUMN = ("column", "bound", "lower", "resolution", "share")  # may be given several times
 _LONGEST_CONFIG = 1 << 20
 _DIGITS = 20  # of a whole number; longer ones are left to the setting, which refuses them
 
 
 def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
     """Options of the command line, over those of the TOML file (same names)."""
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value not in (None, [])}
     if config is None:
         return given
     try:
@@ -86,12 +87,18 @@ def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
 
 def _typed(name: str, value: Any) -> Any:
     """A value of the TOML file as the command line would have given it."""
+    if name in BY_COLUMN and isinstance(value, dict):
+        return [f"{key}={_typed('', one)}" for key, one in value.items()]
+    if name in BY_COLUMN and isinstance(value, list):
+        return [_typed("", one) for one in value]
+    if name in BY_COLUMN:
+        return [_typed("", value)]
     wanted = bool if name in _FLAGS else int if name in _WHOLE else str
     if wanted is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         kind = {bool: "true or false", int: "a whole number", str: "text or a number"}[wanted]
-        raise SettingError(name, f"must be {kind} in the config")
+        raise SettingError(name or "config", f"must be {kind} in the config")
     return value
 
 
@@ -109,6 +116,8 @@ def build(options: Mapping[str, Any]) -> tg.Pipeline:
         arguments["estimator"] = _one_of("estimator", options["estimator"], SMOOTHERS)()
     if "unit" in options:
         arguments["unit"] = unit(options["unit"])
+    if "period" in options:
+        arguments["period"] = [_number(part) for part in str(options["period"]).split(",")]
     if "rethreshold" in options:
         arguments.update(_rethreshold(options["rethreshold"]))
     if "set" in options:
@@ -171,7 +180,14 @@ def _rethreshold(text: str) -> dict[str, Any]:
 def _own(text: str) -> dict[str, Any]:
     """Arguments that only one method has."""
     parts = dict(part.partition("=")[::2] for part in str(text).split(","))
-    taken = {*_ARGUMENTS.values(), "estimator", "unit", "rethreshold_every", "rethreshold_share"}
+    taken = {
+        *_ARGUMENTS.values(),
+        "estimator",
+        "unit",
+        "period",
+        "rethreshold_every",
+        "rethreshold_share",
+    }
     for name, value in parts.items():
         if not name or not value:
             raise SettingError("set", f"must be name=value,name=value, not {said(text)}")

@@ -13,7 +13,7 @@ import typer
 
 from tidegate.cli.exits import plain_errors
 from tidegate.cli.remarks import facts, remarks
-from tidegate.cli.streams import Released, ReleasedFormat
+from tidegate.cli.streams import Released, ReleasedColumn, ReleasedFormat, file_of
 from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import QueryError, SettingError
 
@@ -59,6 +59,11 @@ def query(
         int | None,
         typer.Option(metavar="POSITION", help="Answer from what was released before POSITION."),
     ] = None,
+    column: ReleasedColumn = None,
+    ratio: Annotated[
+        str | None,
+        typer.Option(metavar="A/B", help="Sum of the column A over that of B, such as tip/fare."),
+    ] = None,
     key: Annotated[
         list[str] | None,
         typer.Option(help="Of a release --by: this key; several: each, and their total."),
@@ -82,6 +87,9 @@ def query(
     from ≤ time < to, and --every for a table of sums, means and rates per second. A time without a
     zone is in the zone of the release.
 
+    If several columns were released, --column says which; --ratio gives the sum of one over that
+    of another, with an interval.
+
     Of a release with keys (`tidegate release --by`) the answer has a row for each --key, or for
     every key, and their total; all rows of a key if no range is given.
 
@@ -93,6 +101,7 @@ def query(
       tidegate query private.csv --ranges days.csv
       tidegate query private.csv --from 2024-02-01 --to 2024-03-01 --every 1d
       tidegate query private.csv 0 86400 --as-of 86400
+      tidegate query private.csv --ratio tip/fare --every 1mo
       tidegate query private.csv --key north --key south --from 2024-02-01
       tidegate query private.csv --every 1d --total
       printf 'start,end\\n0,60\\n60,120\\n' | tidegate query private.csv --ranges -
@@ -103,7 +112,30 @@ def query(
             raise SettingError("range", "ask by position or by time, not both")
         from tidegate.keyed.file import KeyedFile, open_released  # on demand: `--help` needs none
 
-        file = open_released(released, format)
+        positions: tuple[list[int], list[int]] = ([], [])
+
+        def sums(file: ReleasedFile) -> tuple[list[str], Answers]:
+            if every is not None:
+                table = file.record.table(every, from_=from_, to=to, confidence=confidence)
+                return table.times, table.answers
+            if by_time:
+                found = file.record.answers_between(from_, to, confidence, as_of)
+            else:
+                found = file.record.queries(*positions, confidence, as_of=as_of)
+            pairs = zip(found.start.tolist(), found.end.tolist(), strict=True)
+            return [f"[{begin}, {end})" for begin, end in pairs], found
+
+        if every is not None and as_of is not None:
+            raise SettingError("as-of", "goes without --every")
+        if ratio is not None:
+            from tidegate.cli import ratios
+
+            if column is not None:
+                raise SettingError("column", "goes without --ratio, which names two")
+            positions = positions if by_time else asked(start, end, ranges)
+            typer.echo(ratios.printed(released, ratio, sums, format, as_json=as_json))
+            return
+        file = open_released(file_of(released, column), format)
         if isinstance(file, KeyedFile):
             from tidegate.cli.query_keys import answered
 
@@ -115,19 +147,14 @@ def query(
             return
         if key or total:
             raise SettingError("key", "this file has no keys: it was released without --by")
-        starts, ends = ([], []) if by_time else asked(start, end, ranges)
+        positions = positions if by_time else asked(start, end, ranges)
         if every is not None:
-            if as_of is not None:
-                raise SettingError("as-of", "goes without --every")
             from tidegate.cli.time_table import printed
 
             table = file.record.table(every, from_=from_, to=to, confidence=confidence)
             typer.echo(printed(table, file, as_json=as_json))
             return
-        if by_time:
-            answers = file.record.answers_between(from_, to, confidence, as_of)
-        else:
-            answers = file.record.queries(starts, ends, confidence, as_of=as_of)
+        answers = sums(file)[1]
     note = file.note if as_of is None else file.debts
     typer.echo(_as_json(file, answers, note) if as_json else _as_text(file, answers, note))
 

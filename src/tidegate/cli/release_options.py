@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tidegate.cli.choices import EMITTED, LATE, PIPES
-from tidegate.cli.option_table import flag, path, text, whole, with_options
+from tidegate.cli.option_table import flag, path, text, texts, whole, with_options
 from tidegate.cli.pipelines import DEFAULT_PRESET, PRESETS, SMOOTHERS
 from tidegate.cli.streams import (
-    Column,
     DecimalSign,
     Delimiter,
     Header,
@@ -20,14 +19,21 @@ with_release_options = with_options(
         "output": OutputFile,
         # The pipeline.
         "epsilon": text("Privacy budget, e.g. 0.1 or 1/10."),
-        "bound": text("Public upper bound of a value."),
-        "lower": text("Public lower bound of a value, 0 or below (default 0: smaller ones are 0)."),
-        "resolution": text("Values are rounded to multiples of this (default: by the bound)."),
+        "bound": texts("Public upper bound of a value. Of several columns: COLUMN=BOUND."),
+        "lower": texts(
+            "Public lower bound of a value, 0 or below (default 0: smaller ones count as 0)."
+        ),
+        "resolution": texts("Values are rounded to multiples of this (default: by the bound)."),
+        "share": texts(
+            "Part of epsilon for one of several columns (default: equal parts).",
+            metavar="COLUMN=PART",
+        ),
         "holdout": whole(
             "Values that choose the threshold and are not released (default 65536; with --preset "
             "adaptive none)."
         ),
         "horizon": whole("Longest range to answer well (default 1048576, or the input's rows)."),
+        "period": text("Rows in a day, a week or another cycle to learn: 1440, or 1440,10080."),
         "preset": text(
             f"Method: {', '.join(PRESETS)} (default {DEFAULT_PRESET}; tops is the paper's). See "
             "`tidegate methods`.",
@@ -46,7 +52,10 @@ with_release_options = with_options(
         "rethreshold": text("Choose the threshold again: every=N or every=N,share=F."),
         "start_early": whole("Begin after this many values, refine the threshold later."),
         # The input and the output.
-        "column": Column,
+        "column": texts(
+            "Column that holds the values: a name, a number from 0 (CSV), a key (JSONL). Give it "
+            "several times to release several columns, each into a file of its own."
+        ),
         "user_column": text("Column or key that names the user (user-horizon)."),
         "by": text("Column with the key of a row: a stream for each key (see --keys)."),
         "keys": path("With --by: file with all keys, one a line. Rows of others are dropped."),

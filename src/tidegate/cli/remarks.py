@@ -16,7 +16,11 @@ def remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list
     """Where values were cut, the guarantee, warnings, and notes."""
     speaks = " These are sums of capped values." if answers.capped else ""
     first = f"{capped(answers)}{speaks} {file.guarantee}."
-    return [first, *warned(answers), *filter(None, (answers.note, file.unfinished, note))]
+    return [
+        first,
+        *warned(answers),
+        *filter(None, (answers.note, getattr(file, "shared", ""), file.unfinished, note)),
+    ]
 
 
 def warned(answers: Answers) -> list[str]:
@@ -34,7 +38,7 @@ def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[s
         "confidence": answers.confidence,
         "threshold": answers.threshold,
         "floor": answers.floor,
-        "capped": answers.capped,
+        "capped": answers.capped or bool(answers.blind.any()),
         "complete": not file.unfinished,
         "warnings": warned(answers),
         "note": " ".join(filter(None, (answers.note, note))),

@@ -54,14 +54,14 @@ class Outcome:
         )
 
 
-def summarise(outcome: Outcome) -> None:
+def summarise(outcome: Outcome, named: str = "") -> None:
     """Rows in and out, the threshold, ε, the error of a total, and what is doubtful."""
     from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
     for line in _lines(outcome):
-        complain(line)
+        complain(f"{named}{line}")
     for warning in setting_warnings(outcome.pipeline):
-        complain(f"warning: {warning}")
+        complain(f"{named}warning: {warning}")
 
 
 def nothing_released(outcome: Outcome, *, durable: bool) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tidegate._contexts import Closed
-from tidegate.durable.charging import Charging
+from tidegate.durable.charging import Charging, costs
 from tidegate.durable.checks import (
     earlier,
     known_anchors,
@@ -65,7 +66,8 @@ class DurableRelease(EventTicks, Closed):
         committer = Committer(store, ledger, release, key)
         super().__init__(store, release, committer, source, ownership)
         self._ledger = ledger
-        self._charging = Charging(ledger, release, source, store.lock)
+        of = partial(costs, release.pipeline)
+        self._charging = Charging(ledger, of, release.epoch, source, store.lock)
         release.journal_entries()
 
     # -- opening ---------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tidegate.errors import SettingError
@@ -22,7 +23,7 @@ def open_source(
     path: str | Path | None,
     *,
     format: str | None = None,  # noqa: A002  # the name of the setting on the command line too
-    column: str | None = None,
+    column: str | Sequence[str] | None = None,
     user_column: str | None = None,
     by: str | None = None,
     time: str | None = None,
@@ -46,7 +47,8 @@ def open_source(
         path: the file; its extension tells the kind.
         format: one of `KINDS`, where the extension does not.
         column: a name in the CSV's header or a number from 0, a key of JSON Lines (which need one),
-            a Parquet column. None: the only one, or the one called "value".
+            a Parquet column. None: the only one, or the one called "value". Of several,
+            `Batch.values` has the first and `Batch.others` the rest.
         user_column: who a row belongs to, for privacy per user.
         by: the column with the key of a row, for `tidegate.keyed`; batches have it as `users`.
         time: the column with the time of a row, carried through to the output; public.
@@ -69,7 +71,8 @@ def open_source(
     """
     if count and (time is None or column is not None or user_column is not None):
         raise SettingError("count", "needs --time, and goes without any other column")
-    wanted = [] if count else [Wanted(column)]
+    columns = [column] if isinstance(column, str | None) else column
+    wanted = [] if count else [Wanted(one) for one in columns]
     if user_column is not None:
         wanted.append(Wanted(user_column, "user_column", numeric=False))
     if by is not None:

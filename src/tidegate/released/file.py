@@ -169,6 +169,15 @@ class ReleasedFile(ReleasedTable):
             "or is still writing."
         )
 
+    @property
+    def shared(self) -> str:
+        """Which other columns of the same rows were released, and for how much; may be empty."""
+        said = self.metadata.get("together")
+        if not isinstance(said, dict) or not isinstance(said.get("columns"), dict):
+            return ""
+        names = ", ".join(map(str, said["columns"]))
+        return f"With all columns of the run ({names}): {said.get('guarantee', 'not known')}."
+
     def _facts(self) -> list[tuple[str, object]]:
         said = [("complete", "no")] if self.unfinished else []
         return [*super()._facts(), *said]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.record.answers import Answers, RangeQueries
 from tidegate.record.moving_average import small_picture
@@ -125,6 +126,7 @@ class Released(ReleasedTable):
     Attributes:
         record: of what was measured: the answers come from it.
         pipeline: the settings it was released with.
+        promise: the guarantee, as data.
     """
 
     def __init__(
@@ -134,12 +136,14 @@ class Released(ReleasedTable):
         pipeline: Pipeline,
         *,
         threshold: float | None,
+        promise: Guarantee,
         name: str = "",
     ) -> None:
         self._rows = rows
         self.record = record
         self.pipeline = pipeline
         self._threshold = threshold
+        self.promise = promise
         self._name = name
 
     def __repr__(self) -> str:
