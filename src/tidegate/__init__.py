@@ -44,7 +44,7 @@ from tidegate.timestamps import read_times
 if TYPE_CHECKING:  # at run time a method is imported when it is first asked for: `__getattr__`
     from tidegate import plan
     from tidegate.keyed.file import open_released as open  # noqa: A004  # as in `tg.open`
-    from tidegate.methods._events import events
+    from tidegate.methods._events import event_means, events
     from tidegate.methods.adaptive import adaptive
     from tidegate.methods.binary_tree import binary_tree
     from tidegate.methods.budget_absorption import budget_absorption
@@ -86,6 +86,7 @@ __all__ = [
     "budget_absorption",
     "budget_distribution",
     "estimate",
+    "event_means",
     "events",
     "fast",
     "flat",
@@ -136,8 +137,8 @@ if not TYPE_CHECKING:  # a type checker would believe that every name exists
         """The preset of a method, by the name of its file in `tidegate.methods`."""
         if name in methods.names():
             return methods.find(name).preset
-        if name == "events":
-            return importlib.import_module("tidegate.methods._events").events
+        if name in ("events", "event_means"):
+            return getattr(importlib.import_module("tidegate.methods._events"), name)
         if name == "plan":
             return importlib.import_module("tidegate.plan")
         if name in _ON_DEMAND:  # files and tables: a program that only pushes needs neither

@@ -112,6 +112,8 @@ def build(options: Mapping[str, Any]) -> tg.Pipeline:
         arguments["estimator"] = _one_of("estimator", options["estimator"], SMOOTHERS)()
     if "unit" in options:
         arguments["unit"] = unit(options["unit"])
+    if "period" in options:
+        arguments["period"] = [_number(part) for part in str(options["period"]).split(",")]
     if "rethreshold" in options:
         arguments.update(_rethreshold(options["rethreshold"]))
     if "set" in options:
@@ -174,7 +176,14 @@ def _rethreshold(text: str) -> dict[str, Any]:
 def _own(text: str) -> dict[str, Any]:
     """Arguments that only one method has."""
     parts = dict(part.partition("=")[::2] for part in str(text).split(","))
-    taken = {*_ARGUMENTS.values(), "estimator", "unit", "rethreshold_every", "rethreshold_share"}
+    taken = {
+        *_ARGUMENTS.values(),
+        "estimator",
+        "unit",
+        "period",
+        "rethreshold_every",
+        "rethreshold_share",
+    }
     for name, value in parts.items():
         if not name or not value:
             raise SettingError("set", f"must be name=value,name=value, not {said(text)}")

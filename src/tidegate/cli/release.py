@@ -62,6 +62,8 @@ def _run(source: str, options: dict[str, Any]) -> None:
     from tidegate.io import open_source
 
     check_options(source, options)
+    if "by" in options and events.of_events(options):
+        raise SettingError("every", "goes without --by: events by key are not offered yet")
     if "by" in options:
         run_by(source, options, options.get("output-format") or _followed(source, options))
         return

@@ -148,6 +148,7 @@ def budget_absorption(
 METHOD = Method(
     preset=budget_absorption,
     summary="w-event privacy: a new number takes the budget of the positions that published none",
+    when="the same as `budget_distribution`, where changes are rare and far apart",
     reference="Kellaris, Papadopoulos, Xiao, Papadias, Differentially Private Event Sequences over "
     "Infinite Streams, VLDB 2014",
     stages=(AbsorbedBudget, LastPublished),

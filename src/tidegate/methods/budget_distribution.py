@@ -195,6 +195,8 @@ def budget_distribution(
 METHOD = Method(
     preset=budget_distribution,
     summary="w-event privacy: publishes a new number when the stream has left the last one",
+    when="every window is protected natively; assumes that ε/w is large and that "
+    "changes come in bursts",
     reference="Kellaris, Papadopoulos, Xiao, Papadias, Differentially Private Event Sequences over "
     "Infinite Streams, VLDB 2014",
     stages=(DistributedBudget, LastPublished),

@@ -293,6 +293,7 @@ def hybrid_counter(
 METHOD = Method(
     preset=hybrid_counter,
     summary="running sums without a horizon: segments that double, and a binary tree inside each",
+    when="the length is unknown and noise must not restart; assumes that early sums matter most",
     reference="Chan, Shi, Song, Private and Continual Release of Statistics, TISSEC 2011 (the "
     "hybrid mechanism)",
     stages=(HybridTrees,),

@@ -286,6 +286,7 @@ def pegasus(
 METHOD = Method(
     preset=pegasus,
     summary="noise on every value, and means over groups of similar values, found privately",
+    when="single values and short ranges; assumes a stream that stays the same for long",
     reference="Chen, Machanavajjhala, Hay, Miklau, PeGaSus: Data-Adaptive Differentially Private "
     "Stream Processing, CCS 2017",
     stages=(GroupedValues, GroupMeans),

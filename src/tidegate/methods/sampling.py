@@ -121,6 +121,7 @@ def sampling(
 METHOD = Method(
     preset=sampling,
     summary="w-event privacy: one value of a window is measured and held; the baseline",
+    when="windows, of a stream that hardly changes within one; `every=1` is the baseline Uniform",
     reference="the baselines Sample and Uniform of Kellaris et al., VLDB 2014",
     stages=(SampledWindow, LastPublished),
     example={"unit": Window(length=7), "every": 4, "epsilon": 20, "holdout": 0},

@@ -32,6 +32,8 @@ class Answer:
         truncation_error: standard error of what truncation took away.
         capped: whether all of this speaks of the sum of capped values: nothing is known then of
             what truncation took away, and it is in no interval.
+        unseen: how much larger the sum may be without the choice of the threshold having seen it:
+            too few values chose. 0 where enough did.
         note: what else is to be known of a range of time: late rows, no rows at one end.
     """
 
@@ -51,6 +53,7 @@ class Answer:
     empty: float | None = None
     truncation_error: float = 0.0
     capped: bool = True
+    unseen: float = 0.0
     note: str = ""
 
     @property
@@ -75,15 +78,25 @@ class Answer:
         return self.estimate < answer_words.CROWDED * empty < 0
 
     @property
+    def blind(self) -> bool:
+        """Whether the sum may be larger than the interval says: too few values chose the threshold.
+
+        A function of what was released (`tidegate.record.unseen`): free.
+        """
+        return self.unseen > self.high - self.estimate
+
+    @property
     def cut(self) -> str:
         """Where values were cut, in words."""
         return answer_words.cut(self)
 
     @property
     def warning(self) -> str:
-        """What to fear if most values lie at one of the ends; may be empty."""
+        """What to fear if most values lie at one of the ends, or may do so; may be empty."""
         if self.crowded:
             return answer_words.CUT_ABOVE if self.floor else answer_words.CUT
+        if self.blind:
+            return answer_words.BLIND
         return answer_words.CUT_BELOW if self.crowded_below else ""
 
     def __str__(self) -> str:

@@ -18,6 +18,7 @@ CROWDED = 0.8  # of the threshold: where the mean of uncut values seldom lies
 CUT = "most values lie close to the cap: if many were cut there, the true sum is larger"
 CUT_BELOW = "most values lie close to the lower cap: if many were cut, the true sum is smaller"
 CUT_ABOVE = "most values lie close to the upper cap: if many were cut, the true sum is larger"
+BLIND = "too few values chose the cap to see larger ones: the true sum may be much larger"
 
 
 def sentence(answer: Answer) -> str:
@@ -111,10 +112,12 @@ def warnings(answers: Answers) -> dict[str, int]:
     if answers.caps is not None:
         full, empty, floor = (answers.caps[:, at] for at in (2, 5, 3))
     above = (answers.estimate > CROWDED * full) & (full > 0)
-    below = (answers.estimate < CROWDED * empty) & (empty < 0) & ~above
+    blind = answers.blind & ~above
+    below = (answers.estimate < CROWDED * empty) & (empty < 0) & ~above & ~blind
     found = {
         CUT: int((above & (floor == 0)).sum()),
         CUT_ABOVE: int((above & (floor != 0)).sum()),
+        BLIND: int(blind.sum()),
         CUT_BELOW: int(below.sum()),
     }
     return {warning: count for warning, count in found.items() if count}

@@ -35,7 +35,9 @@ class Answers(Tabular):
 
     `threshold` is the lowest of all ranges; `caps` has a row for each: lowest,
     highest, and the sum of the thresholds of all values; then the same of the floors,
-    from the highest on. `note` says what else is to be known of a range of time.
+    from the highest on. `unseen` is None where nothing is; `capped` says it of all ranges, and of
+    one of them (`Answer.capped`) also if it is `blind`. `note` says what else is to be known of a
+    range of time.
     """
 
     start: IntArray
@@ -50,6 +52,7 @@ class Answers(Tabular):
     threshold: float
     caps: FloatArray | None = None
     capped: bool = True
+    unseen: FloatArray | None = None
     note: str = ""
 
     @property
@@ -84,6 +87,7 @@ class Answers(Tabular):
         allowance: FloatArray | float = 0.0,
         excess: Excess | None = None,
         caps: FloatArray | None = None,
+        unseen: FloatArray | None = None,
     ) -> Answers:
         """Intervals that reach `errors` standard errors to both sides, and further for truncation.
 
@@ -106,6 +110,7 @@ class Answers(Tabular):
             above = above + chance + np.square(np.minimum(lost * factor, excess.most) - lost)
             above += np.square(fallen)
             missing = truncation_errors(excess)
+        high = estimate + np.sqrt(above) - np.minimum(allowance, 0.0)
         return cls(
             start=start,
             end=end,
@@ -114,12 +119,20 @@ class Answers(Tabular):
             prediction_error=np.sqrt(prediction),
             truncation_error=missing,
             low=estimate - np.sqrt(below) - np.maximum(allowance, 0.0),
-            high=estimate + np.sqrt(above) - np.minimum(allowance, 0.0),
+            high=high,
             confidence=confidence,
             threshold=threshold,
             caps=caps,
             capped=excess is None,
+            unseen=unseen,
         )
+
+    @property
+    def blind(self) -> NDArray[np.bool_]:
+        """Of which ranges the interval cannot be trusted: see `Answer.blind`."""
+        if self.unseen is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        return self.unseen > self.high - self.estimate
 
     @property
     def standard_error(self) -> FloatArray:
@@ -155,7 +168,10 @@ class Answers(Tabular):
         if self.caps is not None:
             names = ("threshold", "highest", "full", "floor", "lowest_floor", "empty")
             numbers |= zip(names, self.caps[index].tolist(), strict=True)
-        numbers |= {"confidence": self.confidence, "capped": self.capped, "note": self.note}
+        if self.unseen is not None:
+            numbers["unseen"] = float(self.unseen[index])
+        capped = self.capped or bool(self.blind[index])
+        numbers |= {"confidence": self.confidence, "capped": capped, "note": self.note}
         return Answer(start, end, **numbers)
 
     @property

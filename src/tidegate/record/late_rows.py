@@ -86,12 +86,16 @@ def counted_by_time(sums: Answers, moved: Moves, ask: Ask) -> tuple[Answers, Int
             caps[:, column] += change(found.caps[:, column])
         for column, extreme in ((0, np.minimum), (1, np.maximum), (3, np.maximum), (4, np.minimum)):
             extreme.at(caps[:, column], moved.target[joins], found.caps[joins, column])
+    unseen = sums.unseen
+    if found.unseen is not None:  # of the rows that join; those that leave may have less of it
+        unseen = won(found.unseen) if unseen is None else unseen + won(found.unseen)
     result = replace(
         sums,
         estimate=estimate,
         low=estimate - (sums.estimate - sums.low) - won(below) - lost(above),
         high=estimate + (sums.high - sums.estimate) + won(above) + lost(below),
         caps=caps,
+        unseen=unseen,
         threshold=min(sums.threshold, found.threshold),
         capped=sums.capped or found.capped,
         **errors,

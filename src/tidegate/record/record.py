@@ -19,6 +19,7 @@ from tidegate.record.moving_average import small_picture
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable
+from tidegate.record.unseen import unseen
 from tidegate.stages import Excess
 from tidegate.tables import html
 
@@ -33,6 +34,7 @@ class Gathered:
         estimate: the sums.
         noise, prediction: variances; noise of different segments and keys is independent.
         largest: the largest share of the noise that one node has.
+        unseen: how much larger the sums may be without the choice of a cap having seen it.
         truncated: expected, fallen, variance and most of what truncation took away.
         doubt: of the factor of that: one factor for all segments and keys, since what is unknown
             of one tail is unknown of all.
@@ -46,6 +48,7 @@ class Gathered:
     noise: FloatArray
     prediction: FloatArray
     largest: FloatArray
+    unseen: FloatArray
     truncated: FloatArray
     caps: FloatArray
     latest: tuple[float, float]
@@ -55,13 +58,15 @@ class Gathered:
     @classmethod
     def empty(cls, ranges: int, threshold: float, floor: float) -> Gathered:
         """Nothing yet; `threshold` and `floor` are said of a range without values."""
-        estimate, noise, prediction, largest = np.zeros((4, ranges))
+        estimate, noise, prediction, largest, unseen = np.zeros((5, ranges))
         caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], ranges, 1)
         truncated, latest = np.zeros((4, ranges)), (threshold, floor)
-        return cls(estimate, noise, prediction, largest, truncated, caps, latest)
+        return cls(estimate, noise, prediction, largest, unseen, truncated, caps, latest)
 
-    def add(self, segment: Segment, begin: IntArray, end: IntArray, as_of: int | None) -> None:
-        """Add what a segment has of these ranges."""
+    def add(
+        self, segment: Segment, begin: IntArray, end: IntArray, as_of: int | None, short: float
+    ) -> None:
+        """Add what a segment has of these ranges; its values may be `short` of that (`unseen`)."""
         inside = (end > segment.start) & (begin < segment.end)
         if not inside.any():
             return
@@ -78,6 +83,7 @@ class Gathered:
         else:
             self.truncated[:, here] += parts.excess[:4]
             self.doubt = max(self.doubt, parts.excess.doubt)
+        self.unseen[here] += short * (high - low)
         lowest, highest, full = segment.cap_range(low, high)
         caps = self.caps
         caps[0, here] = np.minimum(caps[0, here], lowest)
@@ -92,6 +98,7 @@ class Gathered:
         self.estimate += other.estimate
         self.noise += other.noise
         self.prediction += other.prediction
+        self.unseen += other.unseen
         self.truncated += other.truncated
         self.largest = np.maximum(self.largest, other.largest)
         for row, fold in enumerate(
@@ -119,6 +126,7 @@ class Gathered:
             confidence=confidence,
             threshold=float(caps[0].min()) if begin.size else threshold,
             caps=caps.T,
+            unseen=self.unseen if self.unseen.any() else None,
         )
 
 
@@ -153,6 +161,14 @@ class Record(RangeQueries):
     def end(self) -> int:
         """The position after the last released value."""
         return self.segments[-1].end
+
+    def _unseen(self) -> list[float]:
+        """What a value of each segment may be short of (`unseen`), as it was last found."""
+        last = self.segments[-1]
+        key = self.segments[0].start, last.origin, last.end
+        if last.known_unseen is None or last.known_unseen[0] != key:
+            last.known_unseen = key, unseen(self.segments)
+        return last.known_unseen[1]
 
     def joined(self, later: Record) -> Record:
         """This record joined with a later one of the same release."""
@@ -200,8 +216,8 @@ class Record(RangeQueries):
         """What the segments know about these ranges, added up: before any interval."""
         last = self.segments[-1]
         found = Gathered.empty(begin.size, last.threshold_value, last.floor)
-        for segment in self.segments:
-            found.add(segment, begin, end, as_of)
+        for segment, short in zip(self.segments, self._unseen(), strict=True):
+            found.add(segment, begin, end, as_of, short)
         return found
 
     @property

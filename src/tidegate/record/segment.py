@@ -53,9 +53,8 @@ class _Unmeasured:
         """Nothing was measured: the error is taken as a share of the threshold for each value."""
         lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
         error = np.square(lengths * self._threshold * self._doubt)
-        nothing = np.zeros(starts.size)
         excess = Excess.nothing(starts.size)  # values are not truncated: they are not measured
-        return Parts(lengths * self._prediction, nothing, error, 0.0, excess)
+        return Parts(lengths * self._prediction, np.zeros(starts.size), error, 0.0, excess)
 
 
 class Segment:
@@ -103,6 +102,7 @@ class Segment:
         self._buffer = self._spans or RingBuffer(block=self._width, most=most)
         self._pending: list[tuple[int, float]] = []
         self._known: tuple[tuple[int, int], Posterior] | None = None  # of the last query
+        self.known_unseen: tuple[tuple[int, ...], list[float]] | None = None  # the same
 
     # -- facts -----------------------------------------------------------------------------------
 

@@ -157,7 +157,7 @@ class EventRun(EventState):
         step = step_of((max(noisy, 0) + error) / length, cap, STEPS - 1)
         number, layout = self._trees.warm_up_layout(length, cap, step)
         follower = self._following(step)
-        moved = follower.at_once(layout, noisy, publish=publish)
+        moved = follower.at_once(layout, noisy, published=None if publish else 0.0)
         model_weights, measured = follower.model_weights, np.array([noisy])
         blocks = self._begin_phase((layout, number, model_weights, measured))
         rows = _rows([(self.start, length, number, model_weights), blocks.latest])

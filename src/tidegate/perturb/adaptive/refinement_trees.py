@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -92,6 +93,16 @@ class RefinementTrees(AdaptiveTrees):
         """How the sum of a warm-up is measured with this part of ε, and its number."""
         first, (layout,) = self.group(-part, length, threshold, ceiling)
         return first, layout
+
+    def part_of(self, choice: int, length: int, threshold: int, ceiling: int) -> Fraction:
+        """The part of ε that an option of `every_layout` is measured with; below 0: a warm-up's."""
+        groups = _groups(self, length, threshold, ceiling)
+        parts = (*self.blocks, *(-part for part in self.warm_ups))
+        return next(
+            part
+            for part, end in zip(parts, accumulate(map(len, groups)), strict=True)
+            if choice < end
+        )
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All caps and scales that any choice can lead to; they are the same for every length."""
