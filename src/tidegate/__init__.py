@@ -60,6 +60,7 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate.methods.sampling import sampling
     from tidegate.methods.signed_digit_tree import signed_digit_tree
     from tidegate.methods.smooth_binary import smooth_binary
+    from tidegate.methods.sparse_partition import sparse_partition
     from tidegate.methods.square_root import square_root
     from tidegate.methods.topl import topl
     from tidegate.methods.tops import tops
@@ -111,6 +112,7 @@ __all__ = [
     "sequential",
     "signed_digit_tree",
     "smooth_binary",
+    "sparse_partition",
     "square_root",
     "synthetic",
     "threshold",

@@ -22,6 +22,7 @@ from tidegate.cli import (
     query,
     release,
     sample,
+    serve,
     show,
     state,
 )
@@ -62,6 +63,8 @@ app.command("methods")(methods.methods)
 app.command("sample")(sample.sample)
 app.command("ledger")(ledger.ledger)
 app.add_typer(state.app, name="state")
+app.command("serve")(serve.serve)
+app.command("token")(serve.token)
 local.app.command("simulate")(local_simulate.simulate)
 app.add_typer(local.app, name="local")
 examples_last(app)
