@@ -214,7 +214,8 @@ def pipelines() -> dict[str, tg.Pipeline]:
     )
     # Values below 0: a rule of every kind, blocks of one and of many values, sampling, no hold-out.
     low = {"lower": -25, "resolution": 1}
-    for method in ("tops", "adaptive", "fast", "binary_tree", "square_root", "pak"):
+    published = ("binary_tree", "fast", "pak", "pegasus", "sparse_partition", "square_root")
+    for method in ("tops", "adaptive", *published):
         one = found[method]
         found[f"{method},lower=-25"] = replace(one, **low)
     found["adaptive,refined,lower=-25"] = replace(found["adaptive,refined"], **low)
