@@ -187,3 +187,26 @@ def test_what_is_refused():
     with pytest.raises(TidegateError, match="no forks"):
         release.fork()
     assert (release.seen, release.position) == (0, 0)
+
+
+def test_means_are_sums_over_numbers_and_their_intervals_hold():
+    """Four logs, nine ranges each: 36 intervals of 95 %, of which chance leaves 29 at least."""
+    means = tg.event_means(epsilon=2, bound=60, nodes=(4,), **COMMON)
+    assert means.guarantee.epsilon == 2
+    held = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        ticks = np.sort(rng.integers(0, 192, 4000))
+        values = np.minimum(rng.exponential(10, ticks.size), 60)
+        release = means.start(tg.seeded(seed))
+        release.push((START + ticks * 900 * SECOND).astype("datetime64[ns]"), values)
+        sums, counts = release.advance("2024-02-03")
+        assert sums.values.size == counts.values.size == 192
+        for start, end in zip(
+            range(0, 180, 20), (192, 100, 180, 70, 192, 120, 140, 180, 192), strict=True
+        ):
+            found, inside = release.mean(start, end), (ticks >= start) & (ticks < end)
+            held += found.low <= values[inside].mean() <= found.high
+            assert found.low <= found.estimate <= found.high
+    assert held >= 29
+    assert release.mean(from_="2024-02-01", to="2024-02-02").denominator == release.count(0, 96)

@@ -67,7 +67,7 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
             delimiter=options.get("delimiter"),
             decimal=options.get("decimal"),
         ) as opened,
-        Progress(opened, quiet=quiet) as progress,
+        Progress(opened, quiet=quiet, output=options.get("output")) as progress,
     ):
         into: dict[str, Any] = {
             "format": output_format,

@@ -33,11 +33,12 @@ class EventPosterior(MixturePosterior):
         step: int,
         scatter: float,
         spread: float,
+        periods: tuple[int, ...] = (),
     ) -> None:
         self._cap = 1.0 / (1 << step)  # θ, in the unit of the models
         self._spread_of_events = spread
         self._scatter = scatter
-        super().__init__(recorded, until, truncated, recorded.threshold << step, scatter)
+        super().__init__(recorded, until, truncated, recorded.threshold << step, scatter, periods)
 
     def _truncated_tail(
         self, recorded: Recorded, begun: Sequence[Block], truncated: float
