@@ -62,7 +62,7 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
             delimiter=options.get("delimiter"),
             decimal=options.get("decimal"),
         ) as opened,
-        Progress(opened, quiet=quiet) as progress,
+        Progress(opened, quiet=quiet, output=options.get("output")) as progress,
     ):
         # Values that add up are asked in the file; others need the record, for the file.
         release = specification.start(record=not specification.pipeline.estimator.adds_up)
