@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import Parts, Recorded, Spans
+from tidegate.stages import NO_AIM, Aim, Parts, Recorded, Spans
 
 _RECENT = 16  # how many of the last measurements say how much values scatter
 
@@ -64,7 +64,7 @@ class SampleAndHoldPosterior:
         most = threshold**2 / 4
         self._scatter = np.concatenate(([most], np.minimum(scatter, most)))
 
-    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
+    def parts(self, starts: IntArray, ends: IntArray, aim: Aim = NO_AIM) -> Parts:
         """The sums over [start, end)."""
         noise, scatter = self._variances(starts, ends)
         squared = self._step**2

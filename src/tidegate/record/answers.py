@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,13 +96,16 @@ class Answers(Tabular):
         above, missing = below, np.zeros_like(estimate)
         if excess is not None:
             times = normal_quantile(confidence)
-            factor = math.exp(excess.doubt * times)
             lost, fallen = excess.expected, excess.fallen
             estimate = estimate + lost - fallen
             chance = times**2 * excess.variance
-            below = below + chance + np.square(lost) + np.square(fallen * (factor - 1))
-            above = above + chance + np.square(np.minimum(lost * factor, excess.most) - lost)
-            above += np.square(fallen)
+            power = times / normal_quantile(0.95)
+            farther, deeper = (
+                np.square(_reach(*end, power) - end[0])
+                for end in ((lost, excess.upper), (fallen, excess.lower))
+            )
+            below = below + chance + np.square(lost) + deeper
+            above = above + chance + farther + np.square(fallen)
             missing = truncation_errors(excess)
         return cls(
             start=start,
@@ -159,8 +161,18 @@ class Answers(Tabular):
 
 def truncation_errors(excess: Excess) -> FloatArray:
     """Standard errors of what truncation took away: of the factor, to first order, and chance."""
-    ends = np.square(excess.expected) + np.square(excess.fallen)
-    found: FloatArray = np.sqrt(excess.variance + excess.doubt**2 * ends)
+    ends = np.square(excess.upper - excess.expected) + np.square(excess.lower - excess.fallen)
+    found: FloatArray = np.sqrt(excess.variance + ends / normal_quantile(0.95) ** 2)
+    return found
+
+
+def _reach(expected: FloatArray, upper: FloatArray, power: float) -> FloatArray:
+    """Where an excess ends: upper at 95 %, by the power of a log-normal factor elsewhere."""
+    if power == 1.0:
+        return upper
+    some = (upper > expected) & (expected > 0)
+    found = upper.copy()
+    found[some] = expected[some] * np.power(upper[some] / expected[some], power)
     return found
 
 

@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.aims import aims
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile
 from tidegate.record.moving_average import small_picture
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable, between, edges
-from tidegate.stages import Excess
+from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 
 _FARTHEST = (1 << 63) - 1
@@ -32,9 +33,8 @@ class Gathered:
         estimate: the sums.
         noise, prediction: variances; noise of different segments and keys is independent.
         largest: the largest share of the noise that one node has.
-        truncated: expected, fallen, variance and most of what truncation took away.
-        doubt: of the factor of that: one factor for all segments and keys, since what is unknown
-            of one tail is unknown of all.
+        truncated: what truncation took away (`Excess`). Its ends add up over segments and keys,
+            since what is unknown of one tail is unknown of all.
         capped: nothing is known of what truncation took away, somewhere.
         caps: lowest and highest cap, and the sum of all; the same of the floors. One row for each
             fact, so that each lies in one piece.
@@ -48,7 +48,6 @@ class Gathered:
     truncated: FloatArray
     caps: FloatArray
     latest: tuple[float, float]
-    doubt: float = 0.0
     capped: bool = False
 
     @classmethod
@@ -56,10 +55,12 @@ class Gathered:
         """Nothing yet; `threshold` and `floor` are said of a range without values."""
         estimate, noise, prediction, largest = np.zeros((4, ranges))
         caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], ranges, 1)
-        truncated, latest = np.zeros((4, ranges)), (threshold, floor)
+        truncated, latest = np.zeros((len(Excess._fields), ranges)), (threshold, floor)
         return cls(estimate, noise, prediction, largest, truncated, caps, latest)
 
-    def add(self, segment: Segment, begin: IntArray, end: IntArray, as_of: int | None) -> None:
+    def add(
+        self, segment: Segment, begin: IntArray, end: IntArray, as_of: int | None, aim: Aim
+    ) -> None:
         """Add what a segment has of these ranges."""
         inside = (end > segment.start) & (begin < segment.end)
         if not inside.any():
@@ -67,7 +68,7 @@ class Gathered:
         here = slice(None) if inside.all() else inside  # no copies where all are inside
         low = np.maximum(begin[here], segment.start)
         high = np.minimum(end[here], segment.end)
-        parts = segment.parts(low, high, as_of)
+        parts = segment.parts(low, high, as_of, aim)
         self.estimate[here] += parts.estimate
         self.noise[here] += parts.noise_variance
         self.prediction[here] += parts.prediction_variance
@@ -75,8 +76,7 @@ class Gathered:
         if parts.excess is None:
             self.capped = True
         else:
-            self.truncated[:, here] += parts.excess[:4]
-            self.doubt = max(self.doubt, parts.excess.doubt)
+            self.truncated[:, here] += parts.excess
         lowest, highest, full = segment.cap_range(low, high)
         caps = self.caps
         caps[0, here] = np.minimum(caps[0, here], lowest)
@@ -98,7 +98,6 @@ class Gathered:
         ):
             self.caps[row] = fold(self.caps[row], other.caps[row])
         self.latest = min(self.latest[0], other.latest[0]), max(self.latest[1], other.latest[1])
-        self.doubt = max(self.doubt, other.doubt)
         self.capped = self.capped or other.capped
 
     def answers(self, begin: IntArray, end: IntArray, confidence: float) -> Answers:
@@ -106,7 +105,6 @@ class Gathered:
         caps, (threshold, floor) = self.caps, self.latest
         nothing = np.isinf(caps[0])  # empty ranges
         caps[:2, nothing], caps[3:5, nothing] = threshold, floor
-        expected, fallen, variance, most = self.truncated
         return Answers.around(
             self.estimate,
             begin,
@@ -114,7 +112,7 @@ class Gathered:
             noise=self.noise,
             prediction=self.prediction,
             errors=quantile(self.noise, self.largest, confidence),
-            excess=None if self.capped else Excess(expected, fallen, variance, most, self.doubt),
+            excess=None if self.capped else Excess(*self.truncated),
             confidence=confidence,
             threshold=float(caps[0].min()) if begin.size else threshold,
             caps=caps.T,
@@ -199,9 +197,19 @@ class Record(RangeQueries):
         """What the segments know about these ranges, added up: before any interval."""
         last = self.segments[-1]
         found = Gathered.empty(begin.size, last.threshold_value, last.floor)
-        for segment in self.segments:
-            found.add(segment, begin, end, as_of)
+        for segment, aim in zip(self.segments, self._aims(as_of), strict=True):
+            found.add(segment, begin, end, as_of, aim)
         return found
+
+    def _aims(self, as_of: int | None) -> list[Aim]:
+        """What the phases tell about each other; kept until more is released or asked for."""
+        last = self.segments[-1]
+        if last.method.estimator.adds_up:
+            return [NO_AIM] * len(self.segments)
+        asked = self.segments[0].start, last.end, len(self.segments), as_of
+        if last.aims is None or last.aims[0] != asked:
+            last.aims = asked, aims(self.segments, as_of)
+        return last.aims[1]
 
     @property
     def time_index(self) -> TimeIndex:

@@ -26,7 +26,7 @@ from tidegate.estimate.mixture.grid import cells_of
 from tidegate.estimate.mixture.packed_weights import unpacked
 from tidegate.estimate.mixture.truncated_tail import TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import Parts, Recorded
+from tidegate.stages import NO_AIM, Aim, Parts, Recorded
 
 # Variances are doubled, once or twice, so that many blocks still form one batch. They are never
 # halved: intervals must not become too short.
@@ -64,20 +64,11 @@ class MixturePosterior:
                 )
             )
         self._known = MixtureSmoother(measured, recorded.perturber.horizon, latest.model_weights)
-        self._tail = None
-        if truncated:
-            self._tail = TruncatedTail(
-                self._known,
-                begun,
-                threshold=recorded.threshold,
-                ceiling=recorded.ceiling,
-                horizon=recorded.perturber.horizon,
-                below=recorded.below,
-                truncated=truncated,
-            )
+        self._truncated, self._recorded, self._begun = truncated, recorded, begun
+        self._tail: tuple[Aim, TruncatedTail] | None = None  # of the last query
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
-    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
+    def parts(self, starts: IntArray, ends: IntArray, aim: Aim = NO_AIM) -> Parts:
         """The sums over [start, end)."""
         known = self._known
         first, first_share, first_width = self._place(starts)
@@ -102,8 +93,17 @@ class MixturePosterior:
             between * theta**2,
             spread * theta**2,
             self._largest * self._step**2,
-            None if self._tail is None else self._tail.between(starts, ends, theta),
+            self._excess(aim).between(starts, ends, theta) if self._truncated else None,
         )
+
+    def _excess(self, aim: Aim) -> TruncatedTail:
+        """Computed again only if later phases have told more: cheap beside the smoother."""
+        if self._tail is None or self._tail[0] != aim:
+            self._tail = (
+                aim,
+                TruncatedTail(self._known, self._recorded, self._begun, self._truncated, aim),
+            )
+        return self._tail[1]
 
     def _prefix(self, cell: IntArray, share: FloatArray) -> FloatArray:
         sums = self._known.sums
