@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import signal
 import sys
+import threading
 from pathlib import Path
 
 pytest_plugins = ("tests.entropy",)
@@ -17,3 +19,8 @@ if os.access(_IN_MEMORY, os.W_OK) and shutil.disk_usage(_IN_MEMORY).free > _ROOM
 # process that a test starts would be compiling.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A job in the background of a shell inherits that Ctrl-C is ignored, and so would every process
+# that a test starts: they would not hear the signals that they are tested with.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)

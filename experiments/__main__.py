@@ -82,7 +82,8 @@ def _page(options: argparse.Namespace, console: Console) -> None:
 
 
 def _compare(options: argparse.Namespace, console: Console) -> None:
-    from experiments.compare import Question, compare
+    from experiments.candidates import Question
+    from experiments.compare import compare
     from experiments.sample import load
 
     question = Question(**{one.name: getattr(options, one.name) for one in fields(Question)})
@@ -183,6 +184,9 @@ def _add_compare_parser(commands: argparse._SubParsersAction[argparse.ArgumentPa
     )
     compare.add_argument(
         "--bound", type=_positive, required=True, help="public upper bound of a value"
+    )
+    compare.add_argument(
+        "--window", type=_count, help="also compare with ε for any as many consecutive values"
     )
     compare.add_argument("--column", help="of the file; default: value, or the only one")
     compare.add_argument(

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +19,7 @@ from rich.progress import track
 from rich.table import Table
 
 import tidegate as tg
+from experiments.candidates import Build, Question, candidates
 from experiments.claims.words import short
 from experiments.errors import ExperimentError
 from experiments.plots.style import new_figure, save
@@ -29,35 +27,33 @@ from experiments.sample import Sample
 from experiments.scoring import METRICS, Ranges, score
 
 STAMP = "not private"
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is compared: budgets, bound and protocol."""
-
-    epsilon: float
-    bound: float
-    resolution: float = 1.0
-    holdout: int | None = None
-    runs: int = 12
-    ranges: int = 200
-    seed: int = 1
+_COLUMNS = (
+    *("privacy", "sample", "method", "epsilon", "metric", "mean", "std", "median", "runs"),
+    *("guarantee", "protects"),
+)
+_SHORT = "short mse"  # of ranges of up to 1 % of the stream
 
 
 @dataclass(frozen=True)
 class Entry:
     """One method's errors over the runs, or why it could not be run."""
 
+    unit: str
     name: str
     mse: list[float]
     scores: list[dict[str, float]]
     threshold: float
-    guarantee: str
+    promise: str  # "ε", or what is less than that
     refused: str = ""
 
     @property
     def typical(self) -> float:
         return median(self.mse) if self.mse else math.inf
+
+    @property
+    def short(self) -> float:
+        """The typical squared error of a short range."""
+        return median(one[_SHORT] for one in self.scores) if self.scores else math.inf
 
 
 def compare(sample: Sample, question: Question, output: Path, console: Console) -> list[Entry]:
@@ -67,69 +63,40 @@ def compare(sample: Sample, question: Question, output: Path, console: Console) 
     """
     values, holdout = _split(sample.values, question)
     horizon = values.size - holdout
-    entries = [
-        _measured(name, build, values, holdout, question)
-        for name, build in track(
-            list(methods(question, holdout, horizon).items()), "comparing", console=console
-        )
+    wanted = [
+        (unit, name, build)
+        for unit in question.units
+        for name, build in candidates(unit, question, holdout, horizon).items()
     ]
-    entries.sort(key=lambda entry: entry.typical)
-    console.print(_table(entries))
+    entries = [
+        _measured(unit.name, name, build, values, holdout, question)
+        for unit, name, build in track(wanted, "comparing", console=console)
+    ]
+    entries += [_zeros(unit.name, values[holdout:], question) for unit in question.units]
+    entries.sort(key=lambda entry: (entry.typical, entry.name))
+    tables = _tables(entries)
+    for title, ranked in tables.items():
+        console.print(_table(title, ranked))
     size = f"{holdout:,} values held out, {horizon:,} released"
     stem = f"{size}, {question.runs} runs × {question.ranges} ranges"
     console.print(
         f"{sample.label}; {stem}. [bold]{STAMP.capitalize()}[/]: keep this with the data."
     )
-    for path in _write(entries, sample, question, output):
+    for path in _write(entries, tables, sample, question, output):
         console.print(str(path))
     return entries
 
 
-# Methods that `methods` lists in forms of its own. (Those that protect windows are no rivals.)
-_NAMED = ("adaptive", "flat", "pak", "pak-with-tops-stream", "pak-with-tops-threshold", "tops")
+def _tables(entries: list[Entry]) -> dict[str, list[Entry]]:
+    """One for each unit, and one more where a method promises less: δ > 0, or float arithmetic.
 
-
-def methods(question: Question, holdout: int, horizon: int) -> dict[str, Callable[[], tg.Pipeline]]:
-    """All central methods; ToPS with every smoother, with all levels, and without a tree.
-
-    Functions, because a method may refuse the settings of others.
+    Errors of different units or promises must not be ranked against each other.
     """
-    epsilon, bound, resolution = question.epsilon, question.bound, question.resolution
-    spec: dict[str, Any] = {"horizon": horizon, "holdout": holdout, "resolution": resolution}
-    kinds = [kind for kind in tg.estimate.__all__ if getattr(tg.estimate, kind).adds_up]
-
-    def tops(estimator: Callable[[], Any], skipped: int | None = None) -> tg.Pipeline:
-        return tg.tops(epsilon, bound, estimator=estimator(), skipped=skipped, **spec)
-
-    def other_threshold(threshold: Any) -> tg.Pipeline:
-        return replace(tops(tg.estimate.Recent), threshold=threshold)
-
-    def no_tree() -> tg.Pipeline:
-        flat = tg.perturb.Flat(epsilon=epsilon, horizon=horizon)
-        return replace(tops(tg.estimate.Unsmoothed), perturber=flat)
-
-    chosen: dict[str, Any] = {"epsilon": epsilon, "bound": bound, "holdout": holdout}
-    scale_free = partial(tg.threshold.ScaleFree, **chosen)
-    tail_quantile = partial(tg.threshold.TailQuantile, **chosen, horizon=horizon)
-    others = {
-        method.name: partial(method.preset, epsilon, bound, **spec)
-        for method in tg.methods.registered()
-        if method.name not in _NAMED and (method.model, method.unit) == ("central", "event")
-    }
-    return {
-        **others,
-        "adaptive": partial(tg.adaptive, epsilon, bound, **spec),
-        **{f"ToPS, {kind}": partial(tops, getattr(tg.estimate, kind)) for kind in kinds},
-        "ToPS, no level skipped": partial(tops, tg.estimate.Unsmoothed, skipped=0),
-        "ToPS, no tree": no_tree,
-        "ToPS, scale-free θ": lambda: other_threshold(scale_free()),
-        "ToPS, θ by tail quantile": lambda: other_threshold(tail_quantile()),
-        "ToPS, θ = bound": lambda: other_threshold(tg.threshold.Fixed(bound)),
-        "NM-E + H2": partial(tg.pak_with_tops_threshold, epsilon, bound, **spec),
-        "S-PAK + Ĥ16c, θ ≤ bound": partial(tg.pak_with_tops_stream, epsilon, bound, **spec),
-        "PAK, θ ≤ bound": partial(tg.pak, epsilon, bound, **spec),
-        "PAK as published": partial(tg.pak, epsilon, bound, clip=False, **spec),
-    }
+    found: dict[str, list[Entry]] = {}
+    for entry in entries:
+        promise = f"{entry.promise or 'ε'} per {entry.unit}"
+        found.setdefault(promise, []).append(entry)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
 def _split(values: NDArray[np.float64], question: Question) -> tuple[NDArray[np.float64], int]:
@@ -144,8 +111,9 @@ def _split(values: NDArray[np.float64], question: Question) -> tuple[NDArray[np.
 
 
 def _measured(
+    unit: str,
     name: str,
-    build: Callable[[], tg.Pipeline],
+    build: Build,
     values: NDArray[np.float64],
     holdout: int,
     question: Question,
@@ -153,73 +121,104 @@ def _measured(
     try:
         pipeline = build()
     except tg.SettingError as error:
-        return Entry(name, [], [], math.nan, "", refused=str(error))
+        return Entry(unit, name, [], [], math.nan, "", refused=str(error))
     truth = values[holdout:]
     scores, thresholds = [], []
     for run in range(question.runs):
         release = pipeline.start(tg.seeded(question.seed * 1_000_003 + run))
         released = release.push(values if pipeline.threshold.holdout else truth)
-        ranges = Ranges.drawn(question.ranges, truth.size, (question.seed, run))
-        scores.append(score(released, ranges.sums(truth), ranges))
+        scores.append(_scored(released, truth, question, run))
         thresholds.append(release.threshold or 0.0)
     mse = [one["mse"] for one in scores]
-    return Entry(name, mse, scores, median(thresholds), _short(pipeline.guarantee))
+    if pipeline.guarantee.unit != unit:
+        raise AssertionError(f"{name} protects another unit than its table says")
+    return Entry(unit, name, mse, scores, median(thresholds), _short(pipeline.guarantee))
+
+
+def _zeros(unit: str, truth: NDArray[np.float64], question: Question) -> Entry:
+    """What publishing nothing costs: a method that is worse should not be used."""
+    nothing = np.zeros_like(truth)
+    scores = [_scored(nothing, truth, question, run) for run in range(question.runs)]
+    return Entry(unit, "zeros (spends nothing)", [one["mse"] for one in scores], scores, 0.0, "ε")
+
+
+def _scored(
+    released: NDArray[np.float64], truth: NDArray[np.float64], question: Question, run: int
+) -> dict[str, float]:
+    """Errors over random ranges, and the squared error of ranges of up to 1 % of the stream."""
+    ranges = Ranges.drawn(question.ranges, truth.size, (question.seed, run))
+    lengths = 1 + (ranges.ends - ranges.starts) * max(1, truth.size // 100) // truth.size
+    few = Ranges(ranges.starts, np.minimum(ranges.starts + lengths, truth.size))
+    short = score(released, few.sums(truth), few)["mse"]
+    return {**score(released, ranges.sums(truth), ranges), _SHORT: short}
 
 
 def _short(guarantee: tg.Guarantee) -> str:
-    return f"{'(ε, δ)' if guarantee.delta else 'ε'}, {guarantee.arithmetic}"
+    kind = "(ε, δ)" if guarantee.delta else "ε"
+    return kind if guarantee.arithmetic == "exact" else f"{kind}, {guarantee.arithmetic} arithmetic"
 
 
-def _table(entries: list[Entry]) -> Table:
-    table = Table(title=f"Methods by median MSE ({STAMP})", box=None, padding=(0, 2, 0, 0))
-    for column in (
-        "rank",
-        "method",
-        "typical error of a sum",
-        "against the best",
-        "θ",
-        "guarantee",
-    ):
+def _table(promise: str, entries: list[Entry]) -> Table:
+    title = f"{promise}: methods by median MSE ({STAMP})"
+    table = Table(title=title, box=None, padding=(0, 2, 0, 0))
+    columns = ("rank", "method", "error of a sum", "against the best", "of a short range", "θ")
+    for column in columns:
         table.add_column(column, overflow="fold")
     best = entries[0].typical
     for rank, entry in enumerate(entries, start=1):
         if entry.refused:
-            table.add_row("–", entry.name, "cannot be run here", "", "", entry.refused)
+            table.add_row("–", entry.name, "cannot be run here", entry.refused)
             continue
-        error = (
-            f"{math.sqrt(entry.typical):,.0f}"
-            if entry.typical >= 100
-            else f"{math.sqrt(entry.typical):.3g}"
-        )
         ratio = f"{short(entry.typical / best)} × MSE" if best else ""
         table.add_row(
-            str(rank), entry.name, error, ratio, f"{entry.threshold:,.5g}", entry.guarantee
+            str(rank),
+            entry.name,
+            _root(entry.typical),
+            ratio,
+            _root(entry.short),
+            f"{entry.threshold:,.5g}",
         )
     return table
 
 
-def _write(entries: list[Entry], sample: Sample, question: Question, output: Path) -> list[Path]:
+def _root(squared: float) -> str:
+    return f"{math.sqrt(squared):,.0f}" if squared >= 100 else f"{math.sqrt(squared):.3g}"
+
+
+def _write(
+    entries: list[Entry],
+    tables: dict[str, list[Entry]],
+    sample: Sample,
+    question: Question,
+    output: Path,
+) -> list[Path]:
     output.mkdir(parents=True, exist_ok=True)
     path = output / "comparison-not-private.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(
-            ["privacy", "sample", "method", "epsilon", "metric", "mean", "std", "median", "runs"]
-        )
+        writer.writerow(_COLUMNS)
         for entry in entries:
-            for metric in METRICS if entry.scores else ():
+            for metric in (*METRICS, _SHORT) if entry.scores else ():
                 column = [one[metric] for one in entry.scores]
                 spread = stdev(column) if len(column) > 1 else 0.0
                 writer.writerow(
                     [STAMP, sample.label, entry.name, f"{question.epsilon:g}", metric]
                     + [f"{number:.10g}" for number in (fmean(column), spread, median(column))]
-                    + [len(column)]
+                    + [len(column), entry.promise, entry.unit]
                 )
-    return [path, *_picture(entries, sample, question, output / "comparison-not-private")]
+    found = [path]
+    for number, (title, ranked) in enumerate(tables.items()):
+        stem = output / f"comparison-not-private{f'-{number + 1}' if number else ''}"
+        found += _picture(title, ranked, sample, question, stem)
+    return found
 
 
-def _picture(entries: list[Entry], sample: Sample, question: Question, stem: Path) -> list[Path]:
+def _picture(
+    title: str, entries: list[Entry], sample: Sample, question: Question, stem: Path
+) -> list[Path]:
     shown = [entry for entry in entries if entry.mse]
+    if not shown:
+        return []
     picture = new_figure(7.5, 0.28 * len(shown) + 1.2)
     axes = picture.subplots()
     for place, entry in enumerate(shown):
@@ -229,7 +228,7 @@ def _picture(entries: list[Entry], sample: Sample, question: Question, stem: Pat
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.set_xlabel("mean squared error of a range sum (diamond: median over runs)")
-    axes.set_title(f"{sample.label}, ε = {question.epsilon:g}")
+    axes.set_title(f"{sample.label}, {title}, ε = {question.epsilon:g}")
     axes.text(
         0.5, 0.5, STAMP.upper(), transform=axes.transAxes, fontsize=34, color="#D55E00", alpha=0.18,
         ha="center", va="center", rotation=18,

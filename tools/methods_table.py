@@ -25,13 +25,28 @@ def row(method: Method) -> str:
     """One line of the table."""
     cells = (
         f"`{method.preset.__name__}`",
-        method.model,
-        method.unit,
         method.promise,
         method.summary,
+        method.when,
         method.reference,
     )
     return f"| {' | '.join(cells)} |"
+
+
+def tables() -> str:
+    """One for each unit and model: methods of different ones are no rivals."""
+    head = "| preset | guarantee | what it does | choose it when | reference |"
+    groups: dict[str, list[Method]] = {}
+    for method in registered():
+        model = "Local model" if method.model == "local" else "Central model"
+        unit = {"event": "one event", "window": "a window of values, natively"}[method.unit]
+        groups.setdefault(f"{model}, ε protects {unit}", []).append(method)
+    return "\n\n".join(
+        "\n".join((f"**{title}**", "", head, "|---" * 5 + "|", *map(row, group)))
+        for title, group in sorted(
+            groups.items(), key=lambda item: (item[0][0], "window" in item[0])
+        )
+    )
 
 
 def with_table() -> str:
@@ -39,9 +54,7 @@ def with_table() -> str:
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    head = "| preset | model | protects | guarantee | what it does | reference |"
-    table = "\n".join((head, "|---" * 6 + "|", *map(row, registered())))
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+    return f"{before}{BEGIN}\n{tables()}\n{END}{after}"
 
 
 def reference() -> str:

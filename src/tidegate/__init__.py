@@ -43,22 +43,27 @@ from tidegate.timestamps import read_times
 
 if TYPE_CHECKING:  # at run time a method is imported when it is first asked for: `__getattr__`
     from tidegate import plan
+    from tidegate.keyed.file import open_released as open  # noqa: A004  # as in `tg.open`
+    from tidegate.methods._events import events
     from tidegate.methods.adaptive import adaptive
     from tidegate.methods.binary_tree import binary_tree
+    from tidegate.methods.budget_absorption import budget_absorption
     from tidegate.methods.budget_distribution import budget_distribution
     from tidegate.methods.fast import fast
     from tidegate.methods.flat import flat
     from tidegate.methods.honaker import honaker
+    from tidegate.methods.hybrid_counter import hybrid_counter
     from tidegate.methods.pak import pak
     from tidegate.methods.pak_with_tops_stream import pak_with_tops_stream
     from tidegate.methods.pak_with_tops_threshold import pak_with_tops_threshold
+    from tidegate.methods.pegasus import pegasus
+    from tidegate.methods.sampling import sampling
     from tidegate.methods.signed_digit_tree import signed_digit_tree
     from tidegate.methods.smooth_binary import smooth_binary
     from tidegate.methods.square_root import square_root
     from tidegate.methods.topl import topl
     from tidegate.methods.tops import tops
     from tidegate.released import Released, release
-    from tidegate.released import open_released as open  # noqa: A004  # as in `tg.open`
 
 __all__ = [
     "Answer",
@@ -78,11 +83,14 @@ __all__ = [
     "__version__",
     "adaptive",
     "binary_tree",
+    "budget_absorption",
     "budget_distribution",
     "estimate",
+    "events",
     "fast",
     "flat",
     "honaker",
+    "hybrid_counter",
     "keyed",
     "load_record",
     "methods",
@@ -91,10 +99,12 @@ __all__ = [
     "pak_with_tops_stream",
     "pak_with_tops_threshold",
     "parallel",
+    "pegasus",
     "perturb",
     "plan",
     "read_times",
     "release",
+    "sampling",
     "secure",
     "seeded",
     "sequential",
@@ -108,7 +118,11 @@ __all__ = [
     "units",
 ]
 
-_ON_DEMAND = {"open": "open_released", "release": "release", "Released": "Released"}
+_ON_DEMAND = {
+    "open": ("keyed.file", "open_released"),
+    "release": ("released", "release"),
+    "Released": ("released", "Released"),
+}
 
 
 def __dir__() -> list[str]:
@@ -122,9 +136,11 @@ if not TYPE_CHECKING:  # a type checker would believe that every name exists
         """The preset of a method, by the name of its file in `tidegate.methods`."""
         if name in methods.names():
             return methods.find(name).preset
+        if name == "events":
+            return importlib.import_module("tidegate.methods._events").events
         if name == "plan":
             return importlib.import_module("tidegate.plan")
         if name in _ON_DEMAND:  # files and tables: a program that only pushes needs neither
-            released = importlib.import_module("tidegate.released")
-            return getattr(released, _ON_DEMAND[name])
+            module, found = _ON_DEMAND[name]
+            return getattr(importlib.import_module(f"tidegate.{module}"), found)
         raise AttributeError(f"module 'tidegate' has no attribute {name!r}")

@@ -16,7 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tidegate.errors import QueryError
 from tidegate.released import ReleasedFile
+from tidegate.released.released import position_of
 from tidegate.tables.libraries import require
 
 _COLUMNS = ("estimate", "low", "high", "standard_error")
@@ -27,7 +29,8 @@ def register(connection: Any) -> None:
     """Add `tidegate_sum(path, from, to, confidence := 0.95)` to a connection.
 
     It gives a structure of estimate, low, high and standard_error for each row. `from` and `to` are
-    positions, counted from 0, or times if the file has them: a date, a timestamp, or text. No
+    positions, counted from 0, or times if the file has them: a date, a timestamp, or text; where no
+    row lies between two times it gives NULL, as sums in SQL do. No
     privacy is spent, however many sums are asked for. The program reads the files, whatever the
     connection may read itself: do not register this where strangers write the SQL.
     """
@@ -36,17 +39,15 @@ def register(connection: Any) -> None:
 
     def sums(paths: Any, starts: Any, ends: Any, confidences: Any) -> Any:
         asked = list(zip(*(c.to_pylist() for c in (paths, starts, ends, confidences)), strict=True))
-        found: list[dict[str, float]] = [{}] * len(asked)
+        found: list[dict[str, float] | None] = [None] * len(asked)
         groups: dict[tuple[str, float], list[int]] = {}
         for at, (path, _, _, confidence) in enumerate(asked):
             groups.setdefault((path, confidence), []).append(at)
         for (path, confidence), places in groups.items():
             file = _opened((path, *_version(path)))
-            first, last = ([file.place(asked[at][side]) for at in places] for side in (1, 2))
-            answers = file.queries(first, last, confidence)
-            columns = [getattr(answers, name).tolist() for name in _COLUMNS]
-            for at, row in zip(places, zip(*columns, strict=True), strict=True):
-                found[at] = dict(zip(_COLUMNS, row, strict=True))
+            ranges = [asked[at][1:3] for at in places]
+            for at, row in zip(places, _sums(file, ranges, confidence), strict=True):
+                found[at] = row
         return arrow.array(found, kind)
 
     parameters = ["VARCHAR", "VARCHAR", "VARCHAR", "DOUBLE"]
@@ -56,6 +57,31 @@ def register(connection: Any) -> None:
         'create or replace temp macro tidegate_sum(path, "from", "to", confidence := 0.95) as '
         'tidegate_range_sum(path::varchar, "from"::varchar, "to"::varchar, confidence::double)'
     )
+
+
+def _sums(
+    file: ReleasedFile, ranges: list[tuple[str, str]], confidence: float
+) -> list[dict[str, float] | None]:
+    """An answer for each range; None: no row lies in a range of time, as in SQL."""
+    first, last = ([file.place(one[side]) for one in ranges] for side in (0, 1))
+    answers = file.queries(first, last, confidence)
+    columns = [getattr(answers, name).tolist() for name in _COLUMNS]
+    found: list[dict[str, float] | None] = [
+        dict(zip(_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)
+    ]
+    late = file.times is not None and bool(file.times.late.places.size)
+    for at, (start, end) in enumerate(ranges):
+        if position_of(start) is not None or position_of(end) is not None:
+            continue
+        if late:  # they count where their own time lies
+            try:
+                answer = file.query(from_=start, to=end, confidence=confidence)
+                found[at] = {name: getattr(answer, name) for name in _COLUMNS}
+            except QueryError:
+                found[at] = None
+        elif first[at] == last[at]:
+            found[at] = None
+    return found
 
 
 def _version(path: str) -> tuple[int, int]:

@@ -20,7 +20,9 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import exact
 
 EVENT = "event"
+ADDED = "event that is added or removed"
 PUBLIC = "length, positions, times and arrival times, all settings, and the chosen threshold"
+PUBLIC_OF_EVENTS = "the ticks of the clock, when it was advanced, all settings, and the threshold"
 OF_ANY_KEY = " of any key"
 
 
@@ -61,6 +63,8 @@ class Guarantee:
         >>> Window(length=60).widen(Guarantee(epsilon=Fraction(1, 60))).neighbours
         'two streams that differ in one window of 60 consecutive values (values are replaced)'
         """
+        if self.unit == ADDED:
+            return "two logs that differ in one event (it is in one of them and not in the other)"
         if self.unit == EVENT + OF_ANY_KEY:
             return (
                 "two keyed streams that differ in one value, at one position of one key (the value "
@@ -77,7 +81,7 @@ class Guarantee:
         """What is published by definition and not protected."""
         if self.unit.endswith(OF_ANY_KEY):
             return f"keys, how many rows each has, and of each key: {PUBLIC}"
-        return PUBLIC
+        return PUBLIC_OF_EVENTS if self.unit == ADDED else PUBLIC
 
     @property
     def holds(self) -> bool:

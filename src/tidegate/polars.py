@@ -42,7 +42,8 @@ class Series:
 
     def release(self, **settings: Any) -> Released:
         """Release this column: see `tidegate.release`. Every call spends ε anew."""
-        return release(self._series, **settings)
+        found: Released = release(self._series, **settings)
+        return found
 
 
 def read_released(path: str | Path, format: str | None = None) -> Any:  # noqa: A002  # as in open_source

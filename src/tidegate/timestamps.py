@@ -16,6 +16,7 @@ all the same, since another column may have been named by mistake; it names the 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -24,14 +25,10 @@ import numpy as np
 from tidegate.clock import SECOND, UNITS, Clock, zone_name
 from tidegate.errors import InputError
 from tidegate.lattice import IntArray
+from tidegate.tables.times_alike import FIRST_YEAR, ISO, LAST_YEAR, alike, offset, unit_of
 
-_ISO = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?)?"
-    r"\s*(Z|z|[+-]\d\d(?::?\d\d)?)?"
-)
 _NUMBER = re.compile(r"[+-]?\d{1,19}(?:\.\d{1,9})?")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times are counted from it
-_FIRST_YEAR, _LAST_YEAR = 1678, 2261  # what 64 bits of nanoseconds hold
 
 
 class Times(NamedTuple):
@@ -152,19 +149,13 @@ def _one(values: Any) -> bool:
 
 def _check_years(array: np.ndarray[Any, Any], position: int) -> None:
     years = array.astype("datetime64[Y]").astype(np.int64) + 1970
-    wrong = np.flatnonzero((years < _FIRST_YEAR) | (years > _LAST_YEAR))
+    wrong = np.flatnonzero((years < FIRST_YEAR) | (years > LAST_YEAR))
     if wrong.size:
         raise InputError(_beyond(position + int(wrong[0])))
 
 
 def _beyond(position: int) -> str:
-    return f"time at position {position} is not in the years {_FIRST_YEAR} to {_LAST_YEAR}"
-
-
-def unit_of(number: float) -> str:
-    """The unit of a number since 1970, by its size."""
-    size = abs(number)
-    return "s" if size < 1e11 else "ms" if size < 1e14 else "us" if size < 1e17 else "ns"
+    return f"time at position {position} is not in the years {FIRST_YEAR} to {LAST_YEAR}"
 
 
 def _numbers(
@@ -189,9 +180,14 @@ def _numbers(
 def _objects(
     values: list[Any], position: int, unit: str | None
 ) -> tuple[IntArray, bool, str | None]:
-    fast = _fast(values)
+    fast = alike(values, unit)
     if fast is not None:
-        return *fast, None
+        return fast
+    kinds = set(map(type, values))
+    if kinds in ({int}, {float}):  # as a column that has a type
+        with suppress(OverflowError):  # `_one_time` names it
+            whole = np.int64 if kinds == {int} else np.float64
+            return _numbers(np.array(values, dtype=whole), position, unit)
     ticks: IntArray = np.zeros(len(values), dtype=np.int64)
     kind: tuple[bool, str | None] | None = None
     for at, value in enumerate(values):
@@ -208,39 +204,6 @@ def _objects(
         ticks[at] = tick
     instant, known = kind or (unit is not None, unit)
     return ticks, instant, known
-
-
-def _fast(values: list[Any]) -> tuple[IntArray, bool] | None:
-    """Many texts of one length and one zone, at once; None: look at each."""
-    if len(values) < 16 or type(values[0]) not in (str, bytes):
-        return None
-    try:
-        texts = np.array(values, dtype="S")
-    except (UnicodeEncodeError, ValueError, TypeError):
-        return None
-    width, first = texts.dtype.itemsize, texts[0]
-    if len(first) != width or any(type(value) is not type(values[0]) for value in values):
-        return None
-    end = b"Z" if first.endswith(b"Z") else b""
-    letters = texts.view(np.uint8).reshape(-1, width)
-    body = letters[:, : width - len(end)]
-    model = np.frombuffer(first[: width - len(end)], dtype=np.uint8)
-    digit = (model >= 48) & (model <= 57)
-    shape = _ISO.fullmatch(first.decode("ascii", "replace"))
-    if shape is None or (shape[8] is not None) != bool(end) or b"," in first:
-        return None
-    same = (body[:, ~digit] == model[~digit]).all() and (letters[:, width - len(end) :] == 90).all()
-    numeric = body[:, digit]
-    if not same or not ((numeric >= 48) & (numeric <= 57)).all():
-        return None
-    try:
-        bare = np.ascontiguousarray(body).view(f"S{body.shape[1]}").reshape(-1)
-        years = (body[:, :4].astype(np.int64) - 48) @ np.array([1000, 100, 10, 1])
-        if years.min() < _FIRST_YEAR or years.max() > _LAST_YEAR:
-            return None
-        return bare.astype("datetime64[ns]").astype(np.int64), bool(end)
-    except ValueError:  # no such day: `_one_time` finds it
-        return None
 
 
 def _one_time(value: Any, unit: str | None) -> tuple[int, bool, str | None]:
@@ -281,18 +244,15 @@ def _text(text: str, unit: str | None) -> tuple[int, bool, str | None]:
         size = UNITS[known]
         rest = int((decimals + "0" * 9)[:9]) * size // SECOND
         return int(whole) * size + (-rest if text[0] == "-" else rest), True, known
-    found = _ISO.fullmatch(text)
+    found = ISO.fullmatch(text)
     if found is None:
         raise _UnreadableError("is neither ISO 8601 nor a number since 1970")
     year, month, day, hour, minute, second, decimals, zone = found.groups("")
-    if not _FIRST_YEAR <= int(year) <= _LAST_YEAR:
-        raise _UnreadableError(f"is not in the years {_FIRST_YEAR} to {_LAST_YEAR}")
+    if not FIRST_YEAR <= int(year) <= LAST_YEAR:
+        raise _UnreadableError(f"is not in the years {FIRST_YEAR} to {LAST_YEAR}")
     moment = datetime(  # noqa: DTZ001  # the offset is applied below
         int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0)
     )
     since = moment - _EPOCH
     tick = (since.days * 86_400 + since.seconds) * SECOND + int((decimals + "0" * 9)[:9])
-    if zone and zone not in "Zz":
-        minutes = int(zone[1:3]) * 60 + int(zone[3:].removeprefix(":") or 0)
-        tick -= (-minutes if zone[0] == "-" else minutes) * 60 * SECOND
-    return tick, bool(zone), None
+    return tick - offset(zone), bool(zone), None

@@ -12,11 +12,11 @@ the user is derived: `Pipeline.guarantee` says it for the unit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tidegate.errors import SettingError
-from tidegate.guarantee import EVENT, Guarantee, grouped
+from tidegate.guarantee import ADDED, EVENT, Guarantee, grouped
 from tidegate.settings import Spec, Whole
 
 
@@ -39,6 +39,31 @@ class Event(Spec):
     def name(self) -> str:
         """As guarantees say it."""
         return EVENT
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AddedEvent(Spec):
+    """One event of a log, at whatever time: that it happened at all (`tidegate.events`).
+
+    Neighbours have one event more or less. A changed value, or a time that is moved, is an event
+    removed and another one added: 2·ε.
+    """
+
+    KIND: ClassVar[str] = "units.AddedEvent"
+
+    @property
+    def size(self) -> int:
+        """How many events the unit can hold."""
+        return 1
+
+    @property
+    def name(self) -> str:
+        """As guarantees say it."""
+        return ADDED
+
+    def widen(self, guarantee: Guarantee) -> Guarantee:
+        """The guarantee of stages whose argument is about events that are added or removed."""
+        return replace(guarantee, unit=ADDED)
 
 
 class _Group(ABC):
@@ -101,8 +126,8 @@ class UserHorizon(_Group, Spec):
         return f"user and horizon (at most {self.most} values count; every further horizon adds ε)"
 
 
-Unit = Event | Window | UserHorizon
-__all__ = ["Event", "UserHorizon", "Window"]
+Unit = Event | AddedEvent | Window | UserHorizon
+__all__ = ["AddedEvent", "Event", "UserHorizon", "Window"]
 
 
 def checked_unit(unit: Unit | None) -> Unit:

@@ -10,11 +10,9 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import bits
-from tidegate.lattice import Lattice
 from tidegate.perturb.adaptive import refinement_trees
 from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
 from tidegate.run import refinement_run
-from tidegate.run.refinement import least_threshold
 from tidegate.settings import digest
 from tidegate.threshold import TailQuantile
 
@@ -284,12 +282,3 @@ def test_short_streams_of_decimals_do_not_end_at_one_step(bound: str, epsilon: s
         half = (answer.high - answer.low) / 2
         missed += abs(answer.estimate - values.sum()) > 2 * half + values.sum() / 20
     assert missed <= 2
-
-
-def test_the_least_threshold_is_public_and_fades_with_what_is_known() -> None:
-    lattice = Lattice(Fraction(1000), Fraction(1))
-    least = [
-        least_threshold(TailQuantile(epsilon=1, bound=1000, holdout=count, horizon=1000), lattice)
-        for count in (1, 7, 14, 100)
-    ]
-    assert least == [128, 128, 18, 1]  # 1000/exp(count/3.5), at most 128

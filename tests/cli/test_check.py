@@ -28,7 +28,7 @@ def meters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_it_says_what_is_in_the_data_and_suggests_a_command_that_works(meters: Path) -> None:
     how = ("--column", "watts", "--delimiter", ";")
-    result = run("check", meters.name, *how, "--time-column", "time", "--bound", "12.5")
+    result = run("check", meters.name, *how, "--time", "time", "--bound", "12.5")
     assert result.exit_code == 0, result.output
     first, *rest = result.stdout.splitlines()
     assert "not private" in first
@@ -39,7 +39,7 @@ def test_it_says_what_is_in_the_data_and_suggests_a_command_that_works(meters: P
         "decimals, 2 places",
         "missing    1 (0.02%)",
         "12 rows (0.20%)",
-        "rows are earlier than before",
+        "rows are older than one before",
         "▁",
     ):
         assert fact in text

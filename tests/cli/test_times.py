@@ -29,8 +29,10 @@ def write(path, times=WHEN):
     return path
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
+@pytest.mark.parametrize(
+    ("kind", "zone"),
+    [*((kind, "Asia/Tokyo") for kind in KINDS), ("csv", None), ("parquet", None)],
+)
 def test_times_go_through_every_kind_of_file(tmp_path, kind, zone):
     source, output = write(tmp_path / "in.csv"), tmp_path / f"out.{kind}"
     zoned = [] if zone is None else ["--zone", zone]
@@ -48,7 +50,8 @@ def test_times_go_through_every_kind_of_file(tmp_path, kind, zone):
     rows = json.loads(run("query", output, "--every", "1w", "--json").stdout)["rows"]
     assert [row["rows"] for row in rows] == [168] * 8 + [96]
     assert rows[1]["sum"] == pytest.approx(answer["estimate"])
-    assert "2024-01-08" in run("query", output, "--every", "1w").stdout
+    if kind == "csv":  # the rest is the same for all
+        assert "2024-01-08" in run("query", output, "--every", "1w").stdout
     assert ReleasedFile.open(output).rows().times.size == COUNT
     assert run("show", output).exit_code == 0
 

@@ -89,7 +89,7 @@ def test_a_huge_bound_gets_a_coarser_grid() -> None:
 def test_noisy_max_takes_the_best_score_when_there_is_budget() -> None:
     """The maximiser of −penalty·θ − #above, by brute force, at a budget that hides nothing."""
     values = np.minimum(np.random.default_rng(0).geometric(0.05, size=5000), 400)
-    for selection in ("permute-and-flip", "laplace"):
+    for selection in ("permute-and-flip", "exponential", "laplace"):
         stage = tg.threshold.NoisyMax(
             epsilon=1000, stream_epsilon="1/10", bound=400, holdout=5000, horizon=2**16,
             selection=selection,
@@ -118,7 +118,7 @@ def test_a_larger_stream_budget_moves_the_threshold_up() -> None:
     assert quantiles[0] < chosen[1] <= quantiles[1]
 
 
-@pytest.mark.parametrize("selection", ["permute-and-flip", "laplace"])
+@pytest.mark.parametrize("selection", ["permute-and-flip", "exponential", "laplace"])
 def test_a_small_budget_spreads_the_choice(selection: str) -> None:
     """A deterministic rule would be no mechanism; with ε tiny every candidate may win."""
     stage = tg.threshold.NoisyMax(

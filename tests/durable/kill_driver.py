@@ -8,6 +8,7 @@ be, byte for byte, what a run wrote that was never killed and began from a copy 
 Prints one line of JSON per scenario.
 """
 
+import gc
 import json
 import os
 import random
@@ -327,6 +328,7 @@ def main():
     (folder / "in.csv").write_text("value,user,when,epoch,late\n" + rows)
     wanted = sys.argv[4:] or list(SCENARIOS)
     faults = cycle(rng.sample(sorted(FAULTS), len(FAULTS)))
+    gc.disable()  # it would touch, and so copy, the parent's pages in every child
     for number, name in enumerate(wanted):
         share = kills // len(wanted) + (number < kills % len(wanted))
         result = scenario(folder / f"scenario-{number}", name, share, rng, faults)

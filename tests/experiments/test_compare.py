@@ -1,5 +1,8 @@
 """The chooser: refuses what is not said to be public, ranks the rest, stamps what it writes."""
 
+import csv
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +12,10 @@ import pytest
 
 import tidegate as tg
 from experiments.__main__ import main
-from experiments.compare import Question, methods
+from experiments.candidates import Question, candidates, methods
 from experiments.errors import ExperimentError
 from experiments.sample import load
+from tidegate.units import Window
 
 
 @pytest.fixture
@@ -35,20 +39,49 @@ def test_without_the_flag_nothing_is_read_or_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_all_methods_are_ranked_and_every_output_is_stamped(
-    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments(sample, tmp_path / "out", "--public-data")) == 0
-    shown = capsys.readouterr().out
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with the results of one comparison, and what was shown."""
+    folder = tmp_path_factory.mktemp("compared")
+    table = pyarrow.table({"value": tg.synthetic.baskets(1500)})
+    pyarrow.parquet.write_table(table, folder / "sample.parquet")
+    common = arguments(folder / "sample.parquet", folder / "out", "--public-data")
+    with redirect_stdout(StringIO()) as shown:
+        assert main([*common, "--window", "20"]) == 0
+    return folder / "out", " ".join(shown.getvalue().split())
+
+
+def test_all_methods_are_ranked_and_every_output_is_stamped(compared: tuple[Path, str]) -> None:
+    output, shown = compared
     assert "not private" in shown
-    text = (tmp_path / "out" / "comparison-not-private.csv").read_text(encoding="utf-8")
+    text = (output / "comparison-not-private.csv").read_text(encoding="utf-8")
     rows = [line.split(",")[0] for line in text.splitlines()[1:]]
     assert set(rows) == {"not private"}
-    for name in methods(Question(epsilon=0.5, bound=500), 750, 5250):
+    for name in methods(Question(epsilon=0.5, bound=500), 187, 1313):
         assert name in text
-    png = tmp_path / "out" / "comparison-not-private.png"
-    assert png.read_bytes().startswith(b"\x89PNG")
-    assert png.with_suffix(".svg").is_file()
+    for png in output.glob("*.png"):
+        assert png.read_bytes().startswith(b"\x89PNG")
+        assert png.with_suffix(".svg").is_file()
+    assert len(list(output.glob("comparison-not-private*.png"))) == 4  # two units, two promises
+
+
+def test_units_and_promises_are_never_ranked_together(compared: tuple[Path, str]) -> None:
+    output, shown = compared
+    for title in ("ε per event", "(ε, δ) per event", "ε per window of 20 consecutive values"):
+        assert f"{title}: methods by median MSE (not private)" in shown
+    with (output / "comparison-not-private.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"] == "short mse"]
+    found = {(row["guarantee"], row["protects"], row["method"]) for row in rows}
+    window = "window of 20 consecutive values"
+    for promised in (
+        ("ε", "event", "signed-digit-tree"),
+        ("(ε, δ)", "event", "square-root"),
+        ("ε", window, "budget-absorption"),
+        ("ε", window, "adaptive, by group privacy"),
+        ("ε", window, "zeros (spends nothing)"),
+    ):
+        assert promised in found
+    assert not [row for row in rows if row["protects"] == "event" and "group" in row["method"]]
 
 
 def test_every_central_method_takes_part() -> None:
@@ -58,6 +91,14 @@ def test_every_central_method_takes_part() -> None:
     }
     for family in (tg.threshold, tg.perturb, tg.estimate):
         assert {getattr(family, name) for name in family.__all__} <= stages
+
+
+def test_every_method_for_windows_protects_that_window() -> None:
+    unit = Window(length=20)
+    built = candidates(unit, Question(epsilon=5, bound=500, window=20), 750, 5250)
+    assert {build().guarantee.unit for build in built.values()} == {unit.name}
+    native = [one.name for one in tg.methods.registered() if one.unit == "window"]
+    assert set(native) <= set(built)
 
 
 def test_a_method_that_cannot_run_is_listed_with_its_reason(

@@ -29,14 +29,24 @@ def fault(rng: random.Random) -> None:
     raise KeyError("a fault")
 
 
+def endless(rng: random.Random) -> None:
+    while True:
+        rng.random()
+
+
 def test_the_harness_finds_what_it_looks_for(monkeypatch):
-    # The planted faults: an error that is not ours, endless work, memory without limit.
+    # The planted faults: an error that is not ours, endless work, a hang, memory without limit.
     with pytest.raises(KeyError) as caught:
         harness.run("planted", fault, range(3, 5))
     assert caught.value.__notes__ == ["repeat it: python -m tests.fuzz.harness planted 3"]
     monkeypatch.setattr(harness, "SECONDS", 0.05)
     with pytest.raises(harness.TooSlowError):
+        harness.run("planted", endless, range(1))
+    monkeypatch.setattr(harness, "SECONDS", 5.0)
+    monkeypatch.setattr(harness, "WAITING", 0.05)
+    with pytest.raises(harness.TooSlowError):
         harness.run("planted", lambda rng: time.sleep(5), range(1))
+    monkeypatch.undo()
     with pytest.raises(MemoryError):
         harness.run("planted", lambda rng: np.empty(1 << 33, dtype=np.int8), range(1))
 

@@ -6,12 +6,15 @@ import io
 import json
 import math
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tidegate as tg
 from tidegate.errors import InputError, SettingError
 from tidegate.io import KINDS, lines, open_source, text_source
 from tidegate.io.columns import Wanted
@@ -292,3 +295,30 @@ def test_json_lines_mean_the_same_however_they_are_cut(rows, sizes, end):
     slow = outcome(JsonRows(wanted), data, [], 1 << 30)
     assert outcome(JsonRows(wanted), data, [], 0) == slow
     assert outcome(JsonRows(wanted), data, sizes, 0) == slow
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [f"2024-01-{day:02}T00:00:00Z" for day in range(1, 31)],
+        [f"2024-01-{day:02} 12:00+01:00" for day in range(1, 31)],
+        list(range(1_706_745_600, 1_706_745_630)),
+        list(range(1_706_745_600_000_000_000, 1_706_745_600_000_000_030)),
+        [1_706_745_600.25 + second for second in range(30)],
+        [1_706_745_600_000.5 + step for step in range(30)],  # declined: floats of milliseconds
+        [1_706_745_600, *(1_706_745_601.5 + second for second in range(29))],
+    ],
+)
+def test_json_times_are_read_in_blocks_and_mean_the_same(tmp_path: Path, times: list[Any]) -> None:
+    path = tmp_path / "in.jsonl"
+    pad = "x" * 100  # a block is read at once if it is long enough
+    rows = [{"value": at, "when": when, "pad": pad} for at, when in enumerate(times)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with open_source(path, column="value", time="when") as source:
+        blocks = [batch.times for batch in source.batches()]
+    one_by_one = [tg.read_times([when]).ticks[0] for when in times]
+    assert np.concatenate([block.ticks for block in blocks]).tolist() == one_by_one
+    layout = JsonRows([Wanted("value"), Wanted("when", "time", numeric=False, time=True)])
+    layout.one(json.dumps(rows[-1]).encode(), 0)
+    declined = layout.many(path.read_bytes(), 30) is None
+    assert declined == (times[0] == 1_706_745_600_000.5)

@@ -32,6 +32,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "threshold.Fixed": [{"value": "7/2"}],
     "threshold.NoisyMax": [
         {"selection": "laplace"},
+        {"selection": "exponential"},
         {"step": 7, "stream_epsilon": 2},
         {"holdout": 1},
     ],

@@ -35,7 +35,12 @@ GOLDEN = {
     "estimate.Recent": "14bff242bcc092c8",
     "estimate.Unsmoothed": "eeb56821536d040e",
     "estimate.Mixture": "e60e8cc5abcb96c1",
+    "estimate.GroupMeans": "989689d74840349f",
     "estimate.LastPublished": "cb7d72bb9c6272ea",
+    "perturb.EventTrees": "bd0f95142766c16a",
+    "estimate.EventMixture": "753f635a1774127c",
+    "events.Ticks": "387a872e88f21328",
+    "units.AddedEvent": "19912ca025e40ae5",
     "units.Event": "618f60d0d52df0e1",
     "units.Window": "98dc2209a3f11f27",
     "units.UserHorizon": "d9056cc1501916b8",
@@ -43,14 +48,21 @@ GOLDEN = {
     "reselection.Reselection": "60e62ea702bcceaa",
     "pipeline.Pipeline": "980e5de856664830",
     "local.Topl": "c4cd197a2ba6ff69",
+    "methods.AbsorbedBudget": "e9edff208e9b716d",
     "methods.AdaptiveSampling": "99dc20aaf2e3e6c5",
     "methods.BottomUpTree": "e90ff27d39f2155d",
     "methods.DistributedBudget": "c8cbb4c2cae85fd8",
     "methods.FilteredLevel": "6fcf8e01150916eb",
+    "methods.GroupedValues": "c79898f49d1fe3cf",
+    "methods.HybridTrees": "023163ad4be397c9",
+    "methods.SampledWindow": "d103820014d0ab98",
     "methods.SignedDigits": "a8679c250d99b472",
     "methods.SmoothBinary": "5047966f3a4f62b9",
     "methods.SquareRoot": "04d2e780d8dec8ff",
 }
+
+
+EVENTS = tg.events(epsilon=1, bound=40, every="15min", start="2024-02-01", horizon=60)
 
 
 def examples() -> list[Any]:
@@ -59,6 +71,8 @@ def examples() -> list[Any]:
         *(make(name) for name in exported()),
         *method_stages(),
         tg.units.Event(),
+        tg.units.AddedEvent(),
+        *(getattr(EVENTS, part) for part in ("perturber", "estimator", "ticks")),
         tg.units.Window(length=60),
         tg.units.UserHorizon(most=5),
         tg.Reselection(threshold=make("threshold.NoisyMax"), every=50),

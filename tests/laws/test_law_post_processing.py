@@ -100,7 +100,7 @@ def test_what_is_published_between_measurements_can_be_computed_from_them(name: 
     out = release.push(inputs(pipeline))
     for course in courses(release):
         known = course.leaves.spans()
-        assert 0 < np.count_nonzero(known.marks) < out.size  # some values are measured, not all
+        assert len(set(known.marks.tolist())) > 1  # measured or not, or a new group or not
         run = pipeline.estimator.start(
             threshold=course.threshold, perturber=pipeline.perturber, below=course.below
         )
@@ -161,9 +161,9 @@ def test_what_was_answered_then_is_the_answer_as_of_then(name: str) -> None:
     values = inputs(pipeline)
     release = pipeline.start(tg.seeded(3))
     then = {}
-    for part in np.array_split(values, moments):
+    for number, part in enumerate(np.array_split(values, moments)):
         release.push(part)
-        if release.position:
+        if release.position and number < moments - 1:  # the last has no later release to withstand
             starts = np.linspace(release.record.start, release.position, 5).astype(np.int64)
             ends = np.minimum(starts + 23, release.position)
             found = release.queries(starts, ends)

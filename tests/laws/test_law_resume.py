@@ -36,7 +36,8 @@ def release_with_stops(
             out.extend(release.push(values[at:stop]))
         key = KEY if sealed else None
         left, release = release, pipeline.resume(release.snapshot(key), key)
-        assert known(release) == known(left)  # asked afterwards: a question must not help
+        if not single:  # values one by one leave the same behind (law 1)
+            assert known(release) == known(left)  # asked afterwards: a question must not help
         at = stop
     out.extend(release.push(values[at:]))
     return out, release
@@ -58,7 +59,7 @@ def test_resume_is_invisible(name: str) -> None:
     pipeline, values, whole, expected = uninterrupted(name, seed=2)
     wanted = known(whole)
 
-    @settings(max_examples=8 if pipeline.estimator.adds_up else 5)
+    @settings(max_examples=6 if pipeline.estimator.adds_up else 4)
     @given(
         st.lists(st.tuples(st.integers(0, values.size), st.booleans(), st.booleans()), max_size=5)
     )

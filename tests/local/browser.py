@@ -58,7 +58,7 @@ class Site:
         """Its address, as long as it is served: on this machine only, at any free port."""
         handler = partial(_Handler, self, directory=str(self.folder))
         with _HTTPServer(("127.0.0.1", 0), handler) as server:
-            thread = threading.Thread(target=server.serve_forever)
+            thread = threading.Thread(target=server.serve_forever, args=(0.02,))
             thread.start()
             try:
                 yield f"http://127.0.0.1:{server.server_port}"

@@ -4,6 +4,8 @@ import json
 import re
 import shutil
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,19 @@ def run(*command: str | Path, folder: Path = CLIENT) -> str:
     result = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
+
+
+def compiler() -> Path:
+    """The modules of the compiler, in the environment of these tests: fetched once."""
+    folder = Path(sys.prefix) / "-".join(("node", *COMPILER)).replace("/", "-")
+    if not folder.exists():
+        made = Path(tempfile.mkdtemp(dir=sys.prefix))
+        install(*COMPILER, folder=made)
+        try:
+            made.rename(folder)
+        except OSError:  # another run was faster
+            shutil.rmtree(made)
+    return folder / "node_modules"
 
 
 def install(*packages: str, folder: Path) -> None:
@@ -47,23 +62,23 @@ def test_the_tests_of_the_client() -> None:
 @needs_npm
 def test_the_types_hold_and_the_declarations_are_current(tmp_path: Path) -> None:
     """The sources are checked strictly by their comments; declarations are made from these."""
-    install(*COMPILER, folder=tmp_path)
+    tsc = (compiler() / ".bin" / "tsc", "--typeRoots", compiler() / "@types")
     modules = tmp_path / "node_modules"
-    compiler = (modules / ".bin" / "tsc", "--typeRoots", modules / "@types")
+    modules.mkdir()
     made = tmp_path / "types"
-    run(*compiler, "--project", "tsconfig.json", "--outDir", made)
+    run(*tsc, "--project", "tsconfig.json", "--outDir", made)
     assert _texts(made) == _texts(CLIENT / "types"), "see clients/js/README.md"
     (modules / "@tidegate").mkdir()
     (modules / "@tidegate" / "client").symlink_to(CLIENT)  # as if it were installed
     (tmp_path / "use.mts").write_text(_USE, encoding="utf-8")
     strict = ("--strict", "--noEmit", "--module", "NodeNext", "--target", "ES2022")
-    run(*compiler, *strict, "--skipLibCheck", tmp_path / "use.mts", folder=tmp_path)
+    run(*tsc, *strict, "--skipLibCheck", tmp_path / "use.mts", folder=tmp_path)
     # Nor do they need the declarations of browsers or of Node.
     (tmp_path / "bare.mts").write_text(_BARE, encoding="utf-8")
     options = {"strict": True, "noEmit": True, "module": "NodeNext", "target": "ES2022"}
     bare = {"compilerOptions": {**options, "lib": ["ES2022"], "types": []}, "files": ["bare.mts"]}
     (tmp_path / "tsconfig.json").write_text(json.dumps(bare), encoding="utf-8")
-    run(modules / ".bin" / "tsc", "--project", "tsconfig.json", folder=tmp_path)
+    run(tsc[0], "--project", "tsconfig.json", folder=tmp_path)
     load = 'await import("@tidegate/client"); await import("@tidegate/client/file")'
     run("node", "--input-type=module", "--eval", load, folder=tmp_path)
 

@@ -32,6 +32,8 @@ def test_what_a_method_says_of_itself(method):
     assert method.preset.__name__ in tg.__all__, "export it in tidegate/__init__.py"
     assert method.summary
     assert "\n" not in method.summary
+    assert method.when
+    assert "\n" not in method.when
     assert method.reference
     assert all(method.arguments().values()), "a preset explains arguments that are not shared"
     assert method.arguments().keys() == signature(method.preset).parameters.keys()
@@ -61,7 +63,9 @@ def test_the_command_explains_one():
     arguments = {item["name"]: item for item in facts["arguments"]}
     assert arguments["epsilon"]["default"] is None
     assert arguments["samples"]["meaning"].startswith("how many of them are measured")
-    assert "samples" in CliRunner().invoke(app, ["methods", "fast"]).stdout
+    shown = CliRunner().invoke(app, ["methods", "fast"]).stdout
+    assert "samples" in shown
+    assert f"choose it when: {facts['when']}" in shown
     refused = CliRunner().invoke(app, ["methods", "slow"])
     assert (refused.exit_code, "must be one of adaptive" in refused.stderr) == (2, True)
 

@@ -7,8 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from tidegate.noise import discrete_laplace
+from tidegate.noise import discrete_laplace, one_discrete_laplace
 from tidegate.noise.discrete_laplace import _Inversion
+from tidegate.randomness import seeded
 
 SCALES = [Fraction(1, 50), Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(7)]
 
@@ -99,6 +100,24 @@ def test_law_is_exact(exact, scale, bits):
     law = exact.walk(one(scale), bits, budget=4000, until=Fraction(1, 8))
     assert law.unresolved < Fraction(1, 4)
     assert law.violations(truth(exact, scale), range(-60, 61)) == []
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_law_of_a_single_one_is_exact(exact, scale):
+    law = exact.walk(
+        lambda words: one_discrete_laplace(words, scale), 3, budget=4000, until=Fraction(1, 8)
+    )
+    assert law.unresolved < Fraction(1, 4)
+    assert law.violations(truth(exact, scale), range(-60, 61)) == []
+
+
+@pytest.mark.parametrize("scale", [*SCALES, Fraction(10**4), Fraction(2**41)], ids=str)
+def test_a_single_one_is_what_the_arrays_give(scale):
+    keystream = seeded(3).new_epoch().keystream("perturb", b"")
+    for place in range(150):
+        words, others = keystream.at(tree=place), keystream.at(tree=place)
+        found = [one_discrete_laplace(words, scale) for _ in range(3)]
+        assert found == [int(discrete_laplace(others, 1, scale)[0]) for _ in range(3)]
 
 
 @pytest.mark.parametrize("planted", [restarting, unrefined])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -33,14 +34,19 @@ def scored(
 
 def law(scores: Ints, denominator: int, rate: float) -> list[float]:
     """Permute-and-flip: P(i) = p_i·∫₀¹ Π_{j≠i} (1 − p_j·t) dt, the integral of a polynomial."""
-    accept = [math.exp(-rate * int(scores.max() - score) / denominator) for score in scores]
+    best = int(scores.max())
+    return _law(tuple(math.exp(-rate * (best - int(one)) / denominator) for one in scores))
+
+
+@cache  # many windows give the same scores
+def _law(accept: tuple[float, ...]) -> list[float]:
     found = []
     for chosen, chance in enumerate(accept):
-        product = np.polynomial.Polynomial([1.0])
+        product = np.ones(1)
         for other, its in enumerate(accept):
             if other != chosen:
-                product *= np.polynomial.Polynomial([1.0, -its])
-        found.append(chance * float(product.integ()(1.0)))
+                product = np.convolve(product, (1.0, -its))
+        found.append(chance * float((product / np.arange(1, product.size + 1)).sum()))
     return found
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import shlex
-from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
+from tidegate.cli.check_times import Timing
 from tidegate.cli.exits import plain_errors
 from tidegate.cli.show import sparkline
 from tidegate.cli.streams import Column, DecimalSign, Delimiter, Header, InputFormat, Source
@@ -46,9 +45,14 @@ def check(
     epsilon: Annotated[
         str | None, typer.Option(help="The epsilon you think of; default: several are compared.")
     ] = None,
-    time_column: Annotated[
+    time: Annotated[
         str | None,
-        typer.Option(help="Column with the time of a row: checks that rows are in order."),
+        typer.Option(
+            help="Column or key with the time of a row (default: one that looks like it)."
+        ),
+    ] = None,
+    zone: Annotated[
+        str | None, typer.Option(help="Where times without a zone were written.")
     ] = None,
     header: Header = None,
     delimiter: Delimiter = None,
@@ -65,60 +69,44 @@ def check(
 
     \b
       tidegate check meters.csv --column watts
-      tidegate check meters.csv --column watts --bound 10000 --epsilon 0.1 --time-column time
+      tidegate check meters.csv --column watts --bound 10000 --epsilon 0.1 --time time
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         typer.echo(_FIRST)
         reading = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
-        profile, order = _profile(source, column, time_column, reading)
+        timing = Timing.found(source, time, zone, reading)
+        profile = _profile(source, column, timing, reading)
         if not profile.rows or profile.rows == profile.missing:
             raise InputError(_empty(profile, column))
         typer.echo("")
         thought = {"bound": bound, "lower": lower, "resolution": resolution, "epsilon": epsilon}
-        for name, fact in _facts(profile, order, lower):
+        for name, fact in [*_facts(profile, lower), *timing.facts()]:
             typer.echo(f"{name:<11}{fact}")
         means = profile.means
         if len(means) > 1:
             typer.echo(f"{'over time':<11}{sparkline(means)}")
         typer.echo("")
+        reading |= timing.options()
         for line in _settings(profile, thought, source, {"column": column, **reading}):
             typer.echo(line)
 
 
-def _profile(
-    source: str, column: str | None, time_column: str | None, reading: dict[str, Any]
-) -> tuple[Profile, str | None]:
+def _profile(source: str, column: str | None, timing: Timing, reading: dict[str, Any]) -> Profile:
+    """What is in the values. Times that a release would refuse are looked at no further."""
     from tidegate.io import open_source
     from tidegate.plan.preflight import Profile
 
     profile = Profile()
-    late, unread, before = 0, 0, -math.inf
-    with open_source(source, column=column, user_column=time_column, **reading) as opened:
-        for batch in opened.batches():
-            profile.push(np.asarray(batch.values, dtype=np.float64))
-            for text in () if batch.users is None else batch.users:
-                moment = _moment(text)
-                if moment is None:
-                    unread += 1
-                    continue
-                late += moment < before
-                before = moment
-    if time_column is None:
-        return profile, None
-    order = "rows are in order of time" if not late else f"{late:,} rows are earlier than before"
-    return profile, order + (f"; {unread:,} times cannot be read" if unread else "")
-
-
-def _moment(text: object) -> float | None:
-    """A time as a number: seconds, or an ISO date."""
     try:
-        return float(text)  # type: ignore[arg-type]  # anything else is refused by float itself
-    except (TypeError, ValueError):
-        pass
-    try:
-        return datetime.fromisoformat(str(text)).timestamp()
-    except ValueError:
-        return None
+        with open_source(source, column=column, **timing.source(), **reading) as opened:
+            for batch in opened.batches():
+                profile.push(np.asarray(batch.values, dtype=np.float64))
+                timing.push(batch.times)
+    except InputError as error:
+        if not timing.refused(error) or source == "-":
+            raise
+        return _profile(source, column, timing, reading)
+    return profile
 
 
 def _empty(profile: Profile, column: str | None) -> str:
@@ -131,7 +119,7 @@ def _empty(profile: Profile, column: str | None) -> str:
     )
 
 
-def _facts(profile: Profile, order: str | None, lower: str | None) -> list[tuple[str, str]]:
+def _facts(profile: Profile, lower: str | None) -> list[tuple[str, str]]:
     rows = profile.rows
     kind = "whole numbers" if not profile.places else f"decimals, {profile.places} places"
     missing = f"{profile.missing:,} ({profile.missing / rows:.2%}); each counts as 0"
@@ -154,8 +142,6 @@ def _facts(profile: Profile, order: str | None, lower: str | None) -> list[tuple
         off = f"each counts as 0, so a total is too high by {shown(-profile.negative_sum)}"
         kept = lower is not None and exact("lower", lower) < 0
         facts.append(("negative", found if kept else f"{found}: without --lower {off}"))
-    if order is not None:
-        facts.append(("order", order))
     return facts
 
 

@@ -31,9 +31,11 @@ def plain_errors() -> Iterator[None]:
         yield
     except SettingError as error:
         complain(f"{error.setting.replace('_', '-')}: {error.problem}")  # as options are spelt
+        _explain(error)
         raise typer.Exit(_code(error)) from None
     except TidegateError as error:
         complain(str(error))
+        _explain(error)
         raise typer.Exit(_code(error)) from None
     except (typer.Exit, typer.Abort, _OPTION_ERRORS):
         raise
@@ -45,9 +47,16 @@ def plain_errors() -> Iterator[None]:
             raise  # the reader of our output went away, which typer knows
         complain(_fault(error))
         raise typer.Exit(INTERNAL) from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         complain("interrupted; everything released so far is intact")
+        _explain(interrupt)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _explain(error: BaseException) -> None:
+    """What the error leaves behind, as noted by who knows it (`Exception.add_note`)."""
+    for note in getattr(error, "__notes__", ()):
+        complain(note)
 
 
 def _fault(error: Exception) -> str:

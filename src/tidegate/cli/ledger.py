@@ -74,14 +74,14 @@ def ledger(
 
 def _place(folder: Path) -> Path:
     from tidegate.durable import StateError
-    from tidegate.durable.checks import MISSING
     from tidegate.durable.folder import kept_anchor
+    from tidegate.durable.store import NO_LEDGER
     from tidegate.io import SourceError
 
     path = folder / _NAME if folder.is_dir() else folder
     if not path.exists():
         if kept_anchor(path.parent) is not None:
-            raise StateError(MISSING.format(path))
+            raise StateError(NO_LEDGER.format(path))
         problem = f"holds no {_NAME}: not a state folder" if folder.is_dir() else "does not exist"
         raise SourceError(None, problem, str(folder))
     return path

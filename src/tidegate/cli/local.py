@@ -213,6 +213,8 @@ def _received_json(
 
 
 def _answers_json(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
+    from tidegate.record.answer_words import cautions
+
     names = ("start", "end", "estimate", "low", "high", "standard_error")
     columns = {name: getattr(answers, name).tolist() for name in names}
     if bound is not None:
@@ -226,6 +228,7 @@ def _answers_json(server: Server, answers: Answers, bound: PoisoningBound | None
         "threshold": answers.threshold,
         "highest": answers.highest,
         "floor": answers.floor,
+        "warnings": cautions(answers),
         "answers": [
             dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
         ],
@@ -246,11 +249,9 @@ def _answers(server: Server, answers: Answers, bound: PoisoningBound | None) -> 
         if bound is not None:
             row.append(shown(bound.expected(answer.end - answer.start)))
         rows.append(row)
-    from tidegate.record.answer_words import CUT
+    from tidegate.record.answer_words import cautions
 
-    notes = [f"{_capped(answers)} {server.guarantee}."]
-    if any(answers[index].crowded for index in range(len(answers))):
-        notes.append(f"Warning: {CUT}.")
+    notes = [f"{_capped(answers)} {server.guarantee}.", *cautions(answers)]
     return "\n".join([table(head, rows), "", *notes])
 
 

@@ -52,6 +52,7 @@ def _facts(method: Method) -> dict[str, Any]:
         "protects": method.unit,
         "guarantee": method.promise,
         "summary": method.summary,
+        "when": method.when,
         "reference": method.reference,
     }
 
@@ -87,6 +88,7 @@ def _one(facts: dict[str, Any]) -> str:
         (
             f"{facts['name']}: {facts['summary']}",
             f"guarantee: {facts['guarantee']} per {facts['protects']}, {facts['model']} model",
+            f"choose it when: {facts['when']}",
             f"reference: {facts['reference']}",
             "",
             table(("argument", "default", "meaning"), rows, left=3),

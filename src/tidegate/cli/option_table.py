@@ -19,6 +19,11 @@ def text(help: str, offers: Iterable[str] = (), **more: Any) -> Any:  # noqa: A0
     return Annotated[str | None, typer.Option(help=help, autocompletion=complete, **more)]
 
 
+def texts(help: str, **more: Any) -> Any:  # noqa: A002
+    """An option that may be given several times, or None if it is not given."""
+    return Annotated[list[str] | None, typer.Option(help=help, **more)]
+
+
 def whole(help: str) -> Any:  # noqa: A002
     """An option with an integer, or None."""
     return Annotated[int | None, typer.Option(help=help)]

@@ -45,17 +45,21 @@ _ARGUMENTS = {
 }
 
 
-_FLAGS = {"follow", "header", "new-epoch", "non-negative", "overwrite", "quiet"}
+_FLAGS = {
+    "count", "follow", "header", "keys-are-public", "new-epoch", "non-negative", "overwrite",
+    "quiet", "shared-threshold",
+}  # fmt: skip
 _WHOLE = {"fanout", "holdout", "horizon", "skipped", "start-early"}
 
 
+BY_COLUMN = ("column", "bound", "lower", "resolution", "share")  # may be given several times
 _LONGEST_CONFIG = 1 << 20
 _DIGITS = 20  # of a whole number; longer ones are left to the setting, which refuses them
 
 
 def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
     """Options of the command line, over those of the TOML file (same names)."""
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value not in (None, [])}
     if config is None:
         return given
     try:
@@ -83,12 +87,18 @@ def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
 
 def _typed(name: str, value: Any) -> Any:
     """A value of the TOML file as the command line would have given it."""
+    if name in BY_COLUMN and isinstance(value, dict):
+        return [f"{key}={_typed('', one)}" for key, one in value.items()]
+    if name in BY_COLUMN and isinstance(value, list):
+        return [_typed("", one) for one in value]
+    if name in BY_COLUMN:
+        return [_typed("", value)]
     wanted = bool if name in _FLAGS else int if name in _WHOLE else str
     if wanted is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         kind = {bool: "true or false", int: "a whole number", str: "text or a number"}[wanted]
-        raise SettingError(name, f"must be {kind} in the config")
+        raise SettingError(name or "config", f"must be {kind} in the config")
     return value
 
 

@@ -7,12 +7,13 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.streams import Released, ReleasedFormat
+from tidegate.cli.remarks import facts, remarks
+from tidegate.cli.streams import Released, ReleasedColumn, ReleasedFormat, file_of
 from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import QueryError, SettingError
 
@@ -58,6 +59,18 @@ def query(
         int | None,
         typer.Option(metavar="POSITION", help="Answer from what was released before POSITION."),
     ] = None,
+    column: ReleasedColumn = None,
+    ratio: Annotated[
+        str | None,
+        typer.Option(metavar="A/B", help="Sum of the column A over that of B, such as tip/fare."),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a release --by: this key; several: each, and their total."),
+    ] = None,
+    total: Annotated[
+        bool, typer.Option("--total", help="With --every: the total over the keys.")
+    ] = False,
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
     as_json: AsJson = False,
 ) -> None:
@@ -74,6 +87,12 @@ def query(
     from ≤ time < to, and --every for a table of sums, means and rates per second. A time without a
     zone is in the zone of the release.
 
+    If several columns were released, --column says which; --ratio gives the sum of one over that
+    of another, with an interval.
+
+    Of a release with keys (`tidegate release --by`) the answer has a row for each --key, or for
+    every key, and their total; all rows of a key if no range is given.
+
     Examples:
 
     \b
@@ -82,28 +101,60 @@ def query(
       tidegate query private.csv --ranges days.csv
       tidegate query private.csv --from 2024-02-01 --to 2024-03-01 --every 1d
       tidegate query private.csv 0 86400 --as-of 86400
+      tidegate query private.csv --ratio tip/fare --every 1mo
+      tidegate query private.csv --key north --key south --from 2024-02-01
+      tidegate query private.csv --every 1d --total
       printf 'start,end\\n0,60\\n60,120\\n' | tidegate query private.csv --ranges -
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         by_time = (from_, to, every) != (None, None, None)
         if by_time and (start is not None or ranges is not None):
             raise SettingError("range", "ask by position or by time, not both")
-        starts, ends = ([], []) if by_time else asked(start, end, ranges)
-        from tidegate.released import ReleasedFile  # on demand: `--help` needs no files
+        from tidegate.keyed.file import KeyedFile, open_released  # on demand: `--help` needs none
 
-        file = ReleasedFile.open(released, format)
+        positions: tuple[list[int], list[int]] = ([], [])
+
+        def sums(file: ReleasedFile) -> tuple[list[str], Answers]:
+            if every is not None:
+                table = file.record.table(every, from_=from_, to=to, confidence=confidence)
+                return table.times, table.answers
+            if by_time:
+                found = file.record.answers_between(from_, to, confidence, as_of)
+            else:
+                found = file.record.queries(*positions, confidence, as_of=as_of)
+            pairs = zip(found.start.tolist(), found.end.tolist(), strict=True)
+            return [f"[{begin}, {end})" for begin, end in pairs], found
+
+        if every is not None and as_of is not None:
+            raise SettingError("as-of", "goes without --every")
+        if ratio is not None:
+            from tidegate.cli import ratios
+
+            if column is not None:
+                raise SettingError("column", "goes without --ratio, which names two")
+            positions = positions if by_time else asked(start, end, ranges)
+            typer.echo(ratios.printed(released, ratio, sums, format, as_json=as_json))
+            return
+        file = open_released(file_of(released, column), format)
+        if isinstance(file, KeyedFile):
+            from tidegate.cli.query_keys import answered
+
+            if ranges is not None or as_of is not None:
+                raise SettingError("ranges", "and --as-of ask files with one stream")
+            where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
+            wanted = (key or None), every, confidence
+            typer.echo(answered(file, where, *wanted, total=total, as_json=as_json))
+            return
+        if key or total:
+            raise SettingError("key", "this file has no keys: it was released without --by")
+        positions = positions if by_time else asked(start, end, ranges)
         if every is not None:
-            if as_of is not None:
-                raise SettingError("as-of", "goes without --every")
             from tidegate.cli.time_table import printed
 
             table = file.record.table(every, from_=from_, to=to, confidence=confidence)
             typer.echo(printed(table, file, as_json=as_json))
             return
-        if by_time:
-            answers = file.record.answers_between(from_, to, confidence, as_of)
-        else:
-            answers = file.record.queries(starts, ends, confidence, as_of=as_of)
+        answers = sums(file)[1]
     note = file.note if as_of is None else file.debts
     typer.echo(_as_json(file, answers, note) if as_json else _as_text(file, answers, note))
 
@@ -161,22 +212,9 @@ def _position(text: str) -> int:
 
 def _as_json(file: ReleasedFile, answers: Answers, note: str) -> str:
     columns = {name: getattr(answers, name).tolist() for name in ("start", "end", *_COLUMNS)}
-    return json.dumps(
-        {
-            "file": str(file.path),
-            "guarantee": file.guarantee,
-            "confidence": answers.confidence,
-            "threshold": answers.threshold,
-            "floor": answers.floor,
-            "capped": answers.capped,
-            "note": note,
-            "answers": [
-                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-            ],
-        },
-        indent=1,
-        ensure_ascii=False,
-    )
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    found = {**facts(file, answers, note), "answers": rows}
+    return json.dumps(found, indent=1, ensure_ascii=False)
 
 
 def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
@@ -201,20 +239,4 @@ def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
         )
         for answer in map(answers.__getitem__, range(len(answers)))
     ]
-    speaks = " These are sums of capped values." if answers.capped else ""
-    lines = [table(head, rows), "", f"{_capped(answers)}{speaks} {file.guarantee}."]
-    warnings = dict.fromkeys(answers[at].warning for at in range(len(answers)))
-    lines += [f"Warning: {one}. Use more epsilon, or more values." for one in warnings if one]
-    return "\n".join([*lines, note] if note else lines)
-
-
-def _capped(answers: Answers) -> str:
-    """Where values were cut, at both ends."""
-    if answers.lowest_floor:
-        ends = (answers.lowest_floor, answers.floor), (answers.threshold, answers.highest)
-        low, high = (f"{a:g}" if a == b else f"{a:g} to {b:g}" for a, b in ends)
-        return f"Values were capped to [{low}, {high}]."
-    if answers.highest == answers.threshold:
-        return f"Values were capped at {answers.threshold:g}; values below 0 counted as 0."
-    caps = f"between {answers.threshold:g} and {answers.highest:g}"
-    return f"Values were capped; the cap moved {caps}. Values below 0 counted as 0."
+    return "\n".join([table(head, rows), "", *remarks(file, answers, note)])

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tidegate.cli import events
 from tidegate.cli.choices import EMITTED, LATE, PIPES
+from tidegate.cli.column_options import of_one_column
 from tidegate.cli.exits import NOTHING, complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.pipelines import build, with_config, with_length
+from tidegate.cli.release_by import check_by, run_by
 from tidegate.cli.release_options import with_release_options
 from tidegate.cli.signals import stopping
 from tidegate.cli.streams import Source, check_output, holds_something
@@ -19,6 +22,7 @@ from tidegate.run.pipeline import Pipeline
 
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
     from tidegate.durable import DurableRelease, Transferred
+    from tidegate.durable.columns import DurableColumns
     from tidegate.run.release import Release
 
 EXAMPLES = """
@@ -27,6 +31,8 @@ Examples:
 \b
   tidegate release meters.csv --column watts -o private.csv --epsilon 0.1 --bound 10000
   tidegate release trips.parquet -o private.parquet --config release.toml --state state/
+  tidegate release trips.csv --time pickup --every 15min --start 2024-01-01 --until 2024-02-01 \\
+      --column fare --epsilon 0.5 --bound 200 -o private.csv
   sensor | tidegate release --epsilon 0.1 --bound 50 --resolution 0.1 --state state/ | dashboard
 """
 
@@ -37,31 +43,35 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
     config = settings.pop("config")
     with plain_errors():
         given = {name.replace("_", "-"): value for name, value in settings.items()}
-        _run(source, with_config(given, config))
+        options = with_config(given, config)
+        if len(options.get("column", ())) > 1:
+            from tidegate.cli.release_columns import release_columns
+
+            for name in ("by", "every"):
+                if name in options:
+                    raise SettingError(name, "goes with one --column")
+            release_columns(source, options)
+        else:
+            _run(source, of_one_column(options))
 
 
 def _run(source: str, options: dict[str, Any]) -> None:
+    from tidegate.cli.left_behind import told_what_is_left
     from tidegate.cli.progress import Progress
     from tidegate.durable import transfer
     from tidegate.io import open_source
 
-    _check(source, options)
-    pipeline = build(with_length(options, source))
+    check_options(source, options)
+    if "by" in options:
+        run_by(source, options, options.get("output-format") or _followed(source, options))
+        return
+    replaced = holds_something(str(options.get("output") or ""))
+    with_ticks = events.of_events(options)
+    pipeline = events.build(options) if with_ticks else build(with_length(options, source))
+    until = events.until(options) if with_ticks else None
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     with (
-        open_source(
-            source,
-            format=options.get("format"),
-            column=options.get("column"),
-            user_column=options.get("user-column"),
-            time=options.get("time"),
-            zone=options.get("zone"),
-            late=options.get("late", "refuse"),
-            header=options.get("header"),
-            delimiter=options.get("delimiter"),
-            decimal=options.get("decimal"),
-            follow=follow,
-        ) as opened,
+        open_source(source, **source_options(options)) as opened,
         Progress(opened, quiet=quiet) as progress,
         stopping(opened if follow else None),
     ):
@@ -70,21 +80,24 @@ def _run(source: str, options: dict[str, Any]) -> None:
             "format": options.get("output-format") or _followed(source, options),
             "progress": progress.advance,
             "warn": complain,
+            "until": until,
         }
         if "state" not in options:
             once = pipeline.start()
-            result = transfer(opened, once, **into)
+            with told_what_is_left([once], options.get("output")):
+                result = transfer(opened, once, **into)
             progress.close()
-            _close(once, result, quiet=quiet)
+            close(once, result, quiet=quiet)
         else:
             with _opened(pipeline, options) as run:
                 into.update(_after_a_restart(run, source, options))
-                result = transfer(opened, run, **into)
+                with told_what_is_left(run, options.get("output")):
+                    result = transfer(opened, run, **into)
                 progress.close()
-                _close(run, result, quiet=quiet)
+                close(run, result, quiet=quiet)
     if doubt := getattr(opened, "doubt", ""):
         complain(f"warning: {doubt}")
-    if options.get("overwrite") and not quiet:
+    if replaced and options.get("overwrite") and not quiet:
         complain("--overwrite: epsilon was spent anew; it adds up with what the old output spent")
 
 
@@ -96,23 +109,43 @@ def _followed(source: str, options: dict[str, Any]) -> str | None:
     return None if to_file or kind_of(source, options.get("format")).format != "jsonl" else "jsonl"
 
 
+def state_options(options: dict[str, Any]) -> dict[str, Any]:
+    """How durable state is opened."""
+    return {
+        "key": read_key(options.get("key-file")),
+        "source": options.get("ledger-source"),
+        "cap": options.get("cap"),
+        "new_epoch": bool(options.get("new-epoch")),
+    }
+
+
+def source_options(options: dict[str, Any]) -> dict[str, Any]:
+    """How the input is opened."""
+    names = ("format", "column", "time", "zone", "header", "delimiter", "decimal")
+    return {
+        **{name: options.get(name) for name in names},
+        "user_column": options.get("user-column"),
+        "late": "keep" if "every" in options else options.get("late", "refuse"),
+        "follow": bool(options.get("follow")),
+        "count": bool(options.get("count")),
+    }
+
+
 def _opened(pipeline: Pipeline, options: dict[str, Any]) -> DurableRelease:
     from tidegate.durable import DurableRelease
 
-    run = DurableRelease.open(
-        options["state"],
-        pipeline,
-        key=read_key(options.get("key-file")),
-        source=options.get("ledger-source"),
-        cap=options.get("cap"),
-        new_epoch=bool(options.get("new-epoch")),
-    )
+    run = DurableRelease.open(options["state"], pipeline, **state_options(options))
+    tell_unsealed(run, options)
+    return run
+
+
+def tell_unsealed(run: DurableRelease | DurableColumns, options: dict[str, Any]) -> None:
+    """Say, once, that whoever reads the state reads raw values."""
     if not run.sealed and not run.seen and not options.get("quiet"):
         complain(
             f"the state in {options['state']} is not sealed (no --key-file, no TIDEGATE_KEY): "
             f"{READABLE}"
         )
-    return run
 
 
 def _after_a_restart(run: DurableRelease, source: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -122,10 +155,12 @@ def _after_a_restart(run: DurableRelease, source: str, options: dict[str, Any]) 
     return {"start": run.seen if continues else None, "written": run.position if new else None}
 
 
-def _check(source: str, options: dict[str, Any]) -> None:
+def check_options(source: str, options: dict[str, Any]) -> None:
+    """Refuse options that do not go together, before anything is read or spent."""
     for name, choices in (("stdin", PIPES), ("emit", EMITTED), ("late", LATE)):
         if options.get(name, choices[-1]) not in choices:
             raise SettingError(name, f"must be one of {', '.join(choices)}, not {options[name]!r}")
+    check_by(options)
     if "state" not in options:
         for name in ("key-file", "ledger-source", "cap", "new-epoch", "stdin", "emit"):
             if name in options:
@@ -152,16 +187,19 @@ def _check(source: str, options: dict[str, Any]) -> None:
         raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
 
 
-def _close(run: DurableRelease | Release, result: Transferred, *, quiet: bool) -> None:
+def close(
+    run: DurableRelease | Release, result: Transferred, *, quiet: bool, column: str = ""
+) -> None:
+    """Summarise a run, or say why nothing was measured."""
     from tidegate.cli.summary import Outcome, nothing_released, summarise, unmeasured
     from tidegate.durable import DurableRelease
 
-    outcome = Outcome.of(run, result)
+    outcome, named = Outcome.of(run, result), f"{column}: " if column else ""
     if result.unmeasured:
-        complain(unmeasured(result, durable=isinstance(run, DurableRelease)))
+        complain(f"{named}{unmeasured(result, durable=isinstance(run, DurableRelease))}")
         raise typer.Exit(NOTHING)
     if not result.released:  # never hidden: a script would take a missing output for a good one
-        complain(nothing_released(outcome, durable=isinstance(run, DurableRelease)))
+        complain(f"{named}{nothing_released(outcome, durable=isinstance(run, DurableRelease))}")
         raise typer.Exit(NOTHING)
     if not quiet:
-        summarise(outcome)
+        summarise(outcome, named)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tidegate.cli.choices import EMITTED, LATE, PIPES
-from tidegate.cli.option_table import flag, path, text, whole, with_options
+from tidegate.cli.option_table import flag, path, text, texts, whole, with_options
 from tidegate.cli.pipelines import DEFAULT_PRESET, PRESETS, SMOOTHERS
 from tidegate.cli.streams import (
-    Column,
     DecimalSign,
     Delimiter,
     Header,
@@ -20,9 +19,15 @@ with_release_options = with_options(
         "output": OutputFile,
         # The pipeline.
         "epsilon": text("Privacy budget, e.g. 0.1 or 1/10."),
-        "bound": text("Public upper bound of a value."),
-        "lower": text("Public lower bound of a value, 0 or below (default 0: smaller ones are 0)."),
-        "resolution": text("Values are rounded to multiples of this (default: by the bound)."),
+        "bound": texts("Public upper bound of a value. Of several columns: COLUMN=BOUND."),
+        "lower": texts(
+            "Public lower bound of a value, 0 or below (default 0: smaller ones count as 0)."
+        ),
+        "resolution": texts("Values are rounded to multiples of this (default: by the bound)."),
+        "share": texts(
+            "Part of epsilon for one of several columns (default: equal parts).",
+            metavar="COLUMN=PART",
+        ),
         "holdout": whole(
             "Values that choose the threshold and are not released (default 65536; with --preset "
             "adaptive none)."
@@ -46,11 +51,26 @@ with_release_options = with_options(
         "rethreshold": text("Choose the threshold again: every=N or every=N,share=F."),
         "start_early": whole("Begin after this many values, refine the threshold later."),
         # The input and the output.
-        "column": Column,
+        "column": texts(
+            "Column that holds the values: a name, a number from 0 (CSV), a key (JSONL). Give it "
+            "several times to release several columns, each into a file of its own."
+        ),
         "user_column": text("Column or key that names the user (user-horizon)."),
+        "by": text("Column with the key of a row: a stream for each key (see --keys)."),
+        "keys": path("With --by: file with all keys, one a line. Rows of others are dropped."),
+        "keys_are_public": flag(
+            "--keys-are-public", help="With --by: take every key; which come becomes public."
+        ),
+        "shared_threshold": flag(
+            "--shared-threshold", help="With --by: one threshold for all keys (needs --holdout)."
+        ),
         "time": text("Column or key with the time of a row: carried through, and public."),
         "zone": text("Where times without a zone were written, e.g. Europe/Berlin."),
         "late": text("Rows older than one before: refuse (default), or keep at their place.", LATE),
+        "every": text("Rows are events: release their sum per tick of this length, e.g. 15min."),
+        "start": text("When the first tick begins; public, e.g. 2024-01-01."),
+        "until": text("Release the ticks up to this time, or `now`; public, too."),
+        "count": flag("--count", help="Release the number of events; no column, no bound."),
         "header": Header,
         "delimiter": Delimiter,
         "decimal": DecimalSign,

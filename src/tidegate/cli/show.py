@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.streams import Released, ReleasedFormat
+from tidegate.cli.remarks import warned
+from tidegate.cli.streams import Released, ReleasedColumn, ReleasedFormat, file_of
 from tidegate.cli.tables import percent
 from tidegate.errors import QueryError, SettingError, TidegateError
 
@@ -49,6 +50,7 @@ def show(
     confidence: Annotated[
         float, typer.Option(help="Probability that the band holds the truncated average.")
     ] = 0.95,
+    column: ReleasedColumn = None,
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
 ) -> None:
     """Show the level and the moving average of a released file, and what is known about it.
@@ -63,6 +65,7 @@ def show(
       tidegate show private.parquet --window 3600 --png private.png
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
+        released = file_of(released, column)
         columns = shutil.get_terminal_size().columns if width is None else width
         if not 1 <= columns <= _WIDEST:
             raise SettingError("width", f"must lie between 1 and {_WIDEST}, not {columns}")
@@ -86,8 +89,11 @@ def show(
             f"moving average of {length:,} values: {means.min():.4g} to {means.max():.4g}, "
             f"± {half:.3g} on the average ({percent(confidence)})"
         )
-        if file.note:
-            typer.echo(file.note)
+        whole = file.record.queries([file.record.start], [file.record.end], confidence)
+        for line in filter(
+            None, (*(warned(whole) or warned(average)), file.shared, file.unfinished, file.note)
+        ):
+            typer.echo(line)
         if png is not None:
             _draw(png, file, length, confidence, _levels(file, format, _POINTS))
             typer.echo(f"picture: {png}")

@@ -54,6 +54,12 @@ OutputFormat = Annotated[
 Released = Annotated[
     Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
 ]
+ReleasedColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--column", help="Of a run over several columns: which one. RELEASED is what -o named."
+    ),
+]
 ReleasedFormat = Annotated[
     str | None,
     typer.Option(
@@ -61,6 +67,20 @@ ReleasedFormat = Annotated[
         autocompletion=offering(FORMATS),
     ),
 ]
+
+
+def file_of(released: Path, column: str | None) -> Path:
+    """The file of a column; without one, the file itself."""
+    if column is not None:
+        from tidegate.released.columns import column_file  # on demand: `--help` needs no files
+
+        return Path(column_file(released, column))
+    if not released.exists():
+        stem, _, rest = released.name.partition(".")
+        found = sorted(released.parent.glob(f"{stem}.*.{rest}"))
+        if found:
+            raise SettingError("column", f"says which of {', '.join(one.name for one in found)}")
+    return released
 
 
 def check_output(source: str, output: str | None, output_format: str | None) -> None:

@@ -54,14 +54,14 @@ class Outcome:
         )
 
 
-def summarise(outcome: Outcome) -> None:
+def summarise(outcome: Outcome, named: str = "") -> None:
     """Rows in and out, the threshold, ε, the error of a total, and what is doubtful."""
     from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
     for line in _lines(outcome):
-        complain(line)
+        complain(f"{named}{line}")
     for warning in setting_warnings(outcome.pipeline):
-        complain(f"warning: {warning}")
+        complain(f"{named}warning: {warning}")
 
 
 def nothing_released(outcome: Outcome, *, durable: bool) -> str:
@@ -100,7 +100,9 @@ def unmeasured(result: Transferred, *, durable: bool) -> str:
 def _lines(outcome: Outcome) -> list[str]:
     rows, released = outcome.seen, outcome.released
     first = f"released {released:,} of {rows:,} rows"
-    if released < rows:
+    if outcome.pipeline.ticks is not None:  # how many events there were is not said
+        first = f"released {released:,} ticks of {outcome.pipeline.ticks.every}"
+    elif released < rows:
         first += f" (the first {rows - released:,} chose the threshold and are not released)"
     lines = [
         f"{first}; {_counted(outcome)}",
@@ -115,13 +117,15 @@ def _lines(outcome: Outcome) -> list[str]:
             f"{', apart from what the threshold cuts' if total.capped else ''}"
         )
         if total.warning:
-            where = "" if total.floor else "of the threshold, "
-            lines.append(f"warning: {where}{total.warning}. Use more epsilon, or more values")
+            lines.append(f"warning: {total.warning}. Use more epsilon, or more values")
     return lines
 
 
 def _counted(outcome: Outcome) -> str:
     """What values beyond the ends count as."""
+    if outcome.pipeline.ticks is not None:
+        largest = f"{outcome.threshold:g}" if outcome.threshold is not None else "?"
+        return f"an event counts as {largest} at most"
     if outcome.floor:
         return f"values count from {outcome.floor:g} to {outcome.threshold:g}"
     return f"larger values count as {outcome.threshold:g}, values below 0 as 0 (see --lower)"

@@ -6,28 +6,24 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from tidegate.cli.remarks import facts, remarks
 from tidegate.cli.tables import percent, shown, table
 
 if TYPE_CHECKING:
+    from tidegate.keyed.file import KeyedFile
     from tidegate.record.time_ranges import TimeTable
     from tidegate.released import ReleasedFile
 
 
-def printed(found: TimeTable, file: ReleasedFile, *, as_json: bool) -> str:
+def printed(found: TimeTable, file: ReleasedFile | KeyedFile, *, as_json: bool) -> str:
     """The table as text."""
     columns = {name: column.tolist() for name, column in found.columns().items()}
     columns["time"] = found.times
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if as_json:
         plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
-        facts = {
-            "file": str(file.path),
-            "guarantee": file.guarantee,
-            "confidence": found.answers.confidence,
-            "zone": found.clock.zone,
-            "rows": plain,
-        }
-        return json.dumps(facts, indent=1, ensure_ascii=False)
+        public = {**facts(file, found.answers, file.note), "zone": found.clock.zone, "rows": plain}
+        return json.dumps(public, indent=1, ensure_ascii=False)
     sure = percent(found.answers.confidence)
     head = ("from", "rows", "sum", f"± ({sure})", "mean", f"± ({sure})", "per second")
     lines = [
@@ -42,8 +38,7 @@ def printed(found: TimeTable, file: ReleasedFile, *, as_json: bool) -> str:
         )
         for row in rows
     ]
-    note = [file.note] if file.note else []
-    return "\n".join([table(head, lines), "", f"{file.guarantee}.", *note])
+    return "\n".join([table(head, lines), "", *remarks(file, found.answers, file.note)])
 
 
 def _shown(number: float) -> str:

@@ -19,7 +19,8 @@
 """
 
 from tidegate.durable.folder import StateError, StorageError
+from tidegate.durable.passage import Transferred
 from tidegate.durable.release import DurableRelease
-from tidegate.durable.transfer import Transferred, transfer
+from tidegate.durable.transfer import transfer
 
 __all__ = ["DurableRelease", "StateError", "StorageError", "Transferred", "transfer"]

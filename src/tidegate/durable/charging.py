@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
-from tidegate.durable.folder import FolderLock
-from tidegate.guarantee import Guarantee
+from tidegate.durable.store_contract import Anchors
+from tidegate.errors import SettingError
+from tidegate.guarantee import Guarantee, sequential
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.run import ends
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement import Refinement
-from tidegate.run.release import Release
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,9 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
     if pipeline.native:
         yield Cost("stream", 0, None, pipeline.guarantee)
         return
-    if isinstance(pipeline.reselect, Refinement):  # every value may pay for a choice and for sums
+    if pipeline.ticks or isinstance(
+        pipeline.reselect, Refinement
+    ):  # every value may pay for a choice and for sums
         yield Cost("stream", 0, None, pipeline.guarantee)
         return
     widen = pipeline.unit.widen
@@ -64,22 +66,43 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
         number, begun = number + 1, switch
 
 
+def costs_together(pipelines: Sequence[Pipeline]) -> Iterator[Cost]:
+    """The costs of several releases of the same rows: sequential composition, stage by stage.
+
+    One row has one value in each; whoever replaces the row replaces all of them. Each release is
+    private by itself, with noise of its own, so the costs at a position add up.
+    """
+    for stages in zip(*(costs(pipeline) for pipeline in pipelines), strict=True):
+        first = stages[0]
+        if any((one.start, one.end) != (first.start, first.end) for one in stages):
+            raise SettingError("column", "all must have the same hold-out and schedule")
+        together = sequential(*(one.guarantee for one in stages))
+        yield Cost(first.stage, first.start, first.end, together)
+
+
 class Charging:
     """Charges the costs of one epoch in order, without those that were charged before."""
 
-    def __init__(self, ledger: Ledger, release: Release, source: str, lock: FolderLock) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        of: Callable[[], Iterator[Cost]],
+        epoch: str,
+        source: str,
+        lock: Anchors,
+    ) -> None:
         self._ledger = ledger
         self._lock = lock
         self._source = source
-        self._pipeline = release.pipeline
-        self._epoch = release.epoch
-        charged = sum(charge.epoch == self._epoch for charge in ledger.charges())
-        self._costs = islice(costs(release.pipeline), charged, None)
+        self._all = of
+        self._epoch = epoch
+        charged = sum(charge.epoch == epoch for charge in ledger.charges(source))
+        self._costs = islice(of(), charged, None)
         self._next = next(self._costs, None)
 
     def check(self, count: int) -> None:
         """Refuse with `CapExceeded` if the cap does not allow the first `count` values."""
-        due = list(takewhile(lambda cost: cost.start < count, costs(self._pipeline)))
+        due = list(takewhile(lambda cost: cost.start < count, self._all()))
         self._ledger.check(self._source, [(cost.start, cost.end, cost.guarantee) for cost in due])
 
     def charge(self, seen: int, count: int) -> int:

@@ -8,17 +8,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tidegate.durable.folder import Anchor, StateError
-from tidegate.durable.store import WAY_ON, Store
+from tidegate.durable.store import Store
+from tidegate.durable.store_contract import StateStore
+from tidegate.durable.tables import WAY_ON
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.ledger import Ledger
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import unseal
-
-NAME = "ledger.jsonl"
-MISSING = (
-    "the ledger {} is missing, so it is not known what was spent: put it back. If it is gone for "
-    "good, count what the outputs say (`tidegate show`) and use another folder"
-)
 
 
 class Earlier(NamedTuple):
@@ -30,31 +26,33 @@ class Earlier(NamedTuple):
     source: str | None
 
 
-def opened(state: bytes, key: bytes | None, pipeline: Pipeline, store: Store) -> dict[str, Any]:
+def opened(
+    state: bytes, key: bytes | None, pipeline: Pipeline, store: StateStore
+) -> dict[str, Any]:
     """The content of a state that belongs to this pipeline and opens with this key."""
     if store.fact("erased"):
-        raise StateError(f"the state in {store.folder} was erased: begin again with --new-epoch")
+        raise StateError(f"the state in {store.place} was erased: begin again with --new-epoch")
     stored = settings_of(store) or {}
     if stored != json.loads(json.dumps(pipeline.settings())):
         changed = ", ".join(_differences(stored, pipeline.settings())) or "settings"
         raise StateError(
-            f"the state in {store.folder} was begun with other settings ({changed}): use those. "
+            f"the state in {store.place} was begun with other settings ({changed}): use those. "
             "For other values, use another folder. To release the same values again, use "
             "--new-epoch, which is charged on top"
         )
     try:
         header, body = unseal(state, key)
     except SnapshotError as error:
-        raise StateError(f"the state in {store.folder} cannot be opened: {error}") from None
+        raise StateError(f"the state in {store.place} cannot be opened: {error}") from None
     if header.get("content") != "durable state":
-        raise StateError(f"the state in {store.folder} is of another kind")
+        raise StateError(f"the state in {store.place} is of another kind")
     if (store.fact("source") or b"").decode("utf-8", "replace") != body["source"]:
-        raise StateError(f"the source of the state in {store.folder} was tampered with: restore it")
+        raise StateError(f"the source of the state in {store.place} was tampered with: restore it")
     _refuse_rollback(store, body)
     return body
 
 
-def _refuse_rollback(store: Store, body: dict[str, Any]) -> None:
+def _refuse_rollback(store: StateStore, body: dict[str, Any]) -> None:
     """Refuse a state that is older than the newest commit that the lock file knows.
 
     Noise of later commits has left; an older state would put the same noise on what comes next.
@@ -64,13 +62,13 @@ def _refuse_rollback(store: Store, body: dict[str, Any]) -> None:
     if kept is None or number > kept[0] or (number, head) == kept:
         return
     raise StateError(
-        f"the state in {store.folder} is older than its last commit (it is commit {number}, and "
+        f"the state in {store.place} is older than its last commit (it is commit {number}, and "
         f"the lock file has seen {kept[0]}): a file was restored, or `state.sqlite-wal` is "
         "missing. Put the newest files back, or begin again with --new-epoch, which is charged"
     )
 
 
-def settings_of(store: Store) -> dict[str, Any] | None:
+def settings_of(store: StateStore) -> dict[str, Any] | None:
     """The settings that a release was begun with; None: none was begun."""
     fact = store.fact("settings")
     if fact is None:
@@ -80,7 +78,7 @@ def settings_of(store: Store) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         settings = None
     if not isinstance(settings, dict):
-        raise StateError(f"the state in {store.folder} is damaged: {WAY_ON}")
+        raise StateError(f"the state in {store.place} is damaged: {WAY_ON}")
     return settings
 
 
@@ -107,30 +105,36 @@ def earlier(store: Store, key: bytes | None) -> Earlier:
     return Earlier(state is not None or name is not None, True, anchors, name)
 
 
-def known_anchors(store: Store, states: list[Anchor]) -> list[Anchor]:
+def known_anchors(store: StateStore, states: list[Anchor]) -> list[Anchor]:
     """The anchors in states and in the lock file, which outlives them; the newest last."""
     kept = store.lock.anchor
     return sorted({*states, *([] if kept is None else [kept])})
 
 
-def trusted_ledger(store: Store, known: list[Anchor], cap: Any, *, begun: bool = False) -> Ledger:
-    """The ledger of a folder, if it contains every anchor that is known.
+def trusted_ledger(
+    store: StateStore, known: list[Anchor], cap: Any, *, begun: bool = False
+) -> Ledger:
+    """The ledger of a store, if it contains every anchor that is known.
 
     A missing ledger is created only where no release was `begun` and no anchor is known.
     """
-    path = store.folder / NAME
-    if (known or begun) and not path.exists():
-        raise StateError(MISSING.format(path))
-    ledger = Ledger.open(path, cap=cap, expected=known[-1] if known else None)
+    newest = known[-1] if known else None
+    ledger = store.ledger(cap=cap, expected=newest, needed=bool(known) or begun)
     try:
         for anchor in known[:-1]:
             ledger.check_anchor(anchor)
         if known or not ledger.charges():  # else nothing vouches for what is in it
             store.lock.keep((ledger.count, ledger.head))
     except BaseException:
-        ledger.close()
+        let_go(ledger, store)
         raise
     return ledger
+
+
+def let_go(ledger: Ledger, store: StateStore) -> None:
+    """Close a ledger that is not shared."""
+    if store.own_ledger:
+        ledger.close()
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -142,11 +146,12 @@ def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> 
             yield f"{prefix}{name}: {before} then, {after} now"
 
 
-def source_of(ledger: Ledger, source: str | None, remembered: str | None, store: Store) -> str:
+def source_of(ledger: Ledger, source: str | None, remembered: str | None, store: StateStore) -> str:
     """The name of the source. A known one cannot be changed: a new name would escape the cap."""
-    known = ledger.sources if remembered is None else [remembered]
+    charged = ledger.sources if store.own_ledger else []
+    known = charged if remembered is None else [remembered]
     if not known:
-        name = source or store.folder.resolve().name
+        name = source or store.default_source
         if not name.isprintable() or not name:  # the ledger would refuse it, once it is too late
             problem = "must be printable text, and not empty: name the source (--ledger-source)"
             raise SettingError("source", problem)

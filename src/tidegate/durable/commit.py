@@ -10,8 +10,8 @@ from tidegate._version import __version__
 from tidegate.durable.folder import Anchor, StateError
 from tidegate.durable.input_digests import InputDigests
 from tidegate.durable.journal import encoded, merged
-from tidegate.durable.store import WAY_ON, Store
-from tidegate.durable.tables import Changes, UserRows
+from tidegate.durable.store_contract import StateStore
+from tidegate.durable.tables import WAY_ON, Changes, UserRows
 from tidegate.durable.user_log import UserLog
 from tidegate.lattice import IntArray
 from tidegate.ledger import Ledger
@@ -40,7 +40,9 @@ class Committed(NamedTuple):
 class Committer:
     """Writes a release into its folder: journal, sealed state, input digests, counts of users."""
 
-    def __init__(self, store: Store, ledger: Ledger, release: Release, key: bytes | None) -> None:
+    def __init__(
+        self, store: StateStore, ledger: Ledger, release: Release, key: bytes | None
+    ) -> None:
         self._store = store
         self._ledger = ledger
         self._release = release
@@ -80,7 +82,7 @@ class Committer:
         phases = tuple(self._store.phases())
         head, position = body["journal head"], self._release.position
         if position and not set(self._release.phases) <= set(phases):  # which the seal covers
-            raise StateError(f"the state in {self._store.folder} is damaged: {WAY_ON}")
+            raise StateError(f"the state in {self._store.place} is damaged: {WAY_ON}")
         self.committed = Committed(self._store.journal_length(), head, position, phases)
 
     def take(self, units: IntArray, users: Any, times: IntArray | None) -> None:

@@ -6,7 +6,7 @@ from tidegate._chain import START
 from tidegate.clock import Clock
 from tidegate.durable.commit import Committed
 from tidegate.durable.journal import entries, verified
-from tidegate.durable.store import Store
+from tidegate.durable.store_contract import StateStore
 from tidegate.record.rebuild import Recorder
 from tidegate.record.time_index import TimeIndex
 from tidegate.run.pipeline import Pipeline
@@ -20,7 +20,7 @@ class JournalRecord(Recorder):
         self.times = None if clock is None else TimeIndex(clock)
         self._rows, self._head = 0, START  # how far it has read
 
-    def catch_up(self, store: Store, key: bytes, committed: Committed) -> None:
+    def catch_up(self, store: StateStore, key: bytes, committed: Committed) -> None:
         """Read the rows that were added since, after their chain was verified."""
         first, last = self._rows, committed.rows
         verified(store.journal(first, last), key, committed.head, self._head)

@@ -10,6 +10,8 @@ from tidegate.durable.metadata import public_facts
 from tidegate.errors import SettingError
 from tidegate.record.rebuild import Recorder
 from tidegate.record.rows import Rows
+from tidegate.record.time_ranges import Moment
+from tidegate.run.event_release import EventRelease
 from tidegate.run.phased_run import Phase
 from tidegate.run.release import Release
 
@@ -86,6 +88,15 @@ class MemoryRun:
         self._take()
         self.position, self.seen = self._release.position, self._release.seen
         return released
+
+    def advance(self, until: Moment) -> Rows:
+        """Release the ticks of an event stream that are over."""
+        if not isinstance(self._release, EventRelease):
+            raise SettingError("until", "is for event streams: give `every` and `start`")
+        rows = self._release.advance(until)
+        self._take()
+        self.position = self._release.position
+        return rows
 
     def finish(self) -> None:
         """End an open warm-up: the input is over, and nothing will continue it."""

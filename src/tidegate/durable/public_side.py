@@ -13,7 +13,7 @@ from tidegate.durable.input_digests import Recogniser
 from tidegate.durable.journal import entries, published, verified
 from tidegate.durable.journal_record import JournalRecord
 from tidegate.durable.metadata import public_facts
-from tidegate.durable.store import Store
+from tidegate.durable.store_contract import StateStore
 from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
@@ -37,7 +37,7 @@ class Reading(RangeQueries):
 
     def __init__(
         self,
-        store: Store,
+        store: StateStore,
         release: Release,
         committer: Committer,
         source: str,
@@ -214,7 +214,7 @@ class Reading(RangeQueries):
 
     def _check_open(self) -> None:
         if not self._open:
-            raise StateError(f"the state in {self._store.folder} is closed")
+            raise StateError(f"the state in {self._store.place} is closed")
 
     def _check(self) -> None:
         """Refuse what is closed, what was cut short, and what belongs to another process."""

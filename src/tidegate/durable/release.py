@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tidegate._contexts import Closed
-from tidegate.durable.charging import Charging
+from tidegate.durable.charging import Charging, costs
 from tidegate.durable.checks import (
     earlier,
     known_anchors,
+    let_go,
     opened,
     settings_of,
     source_of,
     trusted_ledger,
 )
 from tidegate.durable.commit import Committer
+from tidegate.durable.event_ticks import EventTicks
 from tidegate.durable.folder import StateError
-from tidegate.durable.key_changes import KeyChanges
 from tidegate.durable.public_side import AGAIN
 from tidegate.durable.store import Store
+from tidegate.durable.store_contract import StateStore
 from tidegate.errors import InputError, TidegateError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
@@ -39,7 +42,7 @@ _UNCHECKED = (
 )
 
 
-class DurableRelease(KeyChanges, Closed):
+class DurableRelease(EventTicks, Closed):
     """A release in a folder. Made by `DurableRelease.open`; close it, or use `with`.
 
     Order of every step: charge the ledger (on the disk) → release in memory → commit journal, state
@@ -57,13 +60,14 @@ class DurableRelease(KeyChanges, Closed):
     """
 
     def __init__(
-        self, store: Store, ledger: Ledger, release: Release, key: bytes | None, source: str
+        self, store: StateStore, ledger: Ledger, release: Release, key: bytes | None, source: str
     ) -> None:
         ownership = Ownership("durable release", AGAIN)
         committer = Committer(store, ledger, release, key)
         super().__init__(store, release, committer, source, ownership)
         self._ledger = ledger
-        self._charging = Charging(ledger, release, source, store.lock)
+        of = partial(costs, release.pipeline)
+        self._charging = Charging(ledger, of, release.epoch, source, store.lock)
         release.journal_entries()
 
     # -- opening ---------------------------------------------------------------------------------
@@ -97,25 +101,31 @@ class DurableRelease(KeyChanges, Closed):
         try:
             if new_epoch:
                 return cls._anew(store, pipeline, key, source, cap)
-            return cls._continued(store, pipeline, key, source, cap)
+            store.open(create=True)
+            return cls.continued(store, pipeline, key=key, source=source, cap=cap)
         except BaseException:
             store.close()
             raise
 
     @classmethod
-    def _continued(
-        cls, store: Store, pipeline: Pipeline, key: bytes | None, source: str | None, cap: Any
+    def continued(
+        cls,
+        store: StateStore,
+        pipeline: Pipeline,
+        *,
+        key: bytes | None = None,
+        source: str | None = None,
+        cap: Any = None,
     ) -> DurableRelease:
-        """Continue the present state, or begin where nothing was ever charged."""
-        store.open(create=True)
+        """Continue the state in an open store, or begin where nothing was ever charged."""
         state = store.state()
         body = None if state is None else opened(state, key, pipeline, store)
         anchors = [] if body is None else [(body["ledger count"], body["ledger head"])]
         ledger = trusted_ledger(store, known_anchors(store, anchors), cap)
         try:
-            if body is None and ledger.charges():
+            if body is None and store.own_ledger and ledger.charges():
                 raise StateError(
-                    f"the state in {store.folder} is lost, but its ledger shows what was released: "
+                    f"the state in {store.place} is lost, but its ledger shows what was released: "
                     "restore the state, or begin again with --new-epoch, which is charged"
                 )
             name = source_of(ledger, source, None if body is None else body["source"], store)
@@ -126,7 +136,7 @@ class DurableRelease(KeyChanges, Closed):
                 run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, name)
                 run._committer.resume(body)
         except BaseException:
-            ledger.close()
+            let_go(ledger, store)
             raise
         return run
 
@@ -188,7 +198,7 @@ class DurableRelease(KeyChanges, Closed):
                     self._committer.commit([])
             finally:
                 try:
-                    self._ledger.close()
+                    let_go(self._ledger, self._store)
                 finally:
                     self._store.close()
 
@@ -252,7 +262,11 @@ class DurableRelease(KeyChanges, Closed):
         if rows.times is not None:
             for entry in released:
                 entry.times = rows.times[entry.start - rows.first : entry.end - rows.first]
-        if released or self._committer.unsaved >= _HELD_UNSAVED or not self._release.holding:
+        held = self._release.holding
+        # Events wait for their tick: their number grows, and so does what a commit writes.
+        patience = max(_HELD_UNSAVED, self.seen // 4) if self._pipeline.ticks else _HELD_UNSAVED
+        waits = held or self._pipeline.ticks
+        if released or self._committer.unsaved >= patience or not waits:
             self._committer.commit(released)
         self._seen = self._release.seen
         return rows

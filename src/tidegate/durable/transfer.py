@@ -11,46 +11,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tidegate.durable.folder import StateError
-from tidegate.durable.memory_run import MemoryRun
-from tidegate.durable.output_check import check_not_ahead, rows_written
+from tidegate.durable.passage import Passage, Transferred
 from tidegate.durable.release import DurableRelease
-from tidegate.durable.writer import Output, Writer
+from tidegate.durable.writer import Output
 from tidegate.errors import SettingError
 from tidegate.io import Batch, Sink, Source
 from tidegate.io.function_sink import Receiver
+from tidegate.lattice import Lattice
+from tidegate.record.time_ranges import Moment
 from tidegate.run.release import Release
 from tidegate.tables.incoming import library_of
 
 Values = Source | Iterable[Any]
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Transferred:
-    """How far a release has come after a transfer.
-
-    Attributes:
-        read: how many values were taken, in this transfer and before.
-        released: how many rows there are.
-        held: how many more values the hold-out needs before anything is released.
-        threshold: in the unit of the data; None while it is not chosen.
-        unmeasured: how many more values the warm-up would have needed: the rows are placeholders.
-            Without durable state the warm-up was ended with what there was, and the sum of the
-            values is in the record.
-    """
-
-    read: int
-    released: int
-    held: int
-    threshold: float | None
-    unmeasured: int = 0
 
 
 def transfer(
@@ -61,6 +39,7 @@ def transfer(
     format: str | None = None,  # noqa: A002  # as in open_sink
     start: int | None = None,
     written: int | None = None,
+    until: Moment | None = None,
     progress: Callable[[int], None] | None = None,
     warn: Callable[[str], None] = _log.warning,
 ) -> Transferred:
@@ -93,6 +72,8 @@ def transfer(
             is refused. None: the source is the whole input, from its beginning.
         written: how many rows a sink holds that cannot be read back (standard output, a function).
             It gets the rows from there on: all of them by default.
+        until: of an event stream, the time up to which ticks are released; public, never read off
+            the events.
         progress: is told how many values were handled, block by block.
         warn: is told what was repaired, and what went wrong on top of an error. Logged by default.
 
@@ -101,37 +82,16 @@ def transfer(
             output is not of this release, or is newer than its state.
         CapExceeded: the ledger's cap is reached. What it paid for is released and written.
     """
-    output = Output.to(sink, format)
-    if output.path is not None and written is not None:
-        raise SettingError("written", "must not be given for a file: its rows are counted")
-    run = release if isinstance(release, DurableRelease) else MemoryRun(release)
-    append_at, sent = 0, written or 0
-    if isinstance(run, DurableRelease):
-        if output.path is not None:
-            append_at = sent = rows_written(output.path, output.format, run, warn)
-        check_not_ahead("the sink", sent, run)
-    with Writer(output, run, append_at, warn) as writer:
-        if sent < run.position:  # else nothing is missing, and the journal need not be read
-            for rows in run.replay_rows(sent):
-                writer.write(rows)
-        for batch in _unread(run, _batches(source, run, start or 0), start, progress or _ignore):
-            rest = batch
-            while len(rest):
-                taken = run.seen
-                # A source has checked the order of its times, by its own policy.
-                rows = run.push_rows(rest.values, rest.users, rest.times, "keep")
-                writer.write(rows)
-                rest = rest.part(run.seen - taken)
-            if progress is not None:
-                progress(len(batch))
-        unmeasured = 0 if run.phases else run.warming
-        if isinstance(run, MemoryRun):  # nothing will go on, and the end of the input is public
-            run.finish()
-        run.save()
-    return Transferred(run.seen, run.position, run.holding, run.threshold, unmeasured)
+    if (until is None) != (release.pipeline.ticks is None):
+        raise SettingError("until", "must be given for an event stream, and only for one")
+    options: dict[str, Any] = {"start": start, "written": written, "progress": progress}
+    with Passage(release, Output.to(sink, format), warn=warn, **options) as passage:
+        for batch in batches_of(source, passage.run.pipeline.lattice, start or 0):
+            passage.take(batch)
+        return passage.finish(until)
 
 
-def _batches(source: Values, run: DurableRelease | MemoryRun, at: int) -> Iterator[Batch]:
+def batches_of(source: Values, lattice: Lattice, at: int) -> Iterator[Batch]:
     """The source as batches; `at` is the place of its first value."""
     if isinstance(source, str | bytes | Path):
         raise SettingError("source", "must be open: use tidegate.io.open_source(path)")
@@ -144,54 +104,6 @@ def _batches(source: Values, run: DurableRelease | MemoryRun, at: int) -> Iterat
         batch = block
         if not isinstance(batch, Batch):
             single = not isinstance(block, list | tuple) and np.ndim(block) == 0
-            batch = Batch(run.pipeline.lattice.numbers([block] if single else block, at))
+            batch = Batch(lattice.numbers([block] if single else block, at))
         yield batch
         at += len(batch)
-
-
-def _unread(
-    run: DurableRelease | MemoryRun,
-    batches: Iterator[Batch],
-    start: int | None,
-    progress: Callable[[int], None],
-) -> Iterator[Batch]:
-    """The batches without the values that were read before, which are compared."""
-    place, placed, recogniser = start or 0, start is not None, None
-    for batch in batches:
-        if batch.start is not None:
-            place, placed = batch.start, True
-        if place > run.seen:
-            raise StateError(
-                f"the source continues at value {place}, but only {run.seen} values were read. "
-                f"Send the values from {run.seen} on"
-            )
-        known = min(run.seen - place, len(batch))
-        if known and isinstance(run, DurableRelease):
-            if recogniser is None or recogniser.place != place or recogniser.left < known:
-                recogniser = run.recogniser(place)
-            old = batch.part(0, known)
-            units = run.pipeline.lattice.units(old.values)
-            if not recogniser.push(units, old.users, old.times and old.times.ticks):
-                raise StateError(
-                    "the input differs from what was read before, within its first "
-                    f"{run.seen} values. Reusing noise on changed data would reveal the change. "
-                    f"Give the same input from its beginning ({_CONTINUES}), or begin again with "
-                    "--new-epoch, which is charged on top"
-                )
-        if known:
-            progress(known)
-        place += len(batch)
-        if known < len(batch):
-            yield batch.part(known)
-    if place < run.seen and not placed:
-        raise StateError(
-            f"the input ends {run.seen - place} values before the place where the last run "
-            f"stopped. Give the whole input again ({_CONTINUES})"
-        )
-
-
-def _ignore(count: int) -> None:
-    pass
-
-
-_CONTINUES = "for a pipe that continues where it stopped: --stdin continues, or start=release.seen"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +76,7 @@ class Writer:
             push that was not committed: not even its threshold.
         append_at: continue a file after this many rows.
         warn: is told of a problem that came on top of an error.
+        more: public facts, beside those of the run.
     """
 
     def __init__(
@@ -84,7 +85,9 @@ class Writer:
         run: DurableRelease | MemoryRun,
         append_at: int,
         warn: Callable[[str], None],
+        more: Mapping[str, Any] | None = None,
     ) -> None:
+        self._more = dict(more or {})
         self._output, self._append_at = output, append_at
         self._run = run
         # The output of a state: it must find a chosen threshold there.
@@ -150,7 +153,7 @@ class Writer:
         facts = self._run.facts()
         self._known = len(facts["phases"])
         self._due = _GROWTH * facts["released"] if "record" in facts else math.inf
-        sink.set_metadata({**facts, "complete": complete})
+        sink.set_metadata({**facts, **self._more, "complete": complete})
 
     def _opened(self) -> Sink:
         if self._sink is None:

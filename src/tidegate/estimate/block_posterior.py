@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate.estimate.block_shape import Shape, shapes, value_variance
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import NO_AIM, Aim, Parts, Recorded, fixed_law
+from tidegate.stages import Parts, Recorded, fixed_law
 
 RESIDUALS = 16  # leaves over which prediction errors are averaged
 _CACHED = 1 << 14  # ranges at a time, so that intermediate results stay in the cache
@@ -37,7 +37,7 @@ class BlockPosterior:
         self._law = fixed_law(recorded.perturber, recorded.threshold)
         self._closed = (until - self._origin) // self._block
 
-    def parts(self, starts: IntArray, ends: IntArray, aim: Aim = NO_AIM) -> Parts:
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
         first, first_offset = np.divmod(starts - self._origin, self._block)
         last, last_offset = np.divmod(ends - self._origin, self._block)

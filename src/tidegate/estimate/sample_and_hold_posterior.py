@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import NO_AIM, Aim, Parts, Recorded, Spans
+from tidegate.stages import Parts, Recorded, Spans
 
 _RECENT = 16  # how many of the last measurements say how much values scatter
 
@@ -33,7 +33,7 @@ class SampleAndHoldPosterior:
         until: int,
         level_variances: Callable[[Recorded, Spans], FloatArray],
     ) -> None:
-        known = _until(recorded.leaves.spans(), until)
+        known = known_until(recorded.leaves.spans(), until)
         self._step = recorded.step
         widths = np.diff(known.edges)
         # Published running sums at the edges: whole numbers below 2^53, so exact.
@@ -64,7 +64,7 @@ class SampleAndHoldPosterior:
         most = threshold**2 / 4
         self._scatter = np.concatenate(([most], np.minimum(scatter, most)))
 
-    def parts(self, starts: IntArray, ends: IntArray, aim: Aim = NO_AIM) -> Parts:
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
         noise, scatter = self._variances(starts, ends)
         squared = self._step**2
@@ -110,7 +110,7 @@ class SampleAndHoldPosterior:
         )
 
 
-def _until(spans: Spans, until: int) -> Spans:
+def known_until(spans: Spans, until: int) -> Spans:
     """The leaves that were complete when `until` values were released."""
     count = int(np.searchsorted(spans.edges, until, side="right"))
     return Spans(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,20 +26,27 @@ class Batch:
     `users` holds the user of each row: text, an integer, or None where a row names no user. It is
     None unless a user column was requested. `start` is the place of the first row, counted from 0
     over the whole input, for sources that deliver blocks by place; None: it follows the batch
-    before. `times` are those of the rows, if a time column was requested. Values may be read-only.
+    before. `times` are those of the rows, if a time column was requested. `others` are the values
+    of further columns, if several were requested. Values may be read-only.
     """
 
     values: Numbers
     users: Objects | None = None
     start: int | None = None
     times: Times | None = None
+    others: tuple[Numbers, ...] = ()
 
     def part(self, start: int, end: int | None = None) -> Batch:
         """Some of the rows, without their place."""
         where = slice(start, end)
         users = None if self.users is None else self.users[where]
         times = self.times and Times(self.times.ticks[where], self.times.clock)
-        return Batch(self.values[where], users, times=times)
+        others = tuple(column[where] for column in self.others)
+        return Batch(self.values[where], users, times=times, others=others)
+
+    def by_column(self) -> list[Batch]:
+        """A batch for each column of values."""
+        return [replace(self, values=one, others=()) for one in (self.values, *self.others)]
 
     def __len__(self) -> int:
         return int(self.values.size)

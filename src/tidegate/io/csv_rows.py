@@ -18,10 +18,12 @@ from tidegate.errors import InputError, SettingError
 from tidegate.io.columns import Wanted, choose, index_of
 from tidegate.io.csv_dialect import Dialect
 from tidegate.io.optional import require
+from tidegate.tables.arrow_memory import to_numpy
 
 _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "Null"]  # the others are left to `one`
 _MISSING_WORDS = frozenset({b"", b"nan", b"null"})
 _USUAL = Dialect()
+_SECONDS = 1e11  # since 1970, at most; beyond these are milliseconds
 
 
 class CsvRows:
@@ -222,10 +224,16 @@ def from_arrow(columns: Sequence[Any], wanted: Sequence[Wanted]) -> list[NDArray
     arrays: list[NDArray[Any]] = []
     for values, column in zip(columns, wanted, strict=True):
         if column.numeric:
-            numbers: NDArray[Any] = values.to_numpy()
+            numbers = to_numpy(values)
             if np.count_nonzero(np.isfinite(numbers)) != len(numbers) - values.null_count:
                 return None
             arrays.append(numbers)
+        elif column.time and str(values.type) in ("int64", "double"):
+            times = to_numpy(values)
+            # In floats only seconds are as exact as one by one.
+            if values.null_count or (times.dtype.kind == "f" and np.abs(times).max() >= _SECONDS):
+                return None
+            arrays.append(times)
         else:
             arrays.append(users_from_arrow(values))
     return arrays
@@ -238,5 +246,5 @@ def users_from_arrow(values: Any) -> NDArray[np.object_]:
         array = array.dictionary_encode()
     found: NDArray[np.object_] = np.empty(len(array.dictionary) + 1, dtype=object)
     found[:-1] = [user if user != "" else None for user in array.dictionary.to_pylist()]
-    places: NDArray[np.int64] = array.indices.fill_null(len(array.dictionary)).to_numpy()
+    places: NDArray[np.int64] = to_numpy(array.indices.fill_null(len(array.dictionary)))
     return found[places]

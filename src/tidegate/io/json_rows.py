@@ -38,11 +38,11 @@ class JsonRows:
         self._keys = [column.name or "" for column in wanted]
         if len(set(self._keys)) < len(self._keys):
             raise SettingError(wanted[-1].setting, f"{wanted[-1].name!r} is used already")
-        # Times are text or numbers, and pyarrow does not look into objects.
-        self._one_by_one = any(column.time for column in wanted) or any(
-            "." in key for key in self._keys
-        )
-        self._integer_users = False  # what `many` expects; where it is wrong, `one` reads the block
+        # pyarrow does not look into objects.
+        self._one_by_one = any("." in key for key in self._keys)
+        # What `many` expects; where it is wrong, `one` reads the block.
+        self._integer_users = False
+        self._times: type = str
 
     def begin(self, line: bytes) -> bool | None:
         """No line names the columns."""
@@ -67,7 +67,11 @@ class JsonRows:
                 found.append(_number(_member(row, key), key, position))
             else:
                 found.append((_time if column.time else _user)(_member(row, key), key, position))
-                if found[-1] is not None and not column.time:
+                if found[-1] is None:
+                    continue
+                if column.time:
+                    self._times = type(found[-1])
+                else:
                     self._integer_users = type(found[-1]) is int
         return found
 
@@ -81,10 +85,15 @@ class JsonRows:
             return None
         if self._one_by_one:
             return None
-        user_type = arrow.int64() if self._integer_users else arrow.string()
+        types = {str: arrow.string(), int: arrow.int64(), float: arrow.float64()}
+        user_type = types[int if self._integer_users else str]
+        time_type = types.get(self._times, arrow.string())
         schema = arrow.schema(
             [
-                (key, arrow.float64() if column.numeric else user_type)
+                (
+                    key,
+                    types[float] if column.numeric else time_type if column.time else user_type,
+                )
                 for key, column in zip(self._keys, self._wanted, strict=True)
             ]
         )

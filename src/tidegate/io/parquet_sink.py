@@ -17,6 +17,7 @@ from tidegate.io.outgoing import Bytes, Outgoing
 from tidegate.io.row_text import NAMES
 from tidegate.io.text_sink import Levels, Positions, Times
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.tables.arrow_memory import to_arrow
 
 GROUP_ROWS = 1 << 20
 """Rows of a row group, for any lengths of writes."""
@@ -109,9 +110,9 @@ class ParquetSink(Completed):
     def _write_group(self, columns: Sequence[FloatArray], times: IntArray | None) -> None:
         start, size = self._start or 0, columns[0].size
         positions = np.arange(start, start + size, dtype=np.int64)
-        arrays = [self._arrow.array(column) for column in (positions, *columns)]
-        if self._clock is not None:
-            arrays.insert(0, self._arrow.array(times).cast(self._writer.schema.field("time").type))
+        arrays = [to_arrow(column) for column in (positions, *columns)]
+        if times is not None and self._clock is not None:
+            arrays.insert(0, to_arrow(times).cast(self._writer.schema.field("time").type))
         self._guarded(
             self._writer.write_batch,
             self._arrow.record_batch(arrays, schema=self._writer.schema),

@@ -16,6 +16,7 @@ import numpy as np
 from tidegate.io.optional import require
 from tidegate.io.outgoing import Bytes
 from tidegate.lattice import FloatArray
+from tidegate.tables.arrow_memory import texts_to_arrow, to_arrow
 
 NAMES = ("time", "position", "value", "level")
 PIECE = 1 << 16  # rows turned into text at once
@@ -45,10 +46,10 @@ def csv_rows(
         rows = zip(*before, map(str, range(first, first + size)), *texts, strict=True)
         return "".join([",".join(row) + "\n" for row in rows]).encode()
     arrow, arrow_csv = require("pyarrow"), require("pyarrow.csv")
-    positions = arrow.array(np.arange(first, first + size))
-    columns = [positions, *(_texts(column, arrow) for column in numbers)]
+    positions = to_arrow(np.arange(first, first + size))
+    columns = [positions, *(texts_of(column, arrow) for column in numbers)]
     if times is not None:
-        columns.insert(0, arrow.array(times))
+        columns.insert(0, texts_to_arrow(times))
     rows = arrow.record_batch(columns, names=[str(index) for index in range(len(columns))])
     out = arrow.BufferOutputStream()
     options = arrow_csv.WriteOptions(include_header=False, quoting_style="none", batch_size=PIECE)
@@ -68,28 +69,29 @@ def json_rows(
     labels = [f'{"," if index else "{"}"{name}":' for index, name in enumerate(names)]
     spelt = [time if time.lstrip("-").isdigit() else f'"{time}"' for time in times or ()]
     if size <= _FEW:
-        texts = [map(_json, column.tolist()) for column in numbers]
+        texts = [map(json_number, column.tolist()) for column in numbers]
         before = [] if times is None else [spelt]
         rows = zip(*before, map(str, range(first, first + size)), *texts, strict=True)
         joined = ["".join([*map("".join, zip(labels, row, strict=False)), "}\n"]) for row in rows]
         return "".join(joined).encode()
     arrow, compute = require("pyarrow"), require("pyarrow.compute")
-    columns = [arrow.array(np.arange(first, first + size)).cast(arrow.string())]
+    columns = [to_arrow(np.arange(first, first + size)).cast(arrow.string())]
     for values in numbers:
         if np.isfinite(values).all():
-            columns.append(_texts(values, arrow))
+            columns.append(texts_of(values, arrow))
         else:
-            columns.append(arrow.array([_json(value) for value in values.tolist()]))
+            columns.append(texts_to_arrow([json_number(value) for value in values.tolist()]))
     if times is not None:
-        columns.insert(0, arrow.array(spelt))
-    parts = [part for pair in zip(labels, columns, strict=False) for part in pair]
-    lines = compute.binary_join_element_wise(*parts, "}\n", "")
+        columns.insert(0, texts_to_arrow(spelt))
+    *between, closing, nothing = texts_to_arrow([*labels[: len(columns)], "}\n", ""])
+    parts = [part for pair in zip(between, columns, strict=True) for part in pair]
+    lines = compute.binary_join_element_wise(*parts, closing, nothing)
     _, offsets, data = lines.buffers()  # the lines stand one after another in memory
     start, end = np.frombuffer(offsets, dtype=np.int32)[[0, len(lines)]]
     return memoryview(data)[start:end]
 
 
-def _texts(values: FloatArray, arrow: Any) -> Any:
+def texts_of(values: FloatArray, arrow: Any) -> Any:
     """The numbers as an Arrow array of text. Smoothed streams repeat a value over a whole block, so
     a run of equal ones is turned into text once.
     """
@@ -99,7 +101,7 @@ def _texts(values: FloatArray, arrow: Any) -> Any:
         return _distinct(values, arrow)
     lengths = np.diff(np.append(starts, values.size))
     runs = np.repeat(np.arange(starts.size, dtype=np.int32), lengths)
-    return _distinct(values[starts], arrow).take(arrow.array(runs))
+    return _distinct(values[starts], arrow).take(to_arrow(runs))
 
 
 def _distinct(values: FloatArray, arrow: Any) -> Any:
@@ -107,8 +109,8 @@ def _distinct(values: FloatArray, arrow: Any) -> Any:
     if small and bool((np.rint(values) == values).all()):
         zeros_with_sign = (values == 0) & np.signbit(values)
         if not zeros_with_sign.any():  # integers are turned into text several times as fast
-            return arrow.array(values.astype(np.int64)).cast(arrow.string())
-    return arrow.array(values).cast(arrow.string())
+            return to_arrow(values.astype(np.int64)).cast(arrow.string())
+    return to_arrow(values).cast(arrow.string())
 
 
 def number(value: float) -> str:
@@ -131,7 +133,8 @@ def number(value: float) -> str:
     return f"{sign}{digits[0]}{point}{digits[1:]}e{exponent:+d}"
 
 
-def _json(value: float) -> str:
+def json_number(value: float) -> str:
+    """One number in JSON, which knows neither NaN nor infinity."""
     if math.isfinite(value):
         return number(value)
     return "null" if math.isnan(value) else _ENDLESS if value > 0 else "-" + _ENDLESS

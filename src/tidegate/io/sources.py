@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tidegate.errors import SettingError
@@ -22,8 +23,9 @@ def open_source(
     path: str | Path | None,
     *,
     format: str | None = None,  # noqa: A002  # the name of the setting on the command line too
-    column: str | None = None,
+    column: str | Sequence[str] | None = None,
     user_column: str | None = None,
+    by: str | None = None,
     time: str | None = None,
     zone: str | None = None,
     late: str = "refuse",
@@ -31,6 +33,7 @@ def open_source(
     delimiter: str | None = None,
     decimal: str | None = None,
     follow: bool = False,
+    count: bool = False,
 ) -> Source:
     """A stream of numbers, from a file of any size, a pipe or standard input (None or "-").
 
@@ -44,8 +47,10 @@ def open_source(
         path: the file; its extension tells the kind.
         format: one of `KINDS`, where the extension does not.
         column: a name in the CSV's header or a number from 0, a key of JSON Lines (which need one),
-            a Parquet column. None: the only one, or the one called "value".
+            a Parquet column. None: the only one, or the one called "value". Of several,
+            `Batch.values` has the first and `Batch.others` the rest.
         user_column: who a row belongs to, for privacy per user.
+        by: the column with the key of a row, for `tidegate.keyed`; batches have it as `users`.
         time: the column with the time of a row, carried through to the output; public.
         zone: where times without a zone were written, such as Europe/Berlin; None: they stay so.
         late: what to do with a row that is older than one before it: "refuse" it, or "keep" it at
@@ -55,6 +60,7 @@ def open_source(
         delimiter: what separates the fields of a CSV file: a comma (None), ";", "|" or "tab".
         decimal: the decimal sign of a CSV file: "." (None) or ",".
         follow: keep reading a growing CSV or JSONL file, until `close`.
+        count: read times only: every row is an event that counts as one.
 
     Raises:
         SourceError: if it cannot be read.
@@ -63,9 +69,16 @@ def open_source(
         InputError: while reading, at a row whose value is not a number. It names the row, counted
             from 0, and the column, never the content.
     """
-    wanted = [Wanted(column)]
+    if count and (time is None or column is not None or user_column is not None):
+        raise SettingError("count", "needs --time, and goes without any other column")
+    columns = [column] if isinstance(column, str | None) else column
+    wanted = [] if count else [Wanted(one) for one in columns]
     if user_column is not None:
         wanted.append(Wanted(user_column, "user_column", numeric=False))
+    if by is not None:
+        if user_column is not None:
+            raise SettingError("by", "goes without --user-column")
+        wanted.append(Wanted(by, "by", numeric=False))
     if time is not None:
         wanted.append(Wanted(time, "time", numeric=False, time=True))
     elif zone is not None:

@@ -75,18 +75,21 @@ def batched(
     columns: Sequence[Any], wanted: Sequence[Wanted], reader: TimeReader | None
 ) -> Iterator[Batch]:
     """Columns as a batch; of one with a bad time what comes before it, then the error."""
+    if wanted[0].time:  # events that count as one each
+        columns, wanted = (np.ones(len(columns[0])), columns[0]), (wanted[0], *wanted)
     users = None
     times, problem = None, None
+    others = []
     for column, what in zip(columns[1:], wanted[1:], strict=True):
-        if what.time and reader is not None:
+        if what.numeric:
+            others.append(column)
+        elif what.time and reader is not None:
             times, problem = reader.read(column)
         else:
             users = column
-    batch = Batch(columns[0], users)
-    if times is not None:
-        batch = Batch(columns[0], users, times=times)
-        if times.ticks.size < len(batch):
-            batch = batch.part(0, times.ticks.size)
+    batch = Batch(columns[0], users, times=times, others=tuple(others))
+    if times is not None and times.ticks.size < len(batch):
+        batch = batch.part(0, times.ticks.size)
     if len(batch):
         yield batch
     if problem is not None:

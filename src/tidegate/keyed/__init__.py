@@ -12,6 +12,9 @@
 | `rows` | released rows of many keys |
 | `queries` | answers by key, tables, totals over groups of keys |
 | `snapshot` | the state as bytes |
+| `transfer` | source → keyed release → file |
+| `sink`, `row_text`, `metadata` | the file that rows are written to, and its public facts |
+| `file`, `file_index` | a released file with keys: `tidegate.open` |
 """
 
 from tidegate.keyed.release import KeyedRelease

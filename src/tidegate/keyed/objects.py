@@ -17,6 +17,7 @@ from tidegate.randomness import Epoch
 from tidegate.record.record import Record
 from tidegate.record.time_index import check_order
 from tidegate.run.ends import Ends
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 from tidegate.timestamps import Times
@@ -74,6 +75,14 @@ class Objects:
             for code in range(len(self._names))
         ]
         return np.array(found, dtype=np.int64)
+
+    def phases(self, code: int) -> list[Phase]:
+        """The thresholds of a key."""
+        return self.releases[code].phases
+
+    def unmeasured(self) -> int:
+        """How many keys have nothing measured yet."""
+        return sum(not release.phases for release in self.releases.values())
 
     def record(self, code: int) -> Record | None:
         """What was measured of a key; None: it has no rows."""

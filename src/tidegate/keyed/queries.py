@@ -19,7 +19,9 @@ from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
 from tidegate.record.record import Record, checked_confidence
 from tidegate.record.time_index import Knots, TimeIndex
-from tidegate.record.time_ranges import Moment, TimeTable, between, edges
+from tidegate.record.time_ranges import Moment, TimeTable, check_rows, edges
+from tidegate.record.time_ranges import asked as ends_of
+from tidegate.record.time_sums import places_of, table_between, with_late_rows
 from tidegate.tables.outgoing import Tabular
 
 
@@ -91,8 +93,15 @@ class KeyedQueries(ABC):
         with self._reading():
             if key is None:
                 records = [self.record(one) for one in self._group(keys)]
+                if (from_, to) != (None, None) and (start, end) == (None, None):
+                    index = _whole(records)
+                    total, rows = self._by_time(records, ends_of(index, from_, to), confidence)
+                    check_rows(index, rows)
+                    return total[0]
                 return self._total(records, [_range(one, *asked) for one in records], confidence)[0]
             record = self.record(key)
+            if (from_, to) != (None, None) and (start, end) == (None, None):
+                return record.query(from_=from_, to=to, confidence=confidence)
             begin, finish = _range(record, *asked)
             return record.queries(begin, finish, confidence)[0]
 
@@ -119,7 +128,7 @@ class KeyedQueries(ABC):
                 return KeyedTable({n: one.table(size, confidence) for n, one in records.items()})
             cuts = _cuts([*records.values()], every, from_, to)
             return KeyedTable(
-                {name: _part(record, cuts, confidence) for name, record in records.items()}
+                {name: table_between(record, cuts, confidence) for name, record in records.items()}
             )
 
     def totals(
@@ -135,10 +144,16 @@ class KeyedQueries(ABC):
         with self._reading():
             records = [self.record(one) for one in self._group(keys)]
             cuts = _cuts(records, every, from_, to)
-            ranges = [_places(record, cuts) for record in records]
-            pairs = [(places[:-1], places[1:]) for places in ranges]
-            total = self._total(records, pairs, confidence)
-            return TimeTable(total, cuts, records[0].time_index.clock)
+            total, rows = self._by_time(records, cuts, confidence)
+            return TimeTable(total, cuts, records[0].time_index.clock, rows)
+
+    def _by_time(
+        self, records: list[Record], cuts: IntArray, confidence: float
+    ) -> tuple[Answers, IntArray]:
+        """Totals between times, and how many rows each has."""
+        places = [places_of(record, cuts) for record in records]
+        total = self._total(records, [(at[:-1], at[1:]) for at in places], confidence)
+        return with_late_rows(total, records, cuts, places)
 
     def _group(self, keys: Iterable[Any] | None) -> list[str]:
         names = self._active() if keys is None else [key_text(one) for one in keys]
@@ -169,10 +184,8 @@ def _range(
     """The positions that are asked for, as arrays of one."""
     start, end = positions
     if times != (None, None):
-        if positions != (None, None):
-            raise QueryError("give a range once: start and end, or from_ and to")
-        start, end = between(record.time_index, *times)
-    elif (start is None) != (end is None):
+        raise QueryError("give a range once: start and end, or from_ and to")
+    if (start is None) != (end is None):
         raise QueryError("give both start and end, or neither for all rows")
     first = record.start if start is None else start
     last = record.end if end is None else end
@@ -181,21 +194,13 @@ def _range(
 
 def _cuts(records: list[Record], every: str, from_: Moment | None, to: Moment | None) -> IntArray:
     """The same edges for all keys."""
-    indexes = [record.time_index for record in records]
-    known = [index for index in indexes if index.end > index.start]
+    return edges(_whole(records), every, from_, to)
+
+
+def _whole(records: list[Record]) -> TimeIndex:
+    """From the first time of any of these to the last."""
+    known = [one for one in (each.time_index for each in records) if one.end > one.start]
     if not known:
         raise QueryError("nothing is released yet")
     ticks = [min(one.first_time for one in known), max(one.last_time for one in known)]
-    whole_range = TimeIndex(known[0].clock, Knots(np.array([0, 1]), np.array(ticks)))
-    return edges(whole_range, every, from_, to)
-
-
-def _places(record: Record, cuts: IntArray) -> IntArray:
-    found: IntArray = np.clip(record.time_index.positions(cuts), record.start, record.end)
-    return found
-
-
-def _part(record: Record, cuts: IntArray, confidence: float) -> TimeTable:
-    places = _places(record, cuts)
-    answers = record.answers(places[:-1], places[1:], confidence, None)
-    return TimeTable(answers, cuts, record.time_index.clock)
+    return TimeIndex(known[0].clock, Knots(np.array([0, 1]), np.array(ticks)))

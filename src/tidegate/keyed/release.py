@@ -23,6 +23,7 @@ from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
 from tidegate.run.ends import Ends, choose
+from tidegate.run.phased_run import Phase
 from tidegate.run.warm_up import HoldOut
 from tidegate.settings import digest
 from tidegate.timestamps import Times, read_times
@@ -236,6 +237,18 @@ class KeyedRelease(KeyedQueries):
             if found is None:
                 raise QueryError(f"key {name!r} has no released rows")
             return found
+
+    def released_keys(self) -> list[tuple[str, int, list[Phase]]]:
+        """Each key that has released rows: its name, how many, and its thresholds."""
+        if self._engine is None:
+            return []
+        counts, names = self._engine.positions().tolist(), self._names.names
+        found = [code for code, count in enumerate(counts) if count]
+        return [(names[code], counts[code], self._engine.phases(code)) for code in found]
+
+    def unmeasured(self) -> int:
+        """How many keys have rows, and nothing measured: their warm-up or hold-out is open."""
+        return 0 if self._engine is None else self._engine.unmeasured()
 
     def _reading(self) -> AbstractContextManager[Any]:
         return self._ownership.lock

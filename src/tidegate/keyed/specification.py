@@ -55,6 +55,8 @@ class Keyed:
                 "must not be users: a user may have rows of several keys, and each of them would "
                 "count by itself. Protect events or windows",
             )
+        if self.pipeline.ticks is not None:
+            raise SettingError("pipeline", "must release readings: events have no keys yet")
         if self.threshold not in (PER_KEY, SHARED):
             raise SettingError("threshold", f"must be '{PER_KEY}' or '{SHARED}'")
         if self.shared and self.pipeline.reselect is not None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,25 +14,24 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive, whole
 from tidegate.guarantee import Guarantee
 from tidegate.ledger.account import Account
-from tidegate.ledger.chain import VERSION, Chain, chain_key
+from tidegate.ledger.chain import Chain
+from tidegate.ledger.chain_lines import VERSION, ChainLines, chain_key
 from tidegate.ledger.composition import peak
 from tidegate.ledger.entries import (
     CapExceeded,
     Charge,
+    Clock,
     Entry,
     LedgerError,
     charge_facts,
     chargeable,
+    check_text,
     decoded,
+    now,
+    time_text,
 )
 from tidegate.ledger.table import table
 from tidegate.randomness import random_bytes
-
-Clock = Callable[[], datetime]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class Ledger(Account, Closed):
@@ -54,8 +52,7 @@ class Ledger(Account, Closed):
     - A ledger that was rolled back to an older copy, or whose last entries were cut off, is a valid
       ledger, keyed or not. Only an anchor kept elsewhere (`count` and `head`, given to `open` as
       `expected`) reveals it.
-    - It trusts its callers: that a source has the same name every time, that ranges are the
-      positions that were read, that `close_charge` comes after the last of them.
+    - It trusts its callers: in the name of a source, in ranges, and that charges end in time.
     - Units larger than an event (windows, users) may straddle two ranges. The maximum over
       positions holds for these if each charge is pure (δ = 0) and calibrated by group privacy,
       where every single value costs its share.
@@ -63,7 +60,7 @@ class Ledger(Account, Closed):
     Nothing in the file is secret: no values, only what the guarantee calls public.
     """
 
-    def __init__(self, chain: Chain, clock: Clock) -> None:
+    def __init__(self, chain: ChainLines, clock: Clock) -> None:
         super().__init__()
         self._chain = chain
         self._clock = clock
@@ -79,7 +76,7 @@ class Ledger(Account, Closed):
         expected: tuple[int, str] | None = None,
         key: bytes | None = None,
         read_only: bool = False,
-        clock: Clock = _now,
+        clock: Clock = now,
     ) -> Ledger:
         """Open and verify a ledger; `LedgerError` says which entry is wrong.
 
@@ -94,17 +91,30 @@ class Ledger(Account, Closed):
             read_only: no lock, no repair, no new file. Works beside a writer.
             clock: gives the time of entries.
         """
-        place = Path(path)
-        wanted = None if cap is None else positive("cap", cap)
         create = create and expected is None and not read_only
-        chain = Chain(place, create=create, read_only=read_only, key=chain_key(key))
+        chain = Chain(Path(path), create=create, read_only=read_only, key=chain_key(key))
+        return cls.over(chain, create, cap, expected=expected, read_only=read_only, clock=clock)
+
+    @classmethod
+    def over(
+        cls,
+        chain: ChainLines,
+        create: bool = True,
+        cap: Number | None = None,
+        *,
+        expected: tuple[int, str] | None = None,
+        read_only: bool = False,
+        clock: Clock = now,
+    ) -> Ledger:
+        """Verify a ledger that is kept in another place than a file: see `open`."""
         try:
+            wanted = None if cap is None else positive("cap", cap)
             ledger = cls(chain, clock)
             ledger._replay()
             if expected is not None:
                 ledger.check_anchor(expected)
             if not ledger.entries and not create:
-                raise LedgerError(place, "it holds no entry yet")
+                raise LedgerError(chain.path, "it holds no entry yet")
             if not read_only:
                 ledger._prepare()
             ledger._agree(wanted)
@@ -182,7 +192,7 @@ class Ledger(Account, Closed):
             CapExceeded: the source would have spent more than the cap. Nothing was written.
         """
         for name, text in (("source", source), ("epoch", epoch), ("stage", stage)):
-            _check_text(name, text)
+            check_text(name, text)
         first = whole("start", start, 0)
         last = None if end is None else whole("end", end, first + 1)
         exact = chargeable(guarantee)
@@ -211,8 +221,7 @@ class Ledger(Account, Closed):
         """Give a charge without end its end; return the charge as it is now.
 
         Only the caller knows which positions were read: `end` must come after all of them. When a
-        new phase begins there, close the old charge first, then charge the new one: a crash in
-        between leaves positions on which nothing was released.
+        new phase begins there, close the old charge first: a crash in between releases nothing.
         """
         with self._writing:
             kept = self._charges.get(charge.source, {}).get(charge.sequence)
@@ -238,7 +247,7 @@ class Ledger(Account, Closed):
 
         The total over all sources then takes the larger cost instead of the sum.
         """
-        _check_text("source", source)
+        check_text("source", source)
         with self._writing:
             self._append("source", {"source": source, "disjoint": bool(disjoint)}, note)
 
@@ -250,10 +259,7 @@ class Ledger(Account, Closed):
     def _append(self, kind: str, facts: Mapping[str, Any], note: str) -> Entry:
         if not isinstance(note, str):
             raise SettingError("note", f"must be text, not {type(note).__name__}")
-        moment = self._clock()
-        if moment.tzinfo is None:
-            raise SettingError("clock", "must say its time zone, for example datetime.now(UTC)")
-        time = moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = time_text(self._clock())
         try:
             entry = decoded(*self._chain.append(kind, time, {**facts, "note": note}))
             self._take(entry)
@@ -292,8 +298,3 @@ class Ledger(Account, Closed):
     def close(self) -> None:
         """Release the lock. What was charged is on the disk already."""
         self._chain.close()
-
-
-def _check_text(name: str, text: object) -> None:
-    if not isinstance(text, str) or not text or not text.isprintable():
-        raise SettingError(name, "must be printable text, and not empty")

@@ -1,72 +1,26 @@
-"""The file of a ledger: JSON lines, each with the hash of the line before it, synced when written.
-
-    {"sequence":2,"time":…,"kind":…, … ,"previous":"<hash of line 1>","hash":"<of this line>"}
-
-The hash is SHA-256 of the line's bytes up to `,"hash"`, or HMAC-SHA256 with a key. It covers the
-bytes and not the parsed content, so that no byte can change unnoticed, not even a space.
-"""
+"""The file of a ledger: a line an entry, synced when it is written."""
 
 from __future__ import annotations
 
-import hmac
-import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from tidegate import _files
-from tidegate._chain import START, link
 from tidegate._forks import Inherited
-from tidegate.errors import SettingError
-from tidegate.exact_numbers import said
+from tidegate.ledger.chain_lines import DAMAGED, DECODER, FOREIGN, ChainLines, Link
 from tidegate.ledger.entries import LedgerError
 
-VERSION = 1
-_KEY_BYTES = 32
-_HASH = b',"hash":"%s"}'
-_HASH_BYTES = len(_HASH % bytes(64))
-_DECODER = json.JSONDecoder()  # its raw_decode is the fastest way in, and allows for no spaces
-_FOREIGN = "this is not a Tidegate ledger, or its start is damaged"
-_DAMAGED = "it was changed after it was written, or is damaged"
-_MOVED = "it does not follow the entry before it: an entry was removed, added or moved"
 
-
-class Link(NamedTuple):
-    """The content of a verified line, and its hash."""
-
-    facts: dict[str, Any]
-    hash: str
-
-
-def chain_key(key: object) -> bytes | None:
-    """The key of the chain, derived: the user's key may also seal other things."""
-    if key is None:
-        return None
-    if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
-        raise SettingError("key", f"must be {_KEY_BYTES} bytes, for example os.urandom(32)")
-    return hmac.digest(key, b"tidegate ledger: chain", "sha256")
-
-
-class Chain(Inherited):
-    """An open ledger file, locked if it is opened for writing. Read it first, then append.
-
-    Attributes:
-        count: how many entries it has.
-        head: the hash of the last one.
-        torn: bytes of an unfinished entry at the end, cut off by `repair`.
-    """
+class Chain(ChainLines, Inherited):
+    """An open ledger file, locked if it is opened for writing."""
 
     def __init__(self, path: Path, *, create: bool, read_only: bool, key: bytes | None) -> None:
-        self.path = path
-        self.keyed = key is not None
-        self._key = key
+        super().__init__(path, key)
         self._process = os.getpid()
-        self.count = 0
-        self.head = START.hex()
         self.torn = 0
         self._size = 0
         self._ended = True  # the last entry has its newline
@@ -112,44 +66,6 @@ class Chain(Inherited):
             self.torn = len(tail)
         self._size = len(data) - self.torn
 
-    def _check_header(self, line: bytes) -> None:
-        """Check the kind of file first: a wrong hash says less."""
-        if not line.startswith(b'{"sequence":1,'):
-            raise LedgerError(self.path, _FOREIGN, 1)
-        try:
-            facts = json.loads(line)
-            version, keyed = facts["version"], facts["keyed"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise LedgerError(self.path, _DAMAGED, 1) from None
-        if version != VERSION:
-            raise LedgerError(
-                self.path,
-                f"it has format version {said(version)}; this Tidegate reads {VERSION}",
-                1,
-            )
-        if keyed and not self.keyed:
-            raise LedgerError(self.path, "its chain is keyed: give the key it was made with", 1)
-        if self.keyed and not keyed:  # else anybody who can write the file could replace it
-            raise LedgerError(
-                self.path, "its chain is not keyed, but a key was given: it is not what you made", 1
-            )
-
-    def _verified(self, line: bytes) -> Link:
-        number = self.count + 1
-        digest = self._hash(line[:-_HASH_BYTES])
-        if line[-_HASH_BYTES:] != _HASH % digest.encode():
-            other_key = ", or the key is another one" if self.keyed and number == 1 else ""
-            raise LedgerError(self.path, _DAMAGED + other_key, number)
-        try:
-            facts, _ = _DECODER.raw_decode(line.decode("ascii"))
-            follows = facts["sequence"] == number and facts["previous"] == self.head
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise LedgerError(self.path, "it is not an entry of a ledger", number) from None
-        if not follows:
-            raise LedgerError(self.path, _MOVED, number)
-        self.count, self.head = number, digest
-        return Link(facts, digest)
-
     def _is_whole(self, tail: bytes) -> bool:
         """Whether a last line without newline is an entry; False: the beginning of one.
 
@@ -158,15 +74,12 @@ class Chain(Inherited):
         number = self.count + 1
         beginning, text = b'{"sequence":%d,' % number, tail.rstrip(b"\0")
         if not text.startswith(beginning) and not beginning.startswith(text):
-            raise LedgerError(self.path, _FOREIGN if number == 1 else _DAMAGED, number)
+            raise LedgerError(self.path, FOREIGN if number == 1 else DAMAGED, number)
         try:
-            _DECODER.raw_decode(text.decode("latin-1"))
+            DECODER.raw_decode(text.decode("latin-1"))
         except (ValueError, RecursionError):
             return False
         return True  # or more than an entry, as when its newline became another byte: no hash fits
-
-    def _hash(self, body: bytes) -> str:
-        return link(b"", body, self._key).hex()  # the line itself names the head before it
 
     @property
     def unfinished(self) -> bool:
@@ -188,21 +101,6 @@ class Chain(Inherited):
             problem = f"its unfinished entry cannot be removed: {error.strerror}"
             raise LedgerError(self.path, problem) from error
         return f"recovered torn line: {removed} bytes removed; nothing was released under it"
-
-    def append(self, kind: str, time: str, facts: Mapping[str, Any]) -> Link:
-        """Append an entry, durably."""
-        whole = {
-            "sequence": self.count + 1,
-            "time": time,
-            "kind": kind,
-            **facts,
-            "previous": self.head,
-        }
-        body = json.dumps(whole, separators=(",", ":"), ensure_ascii=True).encode("ascii")[:-1]
-        digest = self._hash(body)
-        self._write(body + _HASH % digest.encode() + b"\n")
-        self.count, self.head = self.count + 1, digest
-        return Link(whole, digest)
 
     def _write(self, data: bytes) -> None:
         if os.getpid() != self._process:  # a forked child shares the lock, not what is known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from tidegate.errors import RefusedError, SettingError
 from tidegate.exact_numbers import exact, positive, said
 from tidegate.guarantee import Guarantee
 
+Clock = Callable[[], datetime]
 _MOST = 10**30  # the ε of a charge: sums of many of them are numbers still
 
 
@@ -259,3 +260,21 @@ def shown(number: Fraction) -> str:
             return f"-{decimal}" if number < 0 else decimal
     text = str(number)
     return text if len(text) <= 15 else f"≈{float(number):.6g}"
+
+
+def now() -> datetime:
+    """The time of the system."""
+    return datetime.now(UTC)
+
+
+def time_text(moment: datetime) -> str:
+    """A time as entries have it."""
+    if moment.tzinfo is None:
+        raise SettingError("clock", "must say its time zone, for example datetime.now(UTC)")
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def check_text(name: str, text: object) -> None:
+    """Refuse a name that would not be readable."""
+    if not isinstance(text, str) or not text or not text.isprintable():
+        raise SettingError(name, "must be printable text, and not empty")

@@ -40,6 +40,7 @@ class Method:
     Attributes:
         preset: makes the pipeline; public as `tidegate.<its name>`.
         summary: one line: what it does.
+        when: one line: when it is the one to choose, and what it assumes.
         reference: where it was published.
         model: who is trusted: "central" or "local". (Said and not derived: listing the choices of
             a command must not load the local model. A test compares the two.)
@@ -50,6 +51,7 @@ class Method:
 
     preset: Callable[..., Any]
     summary: str
+    when: str
     reference: str
     model: str = "central"
     stages: tuple[type[Spec], ...] = ()

@@ -17,7 +17,7 @@ from tidegate.units import Unit
 
 # What truncation takes from a value on average, in θ/(ε·horizon): the choice leaves 25/ε values of
 # a horizon above θ, each by an eighth of θ or so.
-_TRUNCATED = 3.2
+TRUNCATED = 3.2
 
 
 def without_holdout(
@@ -33,7 +33,7 @@ def without_holdout(
 ) -> Pipeline:
     """Everything released, the threshold refined; `per_event` is the budget of one value."""
     perturber = perturb.AdaptiveTrees(epsilon=per_event, horizon=horizon, nodes=nodes)
-    truncated = _TRUNCATED / float(per_event * perturber.horizon)
+    truncated = TRUNCATED / float(per_event * perturber.horizon)
     warm_up = first_length(per_event, perturber.horizon)
     if exact("lower", common.get("lower", 0)) < 0:
         warm_up = math.ceil(warm_up * LONGER)

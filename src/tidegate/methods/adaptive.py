@@ -96,5 +96,6 @@ def adaptive(
 METHOD = Method(
     preset=adaptive,
     summary="trees chosen block by block, and a mixture of forecasters; recommended",
+    when="recommended: the most accurate on most streams, for ranges of any length",
     reference="this project (docs/privacy/adaptive.md)",
 )

@@ -62,6 +62,7 @@ def binary_tree(
 METHOD = Method(
     preset=binary_tree,
     summary="noise on every node of a binary tree; each value is a difference of running sums",
+    when="comparison; half of its variance goes with `honaker`, more with `tops`",
     reference="Chan, Shi, Song, Private and Continual Release of Statistics, ICALP 2010; "
     "Dwork et al., Differential Privacy under Continual Observation, STOC 2010",
 )

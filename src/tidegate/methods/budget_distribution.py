@@ -17,9 +17,10 @@ from tidegate.perturb.sampled import SampledStage, check_scale
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
+from tidegate.stages import Threshold
 from tidegate.units import Unit, Window
 
-_HORIZON = 2**16  # every published number is kept, so history is shorter than where sums are
+HORIZON = 2**16  # every published number is kept, so history is shorter than where sums are
 _SHARES = 1 << 32  # parts of ε/2: what is spent is counted in these
 _LEAST = 1 << 12  # parts below which nothing is published: its noise would be of no use
 _DRAWS = 1024  # noisy dissimilarities that are drawn at once
@@ -57,7 +58,7 @@ class DistributedBudget(SampledStage, Spec):
 
     epsilon: Epsilon = Epsilon()
     window: Whole = Whole(minimum=1)
-    horizon: Whole = Whole(minimum=1, default=_HORIZON)
+    horizon: Whole = Whole(minimum=1, default=HORIZON)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -136,13 +137,29 @@ class DissimilaritySampler:
         return self._drawn[1][index]
 
 
+def window_budget(
+    epsilon: Number, unit: Unit | None, bound: Number, holdout: int
+) -> tuple[Window, Fraction, Threshold]:
+    """The window, the budget of the stream, and the threshold of a method that protects windows.
+
+    A window can lie across hold-out and stream, so the threshold gets a quarter of ε (by group
+    privacy: for w events), and the stream the rest. Without a hold-out, the stream has all of it.
+    """
+    window = Window(length=60) if unit is None else unit
+    if not isinstance(window, Window):
+        raise SettingError("unit", "must be a window, such as tidegate.units.Window(length=60)")
+    total = positive("epsilon", epsilon)
+    choice = total / 4 if holdout else Fraction(0)
+    return window, total - choice, truncation(choice / window.length, bound, holdout)
+
+
 @preset
 def budget_distribution(
     epsilon: Number,
     bound: Number,
     *,
     unit: Unit | None = None,
-    horizon: int = _HORIZON,
+    horizon: int = HORIZON,
     holdout: int = 0,
     **common: Unpack[Common],
 ) -> Pipeline:
@@ -165,16 +182,12 @@ def budget_distribution(
     >>> print(budget_distribution(epsilon=1, bound=50, unit=Window(length=24)).guarantee)
     ε = 1 per window of 24 consecutive values (exact arithmetic, central model)
     """
-    unit = Window(length=60) if unit is None else unit
-    if not isinstance(unit, Window):
-        raise SettingError("unit", "must be a window, such as tidegate.units.Window(length=60)")
-    total = positive("epsilon", epsilon)
-    choice = total / 4 if holdout else Fraction(0)
+    window, stream, threshold = window_budget(epsilon, unit, bound, holdout)
     return assembled(
-        threshold=truncation(choice / unit.length, bound, holdout),
-        perturber=DistributedBudget(epsilon=total - choice, window=unit.length, horizon=horizon),
+        threshold=threshold,
+        perturber=DistributedBudget(epsilon=stream, window=window.length, horizon=horizon),
         estimator=LastPublished(),
-        unit=unit,
+        unit=window,
         **common,
     )
 
@@ -182,6 +195,8 @@ def budget_distribution(
 METHOD = Method(
     preset=budget_distribution,
     summary="w-event privacy: publishes a new number when the stream has left the last one",
+    when="every window is protected natively; assumes that ε/w is large and that "
+    "changes come in bursts",
     reference="Kellaris, Papadopoulos, Xiao, Papadias, Differentially Private Event Sequences over "
     "Infinite Streams, VLDB 2014",
     stages=(DistributedBudget, LastPublished),

@@ -259,6 +259,7 @@ def fast(
 METHOD = Method(
     preset=fast,
     summary="measures few values, chosen by a controller, and filters; for whole series of users",
+    when="all that a user contributes to a horizon is protected; assumes a level that moves slowly",
     reference="Fan, Xiong, Real-time Aggregate Monitoring with Differential Privacy, CIKM 2012; "
     "An Adaptive Approach to Real-Time Aggregate Monitoring, TKDE 2014",
     stages=(AdaptiveSampling, FilteredLevel),

@@ -46,5 +46,6 @@ def flat(
 METHOD = Method(
     preset=flat,
     summary="independent noise on every value; the baseline",
+    when="only single values are asked for, and nothing may be assumed; the baseline",
     reference="Dwork et al., Calibrating Noise to Sensitivity, TCC 2006",
 )

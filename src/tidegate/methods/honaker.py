@@ -201,6 +201,8 @@ def honaker(
 METHOD = Method(
     preset=honaker,
     summary="the binary counter, with each node estimated from all draws at and below it",
+    when="a binary tree is prescribed; same noise as `binary_tree`, half of its "
+    "variance, a fifth with `full`",
     reference="Honaker, Efficient Use of Differentially Private Binary Trees, TPDP 2015",
     stages=(BottomUpTree,),
 )

@@ -69,6 +69,7 @@ def pak_tree(epsilon: Number, horizon: int) -> perturb.Hierarchy:
 METHOD = Method(
     preset=pak,
     summary="smooth-sensitivity threshold and a binary tree; for comparison",
+    when="comparison: the paper's rival",
     reference="Perrier, Asghar, Kaafar, Private Continual Release of Real-Valued Data Streams, "
     "NDSS 2019",
 )

@@ -42,6 +42,7 @@ def pak_with_tops_stream(
 METHOD = Method(
     preset=pak_with_tops_stream,
     summary="the threshold of PAK and the hierarchy of ToPS; for comparison",
+    when="comparison: what the threshold of PAK costs",
     reference="Wang et al., CCS 2021: the mixture S-PAK + Ĥ16c",
     example={"fanout": 4},
 )

@@ -35,5 +35,6 @@ def pak_with_tops_threshold(
 METHOD = Method(
     preset=pak_with_tops_threshold,
     summary="the threshold of ToPS and the binary tree of PAK; for comparison",
+    when="comparison: what the tree of PAK costs",
     reference="Wang et al., CCS 2021: the mixture NM-E + H2",
 )

@@ -254,6 +254,7 @@ def signed_digit_tree(
 METHOD = Method(
     preset=signed_digit_tree,
     summary="a wide tree whose running sums add and subtract nodes, by signed digits",
+    when="running sums without least squares; assumes that every value is measured by itself",
     reference="Andersson, Pagh, Steiner, Torkamani, Count on Your Elders: Laplace vs Gaussian "
     "Noise, FORC 2025",
     stages=(SignedDigits,),

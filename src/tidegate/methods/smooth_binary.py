@@ -290,6 +290,7 @@ def smooth_binary(
 METHOD = Method(
     preset=smooth_binary,
     summary="Gaussian noise on the left nodes of a binary tree, whose leaves are balanced numbers",
+    when="ρ-zCDP and the same error of every running sum; `square_root` has less",
     reference="Andersson, Pagh, A Smooth Binary Mechanism for Efficient Private Continual "
     "Observation, NeurIPS 2023",
     stages=(SmoothBinary,),

@@ -285,6 +285,7 @@ def square_root(
 METHOD = Method(
     preset=square_root,
     summary="correlated Gaussian noise from the square root of the matrix of running sums",
+    when="ρ-zCDP is wanted, or a δ of 1e-6 is no matter: the least noise for running sums",
     reference="Fichtenberger, Henzinger, Upadhyay, Constant Matters, ICML 2023; "
     "Henzinger, Upadhyay, Upadhyay, Almost Tight Error Bounds, SODA 2023",
     stages=(SquareRoot,),

@@ -67,6 +67,7 @@ def topl(
 METHOD = Method(
     preset=topl,
     summary="devices perturb their values; the server collects reports",
+    when="nobody may see raw values: each device perturbs its own",
     model="local",
     example={"holdout": 100},
     reference="Wang et al., CCS 2021, section on ToPL; the default scheme is this project's",

@@ -3,11 +3,13 @@
 | sampler | what it draws |
 |---|---|
 | `discrete_laplace` | P(k) ∝ exp(−abs(k)/scale): the noise of every perturber |
+| `one_discrete_laplace` | a single one, the same number, without arrays |
 | `discrete_laplace_variance` | its variance, for error bars and plans |
 | `discrete_gaussian` | P(k) ∝ exp(−k²/(2·variance)): noise for concentrated differential privacy |
 | `discrete_gaussian_variance` | its variance |
 | `bernoulli_exp` | coins that succeed with probability exp(−n·unit) |
 | `permute_and_flip` | ε-private choice of the candidate with (nearly) the highest score |
+| `exponential_mechanism` | the same by the exponential mechanism, for comparison |
 | `uniform_below` | a uniform integer below n |
 | `exponential_bounds` | the integers around 2**bits·exp(−n/d): what decides all of the above |
 | `float_laplace` | Laplace noise in floats, for the paper's comparison methods only |
@@ -21,10 +23,14 @@ from __future__ import annotations
 
 from tidegate.noise.bernoulli import bernoulli_exp
 from tidegate.noise.discrete_gaussian import discrete_gaussian, discrete_gaussian_variance
-from tidegate.noise.discrete_laplace import discrete_laplace, discrete_laplace_variance
+from tidegate.noise.discrete_laplace import (
+    discrete_laplace,
+    discrete_laplace_variance,
+    one_discrete_laplace,
+)
 from tidegate.noise.exponential import exponential_bounds
 from tidegate.noise.float_laplace import float_laplace
-from tidegate.noise.selection import permute_and_flip
+from tidegate.noise.selection import exponential_mechanism, permute_and_flip
 from tidegate.noise.uniform import uniform_below
 
 __all__ = [
@@ -34,7 +40,9 @@ __all__ = [
     "discrete_laplace",
     "discrete_laplace_variance",
     "exponential_bounds",
+    "exponential_mechanism",
     "float_laplace",
+    "one_discrete_laplace",
     "permute_and_flip",
     "uniform_below",
 ]

@@ -82,6 +82,34 @@ def discrete_laplace(words: WordSource, count: int, scale: Fraction) -> NDArray[
     return noise
 
 
+def one_discrete_laplace(words: WordSource, scale: Fraction) -> int:
+    """What `discrete_laplace(words, 1, scale)` gives, from the same words, several times as fast.
+
+    No arrays are made. `math.log` proposes instead of `np.log`, under the same assumption on its
+    error; where that could matter, integers decide, so the number is the same.
+
+    >>> from tidegate.randomness import seeded
+    >>> keystream = seeded(7).new_epoch().keystream("example", b"")
+    >>> one_discrete_laplace(keystream.at(), Fraction(25, 2)) == int(
+    ...     discrete_laplace(keystream.at(), 1, Fraction(25, 2))[0]
+    ... )
+    True
+    """
+    bits, rough = words.bits - 1, float(scale)
+    cutoff = 1 << (7 * bits // 10)
+    doubt = rough * (_PROPOSAL_ERROR + 0.5 / cutoff) + _COMPARISON_ERROR
+    while True:
+        drawn = int(words.take(1)[0])
+        cell, negative = drawn >> 1, drawn & 1
+        product = -rough * math.log((cell + 0.5) * 2.0**-bits)
+        magnitude = int(product)
+        off = abs(product - magnitude - 0.5)
+        if cell < cutoff or off >= 0.5 - doubt or rough >= _FLOAT_SCALES:
+            magnitude = decide_magnitude(words, cell, scale)
+        if magnitude or not negative:  # −0 is thrown away
+            return -magnitude if negative else magnitude
+
+
 def discrete_laplace_variance(scale: Fraction) -> float:
     """The variance 2q/(1−q)², q = exp(−1/scale): near 2·scale² if scale is large.
 

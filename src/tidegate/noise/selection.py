@@ -1,4 +1,4 @@
-"""Permute-and-flip: a private choice of the candidate with (nearly) the highest score."""
+"""Private choices of a candidate with (nearly) the highest score."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from tidegate.noise._arguments import exact_fraction
 from tidegate.noise.bernoulli import bernoulli_exp
 from tidegate.noise.uniform import uniform_below
 from tidegate.randomness import WordSource
+
+_ATTEMPTS = 256  # of the exponential mechanism, made at once
 
 
 def permute_and_flip(words: WordSource, scores: NDArray[np.int64], rate: Fraction) -> int:
@@ -50,6 +52,40 @@ def permute_and_flip(words: WordSource, scores: NDArray[np.int64], rate: Fractio
     >>> permute_and_flip(words, np.array([3, 900, 5]), rate=Fraction(1))
     1
     """
+    below, rate = _below_best(scores, rate)
+    successes = np.flatnonzero(bernoulli_exp(words, below, rate))
+    return int(successes[uniform_below(words, successes.size)])
+
+
+def exponential_mechanism(words: WordSource, scores: NDArray[np.int64], rate: Fraction) -> int:
+    """The index of a candidate, by the exponential mechanism (McSherry and Talwar 2007).
+
+    P(i) = p_i/Σ p_j with p_i = exp(−rate·(max(scores) − scores_i)): draw a candidate uniformly and
+    flip its coin, until one succeeds. Attempts are independent and alike, so the one that is kept
+    has that law. Permute-and-flip is never worse, and better where candidates are few.
+
+    **Privacy.** *Monotone* scores of sensitivity 1: exp(rate·scores_i) and the sum of all such
+    weights both rise, by a factor in [1, exp(rate)], or both fall. So P(i) moves by at most
+    exp(rate): **rate = ε is ε-private**. *Other* scores move them apart: **rate = ε/2**.
+
+    >>> from tidegate.randomness import seeded
+    >>> words = seeded(7).new_epoch().keystream("example", b"").at()
+    >>> exponential_mechanism(words, np.array([3, 900, 5]), rate=Fraction(1))
+    1
+    """
+    below, rate = _below_best(scores, rate)
+    even = (1 << words.bits) // below.size * below.size  # a word beyond would favour the first
+    while True:
+        drawn = words.take(_ATTEMPTS)
+        places = (drawn[drawn < even] if even < 1 << words.bits else drawn) % below.size
+        index = places.astype(np.int64)
+        successes = np.flatnonzero(bernoulli_exp(words, below[index], rate))
+        if successes.size:
+            return int(index[successes[0]])
+
+
+def _below_best(scores: NDArray[np.int64], rate: Fraction) -> tuple[NDArray[np.int64], Fraction]:
+    """By how much each score is below the best; refuses what cannot be scores."""
     rate = exact_fraction("rate", rate, allow_zero=True)
     scores = np.asarray(scores)
     if scores.ndim != 1 or scores.dtype != np.int64 or scores.size == 0:
@@ -57,5 +93,4 @@ def permute_and_flip(words: WordSource, scores: NDArray[np.int64], rate: Fractio
     best = scores.max()
     if int(best) - int(scores.min()) > np.iinfo(np.int64).max:
         raise OverflowError("the spread of the scores does not fit 64 bits")
-    successes = np.flatnonzero(bernoulli_exp(words, best - scores, rate))
-    return int(successes[uniform_below(words, successes.size)])
+    return best - scores, rate

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
-from tidegate.noise import discrete_laplace
+from tidegate.noise import one_discrete_laplace
 from tidegate.perturb.one_layout import OneLayoutRun
 from tidegate.randomness import Keystream
 from tidegate.sealing import State, restore, state_of
@@ -52,8 +52,8 @@ class _Stage(Protocol):
     def sampler(self, threshold: int, keystream: Keystream) -> Sampler: ...
 
 
-class SampledStage:
-    """A perturber that measures some values, and marks each sum with the scale of its noise."""
+class IrregularStage:
+    """A perturber whose run says how long each number holds, and marks it."""
 
     irregular: ClassVar[bool] = True
 
@@ -74,6 +74,10 @@ class SampledStage:
     def noise_law(self, threshold: int) -> None:
         """None: the noise depends on what is decided as it goes."""
         return
+
+
+class SampledStage(IrregularStage):
+    """A perturber that measures some values, and marks each sum with the scale of its noise."""
 
     def start(
         self: _Stage, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
@@ -156,4 +160,4 @@ class SampledRun(OneLayoutRun):
         words = self._keystream.at(
             chunk=self.position >> _CHUNK_BITS, tree=self.position & ((1 << _CHUNK_BITS) - 1)
         )
-        return int(discrete_laplace(words, 1, Fraction(scale))[0])
+        return one_discrete_laplace(words, Fraction(scale))

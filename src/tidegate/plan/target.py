@@ -30,6 +30,7 @@ def needed_epsilon(
     floor: Number | None = None,
     roughness: Number = PAPER_ROUGHNESS,
     falling: bool = False,
+    least: Fraction | None = None,
 ) -> Fraction | None:
     """The smallest ε, of three digits, that makes ranges accurate to ± `target`.
 
@@ -42,6 +43,7 @@ def needed_epsilon(
         floor: as in `expect`.
         roughness: as in `expect`.
         falling: more ε is never more error, as where `build` fixes the tree; found faster.
+        least: no smaller ε is enough, as far as it is known; found faster.
 
     Returns:
         ε from 0.000001 to 100, or None if not even the largest is enough.
@@ -60,7 +62,7 @@ def needed_epsilon(
         (expectation,) = expect(pipeline, [length], **assumed)
         return half_width(pipeline, expectation, confidence)
 
-    return smallest_epsilon(width, positive("target", target), falling=falling)
+    return smallest_epsilon(width, positive("target", target), falling=falling, least=least)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def compare_trees(
     usual = build(Fraction(1), None)
     assumed: dict[str, Any] = {"threshold": threshold, "floor": floor, "roughness": roughness}
 
-    def needed(skipped: int | None) -> Fraction | None:
+    def needed(skipped: int | None, least: Fraction | None = None) -> Fraction | None:
         return needed_epsilon(
             lambda epsilon: build(epsilon, skipped),
             length,
@@ -113,35 +115,44 @@ def compare_trees(
             **assumed,
             # The usual rule chooses one tree by ε; adaptive trees follow ε step by step.
             falling=skipped is not None or not usual.estimator.adds_up,
+            least=least,
         )
 
     # Settings that are wrong with any ε are refused here.
     expect(usual, [length], **assumed)
-    epsilon = needed(None)
+    tree = usual.perturber
+    levels = level_count(tree.fanout, tree.horizon) if isinstance(tree, Hierarchy) else 0
+    # The usual rule chooses one of these trees, so it needs at least what the best of them does.
+    trees = [needed(number) for number in range(levels + 1)] if levels else []
+    enough = {number: found for number, found in enumerate(trees) if found is not None}
+    hopeless = bool(trees) and not enough
+    epsilon = None if hopeless else needed(None, min(enough.values(), default=None))
     if epsilon is None:
         raise SettingError(
             "target",
             f"no epsilon up to {10**_LARGEST} gives ± {float(width):g}: allow a larger error, or "
             "assume a smaller threshold or roughness",
         )
-    least, skipped = epsilon, 0
-    tree = usual.perturber
-    levels = level_count(tree.fanout, tree.horizon) if isinstance(tree, Hierarchy) else 0
-    for number in range(levels):
-        found = needed(number)
-        if found is not None and found < least:
-            least, skipped = found, number
+    enough.pop(levels, None)  # one block for the whole horizon: no tree that anyone would choose
+    skipped = min(enough, key=enough.__getitem__, default=0)
+    least = enough.get(skipped, epsilon)
+    if least >= epsilon:
+        least, skipped = epsilon, 0
     return Target(length, float(width), epsilon, skipped, least)
 
 
 def smallest_epsilon(
-    half_width: Callable[[Fraction], float], target: Fraction, *, falling: bool
+    half_width: Callable[[Fraction], float],
+    target: Fraction,
+    *,
+    falling: bool,
+    least: Fraction | None = None,
 ) -> Fraction | None:
     """The smallest ε of three digits whose predicted half width is at most `target`.
 
     For a fixed tree more ε is less error (`falling`), and bisection finds it. The rule that chooses
     blocks by ε makes jumps, up and down: there, steps of two digits find the first that is enough.
-    None: not even the largest ε is.
+    None: not even the largest ε is. Those below `least` are known not to be, and are not tried.
     """
 
     def enough(epsilon: Fraction) -> bool:
@@ -159,7 +170,8 @@ def smallest_epsilon(
             return None
     else:
         coarse = _grid(10)
-        found = next((step for step, epsilon in enumerate(coarse) if enough(epsilon)), None)
+        begin = 0 if least is None else bisect_left(coarse, least)
+        found = next((at for at in range(begin, len(coarse)) if enough(coarse[at])), None)
         if found is None:
             return None
         last = bisect_left(fine, coarse[found])

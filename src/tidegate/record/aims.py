@@ -54,13 +54,15 @@ def aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
             first = segment.blocks[0]
             age = segment.origin - begun
             values = _WINDOW * age
-            if first.start == segment.origin and _is_warm_up(segment, first, trees):
-                begun, part = segment.origin, _paid(first, epsilon)
+            sums = _part_for_sums(segment, first, trees)
+            if first.start == segment.origin and sums < 0:  # a warm-up
+                begun, part = segment.origin, 1.0 + sums
                 values = age = first.layout.length
             visible = min(_MOST, _VISIBLE / (part * epsilon * max(values, 1)))
             stretch = max(1, min(trees.horizon, _STRETCH * age))
             share = math.sqrt(visible * min(_MOST, _WANTED / (epsilon * stretch)))
-            part = max(_LATE_SHARE, _paid(segment.blocks[-1], epsilon))
+            sums = _part_for_sums(segment, segment.blocks[-1], trees)
+            part = max(_LATE_SHARE, 1.0 - abs(sums))
         seen.append(visible)
         shares.append(share)
         lineage.append(begun)
@@ -106,17 +108,10 @@ def _heaviness(last: int, first: int, ratio: float) -> float:
     return float(exp(np.array([wider]))[0])
 
 
-def _is_warm_up(segment: Segment, block: Block, trees: RefinementTrees) -> bool:
-    """Whether this is a warm-up, measured by one node: the last options of all are."""
+def _part_for_sums(segment: Segment, block: Block, trees: RefinementTrees) -> float:
+    """The part of ε that the sums of a block were measured with; below 0: of a warm-up."""
     ceiling = segment.method.ceiling + segment.below
-    options = trees.every_layout(block.layout.length, segment.threshold, ceiling)
-    return block.choice >= len(options) - len(trees.warm_ups)
-
-
-def _paid(block: Block, epsilon: float) -> float:
-    """The part of ε that the values of a block paid for a choice: what its sums do not take."""
-    layout = block.layout
-    return 1.0 - sum(layout.cap / float(scale) for scale in layout.scales) / epsilon
+    return float(trees.part_of(block.choice, block.layout.length, segment.threshold, ceiling))
 
 
 def _mean_by(segment: Segment, until: int) -> float:

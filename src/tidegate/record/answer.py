@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from tidegate.record import answer_words
 
-_CROWDED = 0.8  # of the threshold: where the mean of uncut values seldom lies
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -34,6 +32,9 @@ class Answer:
         truncation_error: standard error of what truncation took away.
         capped: whether all of this speaks of the sum of capped values: nothing is known then of
             what truncation took away, and it is in no interval.
+        unseen: how much larger the sum may be without the choice of the threshold having seen it:
+            too few values chose. 0 where enough did.
+        note: what else is to be known of a range of time: late rows, no rows at one end.
     """
 
     start: int
@@ -52,6 +53,8 @@ class Answer:
     empty: float | None = None
     truncation_error: float = 0.0
     capped: bool = True
+    unseen: float = 0.0
+    note: str = ""
 
     @property
     def standard_error(self) -> float:
@@ -66,13 +69,21 @@ class Answer:
         says.
         """
         full = self.threshold * (self.end - self.start) if self.full is None else self.full
-        return self.estimate > _CROWDED * full > 0
+        return self.estimate > answer_words.CROWDED * full > 0
 
     @property
     def crowded_below(self) -> bool:
         """The same for the lower end: the true sum may be much smaller then."""
         empty = self.floor * (self.end - self.start) if self.empty is None else self.empty
-        return self.estimate < _CROWDED * empty < 0
+        return self.estimate < answer_words.CROWDED * empty < 0
+
+    @property
+    def blind(self) -> bool:
+        """Whether the sum may be larger than the interval says: too few values chose the threshold.
+
+        A function of what was released (`tidegate.record.unseen`): free.
+        """
+        return self.unseen > self.high - self.estimate
 
     @property
     def cut(self) -> str:
@@ -81,9 +92,11 @@ class Answer:
 
     @property
     def warning(self) -> str:
-        """What to fear if most values lie at one of the ends; may be empty."""
+        """What to fear if most values lie at one of the ends, or may do so; may be empty."""
         if self.crowded:
             return answer_words.CUT_ABOVE if self.floor else answer_words.CUT
+        if self.blind:
+            return answer_words.BLIND
         return answer_words.CUT_BELOW if self.crowded_below else ""
 
     def __str__(self) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tidegate.tables import html, text
 
 if TYPE_CHECKING:
@@ -12,9 +14,11 @@ if TYPE_CHECKING:
 
 SHOWN = 10  # rows of a table in a notebook
 _EVEN = 1.05  # how much further an interval may reach to one side and still be written as ±
-CUT = "values lie close to it: if most are cut, the true sum is larger"
-CUT_BELOW = "values lie close to the lower end: if most are cut, the true sum is smaller"
-CUT_ABOVE = "values lie close to the upper end: if most are cut, the true sum is larger"
+CROWDED = 0.8  # of the threshold: where the mean of uncut values seldom lies
+CUT = "most values lie close to the cap: if many were cut there, the true sum is larger"
+CUT_BELOW = "most values lie close to the lower cap: if many were cut, the true sum is smaller"
+CUT_ABOVE = "most values lie close to the upper cap: if many were cut, the true sum is larger"
+BLIND = "too few values chose the cap to see larger ones: the true sum may be much larger"
 
 
 def sentence(answer: Answer) -> str:
@@ -28,7 +32,7 @@ def sentence(answer: Answer) -> str:
     warning = f" ({answer.warning})" if answer.warning else ""
     return (
         f"{what} over [{answer.start}, {answer.end}): {answer.estimate:.6g} {error}, "
-        f"values were {answer.cut}{warning}"
+        f"values were {answer.cut}{warning}{f'. {answer.note}' if answer.note else ''}"
     )
 
 
@@ -57,6 +61,7 @@ def facts(answer: Answer) -> str:
             ("sum of", f"values {answer.cut}" if answer.capped else "all values"),
             *([] if answer.capped else [("values were", answer.cut)]),
             *([("warning", answer.warning)] if answer.warning else []),
+            *([("note", answer.note)] if answer.note else []),
         ],
     )
 
@@ -73,12 +78,14 @@ def rows(answers: Answers) -> str:
     more = len(answers) > SHOWN
     about = _about(answers)
     picture = html.band(answers.estimate, answers.low, answers.high, ends, about) if more else ""
-    return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}</div>"
+    said = html.lines([*cautions(answers), answers.note])
+    return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}{said}</div>"
 
 
 def lines(answers: Answers) -> str:
     """Many answers as plain text."""
-    return f"{_about(answers)}\n{text.table(*_cells(answers))}"
+    said = filter(None, (*cautions(answers), answers.note))
+    return "\n".join([_about(answers), text.table(*_cells(answers)), *said])
 
 
 def _about(answers: Answers) -> str:
@@ -96,3 +103,30 @@ def _cells(answers: Answers) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     if more:
         cells.append(("…", f"{more:,} more", "", ""))
     return ("range", "sum", "low", "high"), cells
+
+
+def warnings(answers: Answers) -> dict[str, int]:
+    """The warnings of many answers, and how many have each."""
+    size = answers.end - answers.start
+    full, empty, floor = answers.threshold * size, np.zeros(size.size), np.zeros(size.size)
+    if answers.caps is not None:
+        full, empty, floor = (answers.caps[:, at] for at in (2, 5, 3))
+    above = (answers.estimate > CROWDED * full) & (full > 0)
+    blind = answers.blind & ~above
+    below = (answers.estimate < CROWDED * empty) & (empty < 0) & ~above & ~blind
+    found = {
+        CUT: int((above & (floor == 0)).sum()),
+        CUT_ABOVE: int((above & (floor != 0)).sum()),
+        BLIND: int(blind.sum()),
+        CUT_BELOW: int(below.sum()),
+    }
+    return {warning: count for warning, count in found.items() if count}
+
+
+def cautions(answers: Answers) -> list[str]:
+    """Warnings about answers, in whole sentences."""
+    found = []
+    for warning, count in answers.warnings.items():
+        where = f" ({count:,} of {len(answers):,} ranges)" if len(answers) > 1 else ""
+        found.append(f"Warning{where}: {warning}.")
+    return found

@@ -34,7 +34,9 @@ class Answers(Tabular):
 
     `threshold` is the lowest of all ranges; `caps` has a row for each: lowest,
     highest, and the sum of the thresholds of all values; then the same of the floors,
-    from the highest on.
+    from the highest on. `unseen` is None where nothing is; `capped` says it of all ranges, and of
+    one of them (`Answer.capped`) also if it is `blind`. `note` says what else is to be known of a
+    range of time.
     """
 
     start: IntArray
@@ -49,6 +51,8 @@ class Answers(Tabular):
     threshold: float
     caps: FloatArray | None = None
     capped: bool = True
+    unseen: FloatArray | None = None
+    note: str = ""
 
     @property
     def highest(self) -> float:
@@ -82,15 +86,14 @@ class Answers(Tabular):
         allowance: FloatArray | float = 0.0,
         excess: Excess | None = None,
         caps: FloatArray | None = None,
+        unseen: FloatArray | None = None,
     ) -> Answers:
         """Intervals that reach `errors` standard errors to both sides, and further for truncation.
 
         `noise` and `prediction` are variances. `allowance` is what the estimate adds for values
         that truncation took away, which `low` takes back (`high`, where it is negative): an
         interval of the capped sum. `excess` is still to be added, and makes it one of the sum
-        itself: `low` allows for no excess at all, `high` for a large factor (the other way round
-        for what lay below a floor). The factor is the same for all values of a range, not noise
-        that would average out, so its part of the width grows as the range does.
+        itself. It is no noise that would average out: its ends grow as the range does.
         """
         below: FloatArray = np.square(errors) * (noise + prediction)
         above, missing = below, np.zeros_like(estimate)
@@ -100,13 +103,11 @@ class Answers(Tabular):
             estimate = estimate + lost - fallen
             chance = times**2 * excess.variance
             power = times / normal_quantile(0.95)
-            farther, deeper = (
-                np.square(_reach(*end, power) - end[0])
-                for end in ((lost, excess.upper), (fallen, excess.lower))
-            )
-            below = below + chance + np.square(lost) + deeper
-            above = above + chance + farther + np.square(fallen)
+            upper, lower = reach(lost, excess.upper, power), reach(fallen, excess.lower, power)
+            below = below + chance + np.square(lost) + np.square(lower - fallen)
+            above = above + chance + np.square(upper - lost) + np.square(fallen)
             missing = truncation_errors(excess)
+        high = estimate + np.sqrt(above) - np.minimum(allowance, 0.0)
         return cls(
             start=start,
             end=end,
@@ -115,12 +116,20 @@ class Answers(Tabular):
             prediction_error=np.sqrt(prediction),
             truncation_error=missing,
             low=estimate - np.sqrt(below) - np.maximum(allowance, 0.0),
-            high=estimate + np.sqrt(above) - np.minimum(allowance, 0.0),
+            high=high,
             confidence=confidence,
             threshold=threshold,
             caps=caps,
             capped=excess is None,
+            unseen=unseen,
         )
+
+    @property
+    def blind(self) -> NDArray[np.bool_]:
+        """Of which ranges the interval cannot be trusted: see `Answer.blind`."""
+        if self.unseen is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        return self.unseen > self.high - self.estimate
 
     @property
     def standard_error(self) -> FloatArray:
@@ -150,30 +159,22 @@ class Answers(Tabular):
 
     def __getitem__(self, index: int) -> Answer:
         columns = ("estimate", *_ERRORS, "low", "high")
-        numbers = {name: float(getattr(self, name)[index]) for name in columns}
+        numbers: dict[str, Any] = {name: float(getattr(self, name)[index]) for name in columns}
         start, end = int(self.start[index]), int(self.end[index])
         numbers["threshold"] = numbers["highest"] = self.threshold
         if self.caps is not None:
             names = ("threshold", "highest", "full", "floor", "lowest_floor", "empty")
             numbers |= zip(names, self.caps[index].tolist(), strict=True)
-        return Answer(start, end, confidence=self.confidence, capped=self.capped, **numbers)
+        if self.unseen is not None:
+            numbers["unseen"] = float(self.unseen[index])
+        capped = self.capped or bool(self.blind[index])
+        numbers |= {"confidence": self.confidence, "capped": capped, "note": self.note}
+        return Answer(start, end, **numbers)
 
-
-def truncation_errors(excess: Excess) -> FloatArray:
-    """Standard errors of what truncation took away: of the factor, to first order, and chance."""
-    ends = np.square(excess.upper - excess.expected) + np.square(excess.lower - excess.fallen)
-    found: FloatArray = np.sqrt(excess.variance + ends / normal_quantile(0.95) ** 2)
-    return found
-
-
-def _reach(expected: FloatArray, upper: FloatArray, power: float) -> FloatArray:
-    """Where an excess ends: upper at 95 %, by the power of a log-normal factor elsewhere."""
-    if power == 1.0:
-        return upper
-    some = (upper > expected) & (expected > 0)
-    found = upper.copy()
-    found[some] = expected[some] * np.power(upper[some] / expected[some], power)
-    return found
+    @property
+    def warnings(self) -> dict[str, int]:
+        """What to fear of these answers (`Answer.warning`), and of how many."""
+        return answer_words.warnings(self)
 
 
 def normal_quantile(confidence: float) -> float:
@@ -181,6 +182,22 @@ def normal_quantile(confidence: float) -> float:
     from statistics import NormalDist  # on demand: importing it is slow
 
     return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def truncation_errors(excess: Excess) -> FloatArray:
+    """Standard errors of what truncation took away: of the factor, to first order, and chance."""
+    ends = np.square(excess.upper - excess.expected) + np.square(excess.lower - excess.fallen)
+    return np.asarray(np.sqrt(excess.variance + ends / normal_quantile(0.95) ** 2))
+
+
+def reach(expected: FloatArray, upper: FloatArray, power: float) -> FloatArray:
+    """Where an excess ends: upper at 95 %, by the power of a log-normal factor elsewhere."""
+    if power == 1.0:
+        return upper
+    some = (upper > expected) & (expected > 0)
+    found = upper.copy()
+    found[some] = expected[some] * np.power(upper[some] / expected[some], power)
+    return found
 
 
 class RangeQueries(ABC):

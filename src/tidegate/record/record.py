@@ -13,12 +13,15 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.record import time_sums
 from tidegate.record.aims import aims
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile
 from tidegate.record.moving_average import small_picture
+from tidegate.record.refusals import out_of_range
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 from tidegate.record.time_index import TimeIndex
-from tidegate.record.time_ranges import Moment, TimeTable, between, edges
+from tidegate.record.time_ranges import Moment, TimeTable
+from tidegate.record.unseen import unseen
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 
@@ -33,6 +36,7 @@ class Gathered:
         estimate: the sums.
         noise, prediction: variances; noise of different segments and keys is independent.
         largest: the largest share of the noise that one node has.
+        unseen: how much larger the sums may be without the choice of a cap having seen it.
         truncated: what truncation took away (`Excess`). Its ends add up over segments and keys,
             since what is unknown of one tail is unknown of all.
         capped: nothing is known of what truncation took away, somewhere.
@@ -45,6 +49,7 @@ class Gathered:
     noise: FloatArray
     prediction: FloatArray
     largest: FloatArray
+    unseen: FloatArray
     truncated: FloatArray
     caps: FloatArray
     latest: tuple[float, float]
@@ -53,15 +58,21 @@ class Gathered:
     @classmethod
     def empty(cls, ranges: int, threshold: float, floor: float) -> Gathered:
         """Nothing yet; `threshold` and `floor` are said of a range without values."""
-        estimate, noise, prediction, largest = np.zeros((4, ranges))
+        estimate, noise, prediction, largest, unseen = np.zeros((5, ranges))
         caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], ranges, 1)
         truncated, latest = np.zeros((len(Excess._fields), ranges)), (threshold, floor)
-        return cls(estimate, noise, prediction, largest, truncated, caps, latest)
+        return cls(estimate, noise, prediction, largest, unseen, truncated, caps, latest)
 
     def add(
-        self, segment: Segment, begin: IntArray, end: IntArray, as_of: int | None, aim: Aim
+        self,
+        segment: Segment,
+        begin: IntArray,
+        end: IntArray,
+        as_of: int | None,
+        short: float,
+        aim: Aim,
     ) -> None:
-        """Add what a segment has of these ranges."""
+        """Add what a segment has of these ranges; its values may be `short` of that (`unseen`)."""
         inside = (end > segment.start) & (begin < segment.end)
         if not inside.any():
             return
@@ -77,6 +88,7 @@ class Gathered:
             self.capped = True
         else:
             self.truncated[:, here] += parts.excess
+        self.unseen[here] += short * (high - low)
         lowest, highest, full = segment.cap_range(low, high)
         caps = self.caps
         caps[0, here] = np.minimum(caps[0, here], lowest)
@@ -91,6 +103,7 @@ class Gathered:
         self.estimate += other.estimate
         self.noise += other.noise
         self.prediction += other.prediction
+        self.unseen += other.unseen
         self.truncated += other.truncated
         self.largest = np.maximum(self.largest, other.largest)
         for row, fold in enumerate(
@@ -116,6 +129,7 @@ class Gathered:
             confidence=confidence,
             threshold=float(caps[0].min()) if begin.size else threshold,
             caps=caps.T,
+            unseen=self.unseen if self.unseen.any() else None,
         )
 
 
@@ -151,6 +165,14 @@ class Record(RangeQueries):
         """The position after the last released value."""
         return self.segments[-1].end
 
+    def _unseen(self) -> list[float]:
+        """What a value of each segment may be short of (`unseen`), as it was last found."""
+        last = self.segments[-1]
+        key = self.segments[0].start, last.origin, last.end
+        if last.known_unseen is None or last.known_unseen[0] != key:
+            last.known_unseen = key, unseen(self.segments)
+        return last.known_unseen[1]
+
     def joined(self, later: Record) -> Record:
         """This record joined with a later one of the same release."""
         # An open warm-up is known better by now, or part of the later record.
@@ -181,9 +203,7 @@ class Record(RangeQueries):
         block that is still open, the variance after k of B values is estimated as (k/B)²·D² +
         k(1 − k/B)·max(p(θ − p), θ²/16): D² is the mean squared prediction error of the last 16
         block sums (it includes noise, which is conservative), and the second term is the largest
-        variance that independent values in [0, θ] with mean p can have. The quantile lies between
-        the normal one (many nodes) and the Laplace one (a single node), by the largest share that
-        one node can have of the variance.
+        variance that independent values in [0, θ] with mean p can have.
         """
         confidence = checked_confidence(confidence)
         begin, end = self.checked(starts, ends)
@@ -197,8 +217,9 @@ class Record(RangeQueries):
         """What the segments know about these ranges, added up: before any interval."""
         last = self.segments[-1]
         found = Gathered.empty(begin.size, last.threshold_value, last.floor)
-        for segment, aim in zip(self.segments, self._aims(as_of), strict=True):
-            found.add(segment, begin, end, as_of, aim)
+        known = zip(self.segments, self._unseen(), self._aims(as_of), strict=True)
+        for segment, short, aim in known:
+            found.add(segment, begin, end, as_of, short, aim)
         return found
 
     def _aims(self, as_of: int | None) -> list[Aim]:
@@ -226,38 +247,23 @@ class Record(RangeQueries):
         self, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
     ) -> Answers:
         """The sum over a range of time."""
-        start, end = between(self.time_index, from_, to)
-        return self.answers([start], [end], confidence, as_of)
+        return time_sums.between(self, from_, to, confidence, as_of)
 
     def table_of(
         self, every: str, from_: Moment | None, to: Moment | None, confidence: float
     ) -> TimeTable:
         """The sums over the parts of a range of time."""
-        index = self.time_index
-        cuts = edges(index, every, from_, to)
-        places = np.clip(index.positions(cuts), self.start, self.end)
-        answers = self.answers(places[:-1], places[1:], confidence, None)
-        return TimeTable(answers, cuts, index.clock)
+        return time_sums.table_of(self, every, from_, to, confidence)
 
     def checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
         """Ranges that this record knows, as arrays; others are refused."""
         begin, end = paired(starts, ends)
         wrong = np.flatnonzero((begin > end) | (begin < self.start) | (end > self.end))
         if wrong.size:
-            raise QueryError(self._complaint(int(begin[wrong[0]]), int(end[wrong[0]])))
+            raise QueryError(
+                out_of_range(int(begin[wrong[0]]), int(end[wrong[0]]), self.start, self.end)
+            )
         return begin, end
-
-    def _complaint(self, start: int, end: int) -> str:
-        if start > end:
-            return f"range [{start}, {end}) ends before it starts"
-        if end > self.end:
-            return f"range [{start}, {end}) reaches beyond the {self.end} values released so far"
-        if start < 0:
-            return f"range [{start}, {end}) starts before the first released value"
-        return (
-            f"range [{start}, {end}) is older than the record, which begins at {self.start}: ask a "
-            "stored record, or keep more with `history` (a fork's record begins where it branched)"
-        )
 
 
 def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:

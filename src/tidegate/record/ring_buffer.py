@@ -95,6 +95,12 @@ class RingBuffer:
         slots = self._slots(np.arange(since, self.closed + 1))
         return [column[slots] for column in self._stored()]
 
+    @property
+    def total(self) -> int:
+        """The sum of all known leaves."""
+        first, last = self._sums[self._slots(np.array([self.oldest, self.closed]))].tolist()
+        return int(last - first)
+
     def restore(self, closed: int, columns: Sequence[NDArray[Any]]) -> None:
         """Continue from the last entries up to leaf `closed`, which is included."""
         self.closed, self.oldest = closed, closed + 1 - columns[0].size

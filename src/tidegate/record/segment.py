@@ -16,6 +16,7 @@ from tidegate.record.unmeasured import Unmeasured
 from tidegate.stages import (
     NO_AIM,
     Aim,
+    AimedPosterior,
     Block,
     Estimator,
     Layout,
@@ -41,6 +42,7 @@ class Method:
     ceiling: int  # the largest threshold above 0, in lattice units
     step: float  # one lattice unit, in the unit of the data
     history: int  # how many values are kept
+    bounded: bool = True  # whether a value lies below the threshold; False: a sum of many does not
 
 
 class Segment:
@@ -89,6 +91,7 @@ class Segment:
         self._pending: list[tuple[int, float]] = []
         # Of the last query: the posterior, and what all segments up to this one tell of each other.
         self._known: tuple[tuple[int, int], Posterior] | None = None
+        self.known_unseen: tuple[tuple[int, ...], list[float]] | None = None
         self.aims: tuple[tuple[int | None, ...], list[Aim]] | None = None
 
     # -- facts -----------------------------------------------------------------------------------
@@ -167,9 +170,9 @@ class Segment:
 
         Third, the sum of the levels: that of the values, if all of them were cut.
         """
-        if self._regular or not self.blocks:  # one threshold for all
+        if self._regular or not self.blocks or not self.method.bounded:  # one threshold for all
             level = np.full(starts.size, (self.threshold - self.below) * self.method.step)
-            return level, level, level * (ends - starts)
+            return level, level, level * (ends - starts if self.method.bounded else np.inf)
         begun, step = np.array([block.start for block in self.blocks]), self.method.step
         caps = np.array([(block.layout.cap - self.below) * step for block in self.blocks])
         first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)
@@ -280,7 +283,10 @@ class Segment:
         until = self.end if as_of is None else min(as_of, self.end)
         if self._known is None or self._known[0] != (self.end, until):
             self._known = (self.end, until), self._posterior(until)
-        return self._known[1].parts(starts, ends, aim)
+        posterior = self._known[1]
+        if aim is not NO_AIM and isinstance(posterior, AimedPosterior):
+            posterior.aim_at(aim)
+        return posterior.parts(starts, ends)
 
     def _posterior(self, until: int) -> Posterior:
         if self.prediction is not None:

@@ -8,12 +8,14 @@ A regular stream of any length has two knots; an irregular one has a knot for ea
           |      ·──────
           └──────────────────── position
 
-A row that is older than one before it (`late="keep"`) counts at its place, with the newest time so
-far: so times never go back, and a range of time is a range of positions.
+A row that is older than one before it (`late="keep"`) stands at its place with the newest time so
+far: so these times never go back, and a range of time is a range of positions. Its own time is kept
+beside (`late`), and sums by time count it there (`tidegate.record.late_rows`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,18 +61,26 @@ class TimeIndex:
     Attributes:
         clock: that showed them.
         start, end: positions.
+        late: places and own times of rows that are older than one before them.
     """
 
-    def __init__(self, clock: Clock, knots: Knots | None = None) -> None:
+    def __init__(self, clock: Clock, knots: Knots | None = None, late: Knots | None = None) -> None:
         self.clock = clock
         self._pieces = [Knots(NO_SUMS, NO_SUMS) if knots is None else knots]
+        self._late = [] if late is None or not late.places.size else [late]
+
+    @property
+    def late(self) -> Knots:
+        """Places and own times of late rows, in order of place."""
+        if len(self._late) != 1:
+            self._late = [_joined(self._late)]
+        return self._late[0]
 
     @property
     def knots(self) -> Knots:
         """All of them, in order."""
         if len(self._pieces) > 1:
-            places, ticks = zip(*self._pieces, strict=True)
-            self._pieces = [Knots(np.concatenate(places), np.concatenate(ticks))]
+            self._pieces = [_joined(self._pieces)]
         return self._pieces[0]
 
     @property
@@ -87,12 +97,13 @@ class TimeIndex:
 
     @property
     def first_time(self) -> int:
-        """Of the first row."""
-        return int(self.knots.ticks[0])
+        """Of the oldest row."""
+        first, late = int(self.knots.ticks[0]), self.late.ticks
+        return min(first, int(late.min())) if late.size else first
 
     @property
     def last_time(self) -> int:
-        """Of the last row."""
+        """Of the newest row."""
         return int(self._pieces[-1].ticks[-1])
 
     def push(self, first: int, ticks: IntArray) -> None:
@@ -101,13 +112,16 @@ class TimeIndex:
             return
         latest = self._pieces[-1]
         if not latest.places.size:
-            self._pieces = [Knots.through(np.maximum.accumulate(ticks), first)]
+            ahead = np.maximum.accumulate(ticks)
+            self._note_late(first, ticks, ahead)
+            self._pieces = [Knots.through(ahead, first)]
             return
         # The last two knots say where the line goes; the last one may turn out to be none.
         kept = latest.places.size - min(2, latest.places.size)
         tail = Knots(latest.places[kept:], latest.ticks[kept:])
         before = int(tail.ticks[-1])
         ahead = np.maximum.accumulate(np.concatenate(([before], ticks)))
+        self._note_late(first, ticks, ahead[1:])
         fresh = Knots.through(ahead, first - 1)
         if tail.places.size == 2:
             step = (before - int(tail.ticks[0])) // int(tail.places[1] - tail.places[0])
@@ -120,6 +134,13 @@ class TimeIndex:
         self._pieces.append(bend)
         if len(self._pieces) > _MOST_PIECES or self._pieces[-1].places.size < 2:
             _ = self.knots
+
+    def _note_late(self, first: int, ticks: IntArray, ahead: IntArray) -> None:
+        at = np.flatnonzero(ticks < ahead)
+        if at.size:
+            self._late.append(Knots(at + first, ticks[at]))
+            if len(self._late) > _MOST_PIECES:
+                self._late = [_joined(self._late)]
 
     def brief(self) -> Knots:
         """What is needed to continue."""
@@ -153,6 +174,13 @@ class TimeIndex:
 
 
 _MOST_PIECES = 256
+
+
+def _joined(pieces: Sequence[Knots]) -> Knots:
+    if not pieces:
+        return Knots(NO_SUMS, NO_SUMS)
+    places, ticks = zip(*pieces, strict=True)
+    return Knots(np.concatenate(places), np.concatenate(ticks))
 
 
 def check_order(ticks: IntArray, last: int | None, position: int, late: str) -> None:

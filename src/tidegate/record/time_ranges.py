@@ -12,7 +12,7 @@ import numpy as np
 from tidegate.clock import SECOND, Clock
 from tidegate.errors import InputError, QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer_words import SHOWN, numbers
+from tidegate.record.answer_words import SHOWN, cautions, numbers
 from tidegate.record.answers import Answers
 from tidegate.record.time_index import TimeIndex
 from tidegate.tables import html, text
@@ -50,16 +50,43 @@ def moment(clock: Clock, when: Moment, name: str) -> int:
         raise QueryError(f"{name} {problem}, such as 2024-02-01 or 2024-02-01T12:00") from None
 
 
-def between(index: TimeIndex, from_: Moment | None, to: Moment | None) -> tuple[int, int]:
-    """The positions of the rows with from ≤ time < to; None: from the first, to the last."""
-    start, end = index.start, index.end
-    if from_ is not None:
-        start = int(index.positions(np.array([moment(index.clock, from_, "from")]))[0])
-    if to is not None:
-        end = int(index.positions(np.array([moment(index.clock, to, "to")]))[0])
-    if end < start:
+def asked(index: TimeIndex, from_: Moment | None, to: Moment | None) -> IntArray:
+    """The two ends of a range of time; None: from the first row, to the last."""
+    if index.end == index.start:
+        raise QueryError("nothing is released yet")
+    first = index.first_time if from_ is None else moment(index.clock, from_, "from")
+    last = index.last_time + 1 if to is None else moment(index.clock, to, "to")
+    if last < first:
         raise QueryError("from must not be after to")
-    return start, end
+    return np.array([first, last])
+
+
+def check_rows(index: TimeIndex, rows: IntArray) -> None:
+    """Refuse a range of time without rows: 0 would be taken for an answer."""
+    if not rows.any():
+        first, last = _ends(index)
+        raise QueryError(
+            f"no row lies between from and to: the times of this release run from {first} to {last}"
+        )
+
+
+def reach(index: TimeIndex, cuts: IntArray) -> str:
+    """Whether ranges of time reach beyond the rows, in words; may be empty."""
+    rows = index.end - index.start
+    slack = 2 * (index.last_time - index.first_time) // max(1, rows - 1)
+    first, last = _ends(index)
+    found = []
+    if index.first_time - int(cuts[0]) > slack:
+        found.append(f"the first row is at {first}")
+    if int(cuts[-1]) - index.last_time > slack:
+        found.append(f"the last row is at {last}")
+    what = "The range reaches beyond the data" if cuts.size == 2 else "Not every part is full"
+    return f"{what}: {' and '.join(found)}." if found else ""
+
+
+def _ends(index: TimeIndex) -> tuple[str, str]:
+    first, last = Clock(index.clock.zone).texts(np.array([index.first_time, index.last_time]))
+    return first, last
 
 
 def edges(index: TimeIndex, every: str, from_: Moment | None, to: Moment | None) -> IntArray:
@@ -69,11 +96,8 @@ def edges(index: TimeIndex, every: str, from_: Moment | None, to: Moment | None)
     stream. Hours and shorter have one length, from the midnight before the first on.
     """
     clock = index.clock
-    if index.end == index.start:
-        raise QueryError("nothing is released yet")
-    first = index.first_time if from_ is None else moment(clock, from_, "from")
-    last = index.last_time + 1 if to is None else moment(clock, to, "to")
-    if last <= first:
+    first, last = asked(index, from_, to).tolist()
+    if last == first:
         raise QueryError("from must be before to")
     count, unit = _parsed(every)
     local = clock.local(np.array([first, last]))
@@ -114,6 +138,18 @@ def _parsed(every: str) -> tuple[int, str]:
     raise QueryError("every must be a length of time: 15min, 1h, 1d, 1w, 1mo, 1y")
 
 
+def length_of(every: str) -> int:
+    """A length of time that is always the same, in nanoseconds: seconds to weeks.
+
+    Raises:
+        QueryError: it is none, or the calendar decides how long it is.
+    """
+    count, unit = _parsed(every)
+    if unit in _MONTHS:
+        raise QueryError("every must be a fixed length of time, up to weeks: 1s, 15min, 1h, 1d")
+    return count * (_SECONDS[unit] * SECOND if unit in _SECONDS else _DAYS[unit] * _DAY)
+
+
 def _check_rows(count: int) -> None:
     if count > _MOST_ROWS:
         raise QueryError(f"every is too short: more than {_MOST_ROWS:,} rows")
@@ -127,11 +163,13 @@ class TimeTable(Tabular):
         answers: the sums, with their intervals.
         edges: the times between rows and at both ends, in nanoseconds since 1970.
         clock: of the times.
+        rows: how many values each part has; late ones count where their own time lies.
     """
 
     answers: Answers
     edges: IntArray
     clock: Clock
+    rows: IntArray
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -147,13 +185,15 @@ class TimeTable(Tabular):
         return self.clock.zone
 
     def __repr__(self) -> str:
-        return f"{self._about}\n{text.table(*self._cells())}"
+        said = filter(None, (*cautions(self.answers), self.note))
+        return "\n".join([self._about, text.table(*self._cells()), *said])
 
     def _repr_html_(self) -> str:
         answers, times, about = self.answers, self.times, self._about
         ends = (times[0], times[-1]) if times else ("", "")
         picture = html.band(answers.estimate, answers.low, answers.high, ends, about)
-        return f"<div><strong>{about}</strong>{picture}{html.table(*self._cells())}</div>"
+        said = html.lines([*cautions(answers), self.note])
+        return f"<div><strong>{about}</strong>{picture}{html.table(*self._cells())}{said}</div>"
 
     @property
     def _about(self) -> str:
@@ -172,9 +212,9 @@ class TimeTable(Tabular):
         return ("from", "rows", "sum", "low", "high"), rows
 
     @property
-    def rows(self) -> IntArray:
-        """How many values each part has."""
-        return self.answers.end - self.answers.start
+    def note(self) -> str:
+        """Late rows, and a range that reaches beyond the data; may be empty."""
+        return self.answers.note
 
     def columns(self) -> dict[str, Any]:
         """The columns: time, rows, sum, mean and rate (per second), each with low and high.

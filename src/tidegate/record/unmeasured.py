@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import NO_AIM, Aim, Excess, Parts
+from tidegate.stages import Excess, Parts
 
 
 class Unmeasured:
@@ -15,7 +15,7 @@ class Unmeasured:
         self._prediction, self._threshold, self._step = prediction, threshold, step
         self._doubt = doubt
 
-    def parts(self, starts: IntArray, ends: IntArray, aim: Aim = NO_AIM) -> Parts:
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """Nothing was measured: the error is taken as a share of the threshold for each value."""
         lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
         error = np.square(lengths * self._threshold * self._doubt)

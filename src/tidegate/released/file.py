@@ -160,6 +160,29 @@ class ReleasedFile(ReleasedTable):
         return self.debts
 
     @property
+    def unfinished(self) -> str:
+        """That the run which wrote the file did not come to its end; may be empty."""
+        if self.metadata.get("complete", True):
+            return ""
+        return (
+            "This file is not complete: the run that wrote it stopped before the end of its input, "
+            "or is still writing."
+        )
+
+    @property
+    def shared(self) -> str:
+        """Which other columns of the same rows were released, and for how much; may be empty."""
+        said = self.metadata.get("together")
+        if not isinstance(said, dict) or not isinstance(said.get("columns"), dict):
+            return ""
+        names = ", ".join(map(str, said["columns"]))
+        return f"With all columns of the run ({names}): {said.get('guarantee', 'not known')}."
+
+    def _facts(self) -> list[tuple[str, object]]:
+        said = [("complete", "no")] if self.unfinished else []
+        return [*super()._facts(), *said]
+
+    @property
     def debts(self) -> str:
         """A remark about sums of rows of a non-negative file; may be empty."""
         if not self.pipeline.estimator.adds_up or not self.pipeline.non_negative:
@@ -209,6 +232,8 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
             "the simulation itself (in Python, tidegate.topl(...).simulate(values).query)"
         )
         raise SourceError(None, problem, name)
+    if "keys" in metadata:
+        raise SourceError(None, "has rows of many keys: open it with tidegate.open", name)
     try:
         settings = metadata["settings"]
         if not isinstance(settings, Mapping):
@@ -217,7 +242,8 @@ def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[
         phases = [Phase(**phase) for phase in metadata["phases"]]
         block = metadata["block"]
         lattice = pipeline.lattice
-        least, most = -lattice.bottom * lattice.step, lattice.top * lattice.step
+        top = lattice.top if pipeline.ticks is None else lattice.scale.top
+        least, most = -lattice.bottom * lattice.step, top * lattice.step
         well_formed = isinstance(metadata["guarantee"], str) and all(
             _is_phase(vars(phase), least, most) for phase in phases
         )

@@ -13,7 +13,7 @@ import mmap
 import os
 import struct
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tidegate import _files
 from tidegate.errors import TidegateError
 from tidegate.io.errors import sink_error
+from tidegate.lattice import IntArray
 from tidegate.record.record import Record
 from tidegate.record.ring_buffer import RingBuffer
 from tidegate.record.segment import Segment
@@ -80,13 +81,22 @@ class Index:
         for start in range(0, end, _PIECE):
             out.write(self._data[start : min(start + _PIECE, end)])
 
-    def record(self, pipeline: Pipeline, guarantee: str) -> Record:
-        """The block sums of all segments."""
+    def whole_numbers(self, at: int, count: int) -> IntArray:
+        """Numbers of 64 bits that were written from byte `at` on."""
+        return np.frombuffer(self._data, np.int64, count, at)
+
+    def record(
+        self,
+        pipeline: Pipeline,
+        guarantee: str,
+        parts: Sequence[Mapping[str, Any]] | None = None,
+        at: int = 0,
+    ) -> Record:
+        """The block sums of all segments; or of these, whose rows begin at byte `at`."""
         block = pipeline.perturber.block
         kind = row_kind(block)
         segments: list[Segment] = []
-        at = 0
-        for facts in self._segments:
+        for facts in self._segments if parts is None else parts:
             segment = Segment(
                 pipeline.method,
                 threshold=facts["threshold"],

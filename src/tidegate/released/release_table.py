@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 from tidegate import methods
 from tidegate.errors import InputError, SettingError
-from tidegate.exact_numbers import Number
+from tidegate.exact_numbers import Number, positive
+from tidegate.guarantee import sequential
 from tidegate.randomness import Randomness
+from tidegate.released.columns import OfColumn, ReleasedColumns
 from tidegate.released.released import Released
+from tidegate.run.column_settings import checked_names, per_column, shares_of
 from tidegate.run.pipeline import Pipeline
 from tidegate.tables.incoming import plain
 from tidegate.tables.table_input import is_table, picked
 from tidegate.timestamps import read_times
 
 _HORIZON = 1 << 20  # of the presets
+_OWN = ("lower", "resolution")  # settings that a column may have of its own
+
+
+@overload
+def release(
+    table: Any,
+    value: str | None = None,
+    *,
+    time: Any = None,
+    epsilon: Number,
+    bound: Number | Mapping[str, Number],
+    users: Any = None,
+    zone: str | None = None,
+    late: str = "refuse",
+    method: str = "adaptive",
+    share: Mapping[str, Number] | None = None,
+    randomness: Randomness | None = None,
+    **settings: Any,
+) -> Released: ...
+
+
+@overload
+def release(
+    table: Any,
+    value: list[str] | tuple[str, ...],
+    *,
+    time: Any = None,
+    epsilon: Number,
+    bound: Number | Mapping[str, Number],
+    users: Any = None,
+    zone: str | None = None,
+    late: str = "refuse",
+    method: str = "adaptive",
+    share: Mapping[str, Number] | None = None,
+    randomness: Randomness | None = None,
+    **settings: Any,
+) -> ReleasedColumns: ...
 
 
 def release(
@@ -23,15 +64,16 @@ def release(
     *,
     time: Any = None,
     epsilon: Number,
-    bound: Number,
+    bound: Number | Mapping[str, Number],
     users: Any = None,
     zone: str | None = None,
     late: str = "refuse",
     method: str = "adaptive",
+    share: Mapping[str, Number] | None = None,
     randomness: Randomness | None = None,
     **settings: Any,
-) -> Released:
-    """Release one column of a table under differential privacy, in one call.
+) -> Released | ReleasedColumns:
+    """Release one or several columns of a table under differential privacy, in one call.
 
     Every call spends ε on the table anew: release once, keep what comes out. For a stream that
     goes on, use `tidegate.adaptive(...).start()` or `tidegate.durable`.
@@ -39,18 +81,24 @@ def release(
     Args:
         table: of pandas, polars, pyarrow or DuckDB, or with Arrow's PyCapsule interface; a
             dictionary of columns; or the column itself. Rows are taken in their order.
-        value: the name of the column of values.
+        value: the name of the column of values; or a list of names, which share ε.
         time: the name of the column of times, or the times themselves (`frame.index`). They are
             public, and must be in order.
         epsilon: the budget of every value.
-        bound: a public upper bound of a value; never read it off the data.
+        bound: a public upper bound of a value; never read it off the data. Of several columns: one
+            for all, or by name: `{"fare": 100, "tip": 30}`; so can be `lower` and `resolution`.
         users: the column that names the user of each row, where users are the unit of privacy.
         zone: where times without a zone were written, and in which zone all are written out.
         late: `keep` takes rows that are older than the one before, at their place.
         method: a name of `tidegate.methods`.
+        share: of several columns, the part of ε of some: `{"fare": 0.7}`; the others divide the
+            rest evenly.
         randomness: `tidegate.seeded(7)` for a simulation without a guarantee.
         settings: of the method, such as `resolution`, `unit` or `horizon` (default: as many as
             there are rows, at most 2²⁰).
+
+    Returns:
+        A `Released`; of several columns a `ReleasedColumns`, where `released["tip"]` is one.
 
     >>> import tidegate as tg
     >>> trips = {"fare": tg.synthetic.baskets(5_000)}
@@ -60,6 +108,13 @@ def release(
     >>> list(released.columns())
     ['position', 'value', 'level']
     """
+    if isinstance(value, list | tuple) and is_table(table):
+        common = {"users": users, "zone": zone, "late": late, "method": method, **settings}
+        budget = {"epsilon": epsilon, "bound": bound, "share": share}
+        return _columns(table, value, time, budget, randomness, common)
+    if share is not None or isinstance(bound, Mapping):
+        named = "share" if share is not None else "bound"
+        raise SettingError(named, "by name goes with several columns: value=['fare', 'tip']")
     name = value if isinstance(value, str) else ""
     if is_table(table):
         if value is None:
@@ -79,7 +134,51 @@ def release(
     running = pipeline.start(randomness)
     out = running.push_rows(values, users, time, late)
     running.finish()  # the table is over, and its length is public
-    return Released(out, running.record, pipeline, threshold=running.threshold, name=name)
+    return Released(
+        out,
+        running.record,
+        pipeline,
+        threshold=running.threshold,
+        promise=running.guarantee,
+        name=name,
+    )
+
+
+def _columns(
+    table: Any,
+    value: Sequence[str],
+    time: Any,
+    budget: Mapping[str, Any],
+    randomness: Randomness | None,
+    common: dict[str, Any],
+) -> ReleasedColumns:
+    """Release each column with its part of ε.
+
+    Privacy: a row has a value in each column, and each costs its own ε_i. A replaced row costs
+    their sum (sequential composition), which is ε exactly.
+    """
+    names = checked_names(value)
+    epsilon = positive("epsilon", budget["epsilon"])
+    shares = shares_of(names, budget["share"])
+    bounds = per_column("bound", names, budget["bound"])
+    own = {name: per_column(name, names, common.pop(name)) for name in _OWN if name in common}
+    released: dict[str, Released] = {}
+    for name in names:
+        if bounds[name] is None:
+            raise SettingError("bound", f"is missing for {name!r}")
+        mine = {setting: each[name] for setting, each in own.items() if each[name] is not None}
+        released[name] = release(
+            table,
+            name,
+            time=time,
+            epsilon=epsilon * shares[name],
+            bound=bounds[name],
+            randomness=OfColumn(name, randomness),
+            **common,
+            **mine,
+        )
+    total = sequential(*(one.promise for one in released.values()))
+    return ReleasedColumns(released, total)
 
 
 def _count(values: Any) -> int:

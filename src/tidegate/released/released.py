@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.record.answers import Answers, RangeQueries
 from tidegate.record.moving_average import small_picture
@@ -22,6 +23,13 @@ from tidegate.tables import html
 from tidegate.tables.outgoing import Tabular
 
 _DIGITS = 18  # of a position
+
+
+def position_of(place: Any) -> int | None:
+    """The position that a place in a stream is; None: it is a time."""
+    text = str(place).strip()
+    whole = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _DIGITS
+    return int(text) if whole else None
 
 
 class ReleasedTable(Tabular, RangeQueries):
@@ -75,11 +83,11 @@ class ReleasedTable(Tabular, RangeQueries):
 
     def place(self, place: Any) -> int:
         """The position of a place in the stream: a whole number, or a time."""
-        text = str(place).strip()
-        if text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _DIGITS:
-            return int(text)
+        position = position_of(place)
+        if position is not None:
+            return position
         index = self.record.time_index
-        tick = moment(index.clock, text, "a time of the range")
+        tick = moment(index.clock, str(place).strip(), "a time of the range")
         return int(index.positions(np.array([tick]))[0])
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -118,6 +126,7 @@ class Released(ReleasedTable):
     Attributes:
         record: of what was measured: the answers come from it.
         pipeline: the settings it was released with.
+        promise: the guarantee, as data.
     """
 
     def __init__(
@@ -127,12 +136,14 @@ class Released(ReleasedTable):
         pipeline: Pipeline,
         *,
         threshold: float | None,
+        promise: Guarantee,
         name: str = "",
     ) -> None:
         self._rows = rows
         self.record = record
         self.pipeline = pipeline
         self._threshold = threshold
+        self.promise = promise
         self._name = name
 
     def __repr__(self) -> str:

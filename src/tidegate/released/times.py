@@ -1,7 +1,8 @@
 """The index of times beside a released file (`.<name>.tidegate-times`).
 
 The first query by time reads the column of times once. What it keeps are the knots of
-`tidegate.record.time_index`: two for a regular stream of any length, and read in place.
+`tidegate.record.time_index`: two for a regular stream of any length, and read in place; then the
+late rows.
 Everything in it comes from the released file, so it may be deleted.
 """
 
@@ -24,7 +25,7 @@ from tidegate.io.released import read_released_times
 from tidegate.lattice import IntArray
 from tidegate.record.time_index import Knots, TimeIndex
 
-_MARK = b"TIDEGATE TIMES 1"
+_MARK = b"TIDEGATE TIMES 2"
 _HEAD = 4096  # bytes: the mark and the facts, filled up with spaces
 
 
@@ -45,40 +46,47 @@ def time_index(
     place = Path(os.path.realpath(path))
     kept = place.with_name(f".{place.name}.tidegate-times")
     facts = {"version": dict(version), "clock": clock.plain()}
-    knots = _read(kept, facts)
-    if knots is None:
+    found = _read(kept, facts)
+    if found is None:
         index = TimeIndex(clock)
         for first, ticks in read_released_times(path, format):
             index.push(first, ticks)
-        knots = index.knots
-        _write(kept, place, facts, knots)
-    return TimeIndex(clock, knots)
+        found = index.knots, index.late
+        _write(kept, place, facts, found)
+    return TimeIndex(clock, *found)
 
 
-def _read(path: Path, facts: Mapping[str, Any]) -> Knots | None:
-    """The knots, if they are of this very file; None: it must be read."""
+def _read(path: Path, facts: Mapping[str, Any]) -> tuple[Knots, Knots] | None:
+    """The knots and the late rows, if they are of this very file; None: it must be read."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
             size = os.fstat(file.fileno()).st_size - _HEAD
         if not head.startswith(_MARK) or size < 0 or size % 16:
             return None
-        if json.loads(head.removeprefix(_MARK)) != {**facts, "knots": size // 16}:
+        stored = json.loads(head.removeprefix(_MARK))
+        knots = stored["knots"]
+        expected = {**facts, "knots": knots, "late": size // 16 - knots}
+        if stored != expected or type(knots) is not int or not 0 <= knots <= size // 16:
             return None
-        if not size:
-            return Knots(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-        numbers: IntArray = np.memmap(path, dtype=np.int64, mode="r", offset=_HEAD)
-    except (OSError, ValueError, RecursionError):
+        numbers: IntArray = np.zeros(0, dtype=np.int64)
+        if size:
+            numbers = np.memmap(path, dtype=np.int64, mode="r", offset=_HEAD)
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
-    return Knots(*np.split(numbers, 2))
+    return Knots(*np.split(numbers[: 2 * knots], 2)), Knots(*np.split(numbers[2 * knots :], 2))
 
 
-def _write(path: Path, released: Path, facts: Mapping[str, Any], knots: Knots) -> None:
-    """Keep the knots beside the file; where that is impossible, the next query reads it again."""
-    head = _MARK + json.dumps({**facts, "knots": knots.places.size}).encode()
+def _write(
+    path: Path, released: Path, facts: Mapping[str, Any], found: tuple[Knots, Knots]
+) -> None:
+    """Keep both beside the file; where that is impossible, the next query reads it again."""
+    sizes = {"knots": found[0].places.size, "late": found[1].places.size}
+    head = _MARK + json.dumps({**facts, **sizes}).encode()
     if len(head) > _HEAD:
         return
-    data = b"".join([head.ljust(_HEAD), *(column.astype("<i8").tobytes() for column in knots)])
+    columns = (column for pair in found for column in pair)
+    data = b"".join([head.ljust(_HEAD), *(column.astype("<i8").tobytes() for column in columns)])
     with contextlib.suppress(OSError):
         # Who may read the one may read the other.
         _files.replace_file(path, data, released.stat().st_mode & 0o666)

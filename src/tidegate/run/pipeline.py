@@ -18,10 +18,12 @@ from tidegate.record.codec import restored_segment
 from tidegate.record.record import Record
 from tidegate.record.segment import Method
 from tidegate.run import ends
+from tidegate.run.event_release import EventRelease
 from tidegate.run.refinement import Refinement
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
 from tidegate.run.stored_stages import built, parts
+from tidegate.run.ticks import EventLattice, Ticks
 from tidegate.sealing import understood, unseal
 from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
@@ -49,6 +51,7 @@ class Pipeline(Spec):
         reselect: when to choose the threshold again (`Reselection`), or how to release the values
             that choose, too (`Refinement`); None: never.
         history: how many released values `query` can look back on; None: 16 horizons.
+        ticks: of an event stream (`tidegate.events`); None: every value is a row.
 
     >>> from tidegate import estimate, perturb, threshold
     >>> pipeline = Pipeline(
@@ -71,6 +74,7 @@ class Pipeline(Spec):
     reselect: Reselection | Refinement | None = None
     history: OptionalWhole = OptionalWhole(minimum=1)
     lower: Lower = Lower()
+    ticks: Ticks | None = None
 
     def __post_init__(self) -> None:
         contracts: list[tuple[str, type, str]] = [
@@ -91,6 +95,10 @@ class Pipeline(Spec):
             raise SettingError("reselect", "must have the same bound as the threshold")
         if self.lower and self.non_negative:
             raise SettingError("non_negative", "must be False where `lower` is below 0")
+        if self.ticks is not None:
+            self.ticks.check(self)
+        elif isinstance(self.unit, units.AddedEvent):
+            raise SettingError("unit", "AddedEvent() goes with `ticks`")
         if self.native and self.perturber.guarantee.unit != self.unit.name:
             protected = self.perturber.guarantee.unit
             raise SettingError("unit", f"must be the one that the perturber protects: {protected}")
@@ -149,23 +157,26 @@ class Pipeline(Spec):
     @property
     def holdout(self) -> int:
         """How many values choose the threshold without being released."""
-        return 0 if isinstance(self.reselect, Refinement) else self.threshold.holdout
+        return 0 if self.ticks or isinstance(self.reselect, Refinement) else self.threshold.holdout
 
     @property
     def warm_up(self) -> int:
         """How many of the first values are released before they are measured, and choose θ."""
-        return self.threshold.holdout if isinstance(self.reselect, Refinement) else 0
+        whole = self.threshold.holdout if isinstance(self.reselect, Refinement) else 0
+        return whole if self.ticks is None else self.ticks.warm_up(self)
 
     @cached_property
     def method(self) -> Method:
         """How values are measured and estimated: what records must know."""
         step, history = self.lattice.step, self.kept_history
-        return Method(self.measurer, self.estimator, self.ceiling, step, history)
+        bounded = self.ticks is None
+        return Method(self.measurer, self.estimator, self.ceiling, step, history, bounded)
 
     @cached_property
     def lattice(self) -> Lattice:
         """Values as integers."""
-        return Lattice(self.threshold.bound, self.resolution, self.lower)
+        kind = Lattice if self.ticks is None else EventLattice
+        return kind(self.threshold.bound, self.resolution, self.lower)
 
     @property
     def choice_guarantee(self) -> Guarantee:
@@ -178,7 +189,7 @@ class Pipeline(Spec):
 
         If the perturber protects the unit itself, a unit may lie across both, and they add up.
         """
-        if isinstance(self.reselect, Refinement):  # the warm-up is part of the stream
+        if self.ticks or isinstance(self.reselect, Refinement):  # its warm-up is part of the stream
             return self.stream_guarantee
         if self.native:
             hold_out = self.unit.widen(self.choice_guarantee)
@@ -200,6 +211,8 @@ class Pipeline(Spec):
     @property
     def _stream_events(self) -> Guarantee:
         stream = self.perturber.guarantee
+        if self.ticks is not None:
+            return self.ticks.guarantee(self.threshold, self.perturber)
         if isinstance(self.reselect, Refinement):
             return self.reselect.guarantee(self.threshold, self.perturber, self.choices)
         if self.reselect is None:
@@ -217,15 +230,13 @@ class Pipeline(Spec):
         return self.history or _HORIZONS_KEPT * self.perturber.horizon
 
     def settings(self) -> dict[str, Any]:
-        """The specification as plain data; `lower` only where it is not 0.
+        """The specification as plain data; `lower` and `ticks` only where they are used.
 
-        Noise keys are derived from a digest of it, and states made before there was a `lower`
-        must stay what they are.
+        Noise keys are derived from a digest of it, and states made before there were these must
+        stay what they are.
         """
-        settings = super().settings()
-        if not self.lower:
-            del settings["lower"]
-        return settings
+        unused = {name for name in ("lower", "ticks") if not getattr(self, name)}
+        return {name: value for name, value in super().settings().items() if name not in unused}
 
     def resolved(self) -> dict[str, Any]:
         """The settings and what was decided from them: the identity of the noise."""
@@ -261,12 +272,16 @@ class Pipeline(Spec):
         if not hasattr(source, "new_epoch"):
             raise SettingError("randomness", "must be tidegate.secure() or tidegate.seeded(7)")
         ownership = Ownership()  # before there is a secret that a forked process could share
-        return Release(self, source.new_epoch(), ownership=ownership)
+        return self._kind(self, source.new_epoch(), ownership=ownership)
+
+    @property
+    def _kind(self) -> type[Release]:
+        return Release if self.ticks is None else EventRelease
 
     def resume(self, snapshot: bytes, key: bytes | None = None) -> Release:
         """Go on from a snapshot of this pipeline, bit for bit (see `Release.snapshot`)."""
         with understood():
-            return Release._resumed(self, snapshot, key)
+            return self._kind._resumed(self, snapshot, key)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Pipeline:

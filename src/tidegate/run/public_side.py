@@ -16,6 +16,7 @@ from tidegate.randomness import Epoch
 from tidegate.record.answers import Answers, RangeQueries
 from tidegate.record.moving_average import small_picture
 from tidegate.record.record import Record
+from tidegate.run.event_run import EventRun
 from tidegate.run.phased_run import Phase
 from tidegate.run.phases import Phases
 from tidegate.run.refinement_run import RefinementRun
@@ -42,7 +43,7 @@ class ReadableRelease(RangeQueries):
     _ownership: Ownership
     _cap: UserCap | None
     _timeline: Timeline | None
-    _run: Phases | RefinementRun | None
+    _run: Phases | RefinementRun | EventRun | None
 
     @property
     def position(self) -> int:

@@ -18,12 +18,13 @@ from typing import ClassVar
 from tidegate.errors import SettingError
 from tidegate.estimate import Mixture
 from tidegate.guarantee import Guarantee, parallel, sequential
-from tidegate.lattice import Lattice
+from tidegate.lattice import COARSE, Lattice
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_length
 from tidegate.settings import Flag, Spec
 from tidegate.stages import Estimator, Perturber, Threshold
 from tidegate.threshold import TailQuantile
+from tidegate.threshold.tail_quantile import LEAST_PRICE
 
 __all__ = ["Refinement"]  # what settings can name
 
@@ -46,9 +47,10 @@ _LEAST = 8
 _FIRST_HORIZON, _FIRST_EVIDENCE = 4096, 24
 # A later warm-up is one for a horizon of so many times what came before it.
 _AGAIN_HORIZON = 8
-# ε × values that θ needs to climb by a factor of e: a little more than its price.
-_CLIMB = Decimal("3.5")
-_HIGHEST = 128  # lattice steps: a bound that is far away must not decide
+# A first θ starts at most this many lattice steps high, where there are more steps than a default
+# resolution makes of a bound (`tidegate.lattice.COARSE`): they are a unit of the data then.
+_HIGHEST, _ARTIFICIAL = 128, 10 * COARSE
+_LIFTED = 7  # e-folds that a later choice must be able to climb for its least θ to be raised
 
 
 def first_length(epsilon: Fraction, horizon: int) -> int:
@@ -94,16 +96,32 @@ def warm_up_length(epsilon: Fraction, horizon: int) -> int:
 def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
     """The least θ that a first choice may give, in lattice units.
 
-    bound/exp(ε·values/3.5), and at most 128.
-
-    A θ that is e times larger is charged 3/ε values of the warm-up, so with few of them θ cannot
-    climb far, and would stay at one lattice step: a small sum that is sure of itself. It starts
-    where it can get away from instead. The bound is public, and so is this; a θ that is too high
-    costs noise, which intervals show. Later choices know more and may go below it.
+    bound/exp((ε·(values − target) − 5)/3): with few values θ cannot climb far from the smallest
+    candidate, and would stay there: a small sum that is sure of itself. It starts where it can get
+    away from instead (`TailQuantile.reach`), as if all values lay above 0. The bound is public, and
+    so is this; a θ that is too high costs noise, which intervals show. Later choices know more and
+    may go below it. Where the lattice has so many steps that they are a unit of the data, and no
+    part of the bound, it is at most 128 of them: a bound that is far away must not decide.
     """
+    return _part_of_bound(lattice, choice.reach(choice.holdout, choice.visible))
+
+
+def lifted(choice: TailQuantile, lattice: Lattice, positive: int) -> int:
+    """The least θ that a later choice may give, in lattice units; 1: any.
+
+    `positive` of its values surely lie above 0, by what was released. If they can pay for the climb
+    over e⁷ and more, θ starts where they can: values that are mostly 0 would leave it at the
+    smallest candidate otherwise, although there are enough of the others by now.
+    """
+    reach = choice.reach(positive, LEAST_PRICE)
+    return _part_of_bound(lattice, reach) if reach >= _LIFTED else 1
+
+
+def _part_of_bound(lattice: Lattice, reach: Fraction) -> int:
     with localcontext(Context(prec=30)):
-        steps = (Decimal(float(choice.epsilon * choice.holdout)) / _CLIMB).exp()
-        return max(1, min(_HIGHEST, math.floor(lattice.top / min(steps, Decimal(lattice.top)))))
+        steps = (Decimal(reach.numerator) / Decimal(reach.denominator)).exp()
+        least = max(1, math.floor(lattice.top / min(steps, Decimal(lattice.top))))
+        return least if lattice.top <= _ARTIFICIAL else min(_HIGHEST, least)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -182,7 +182,8 @@ class RefinementRun(RefinementState):
             follower.rescale(ends.width, ends.below)
             follower.forget_level(fell=bool(self.fell))
             self.segments.pop()  # what stood for these values
-        total = follower.at_once(layout, noisy, publish=publish)
+        out = None if publish else count * self.prediction  # rows that are out
+        total = follower.at_once(layout, noisy, published=out)
         doubt = math.sqrt(layout.variances[0])
         if publish and not first and not kept:
             total += self._hidden(noisy / count, doubt / count)

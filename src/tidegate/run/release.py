@@ -22,6 +22,7 @@ from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.record.journal_entry import JournalEntry
 from tidegate.record.rows import Rows
 from tidegate.run.ends import Ends
+from tidegate.run.event_run import EventRun
 from tidegate.run.intake import Intake
 from tidegate.run.phase_keys import PhaseKeys
 from tidegate.run.phases import Phases
@@ -80,9 +81,11 @@ class Release(Intake):
         self._keeps_journal = False  # someone keeps a journal
         self._cap = cap_of(pipeline.unit)
         self._timeline: Timeline | None = None  # if values have times
-        self._run: Phases | RefinementRun | None = None
+        self._run: Phases | RefinementRun | EventRun | None = None
         keys = PhaseKeys(pipeline, epoch, origin)
-        if pipeline.warm_up:
+        if pipeline.ticks is not None:
+            self._run = EventRun(keys, state=state)
+        elif pipeline.warm_up:
             start: dict[str, Any] = {"ends": ends, "evidence": evidence, "state": state}
             self._run = RefinementRun(keys, **start)
         elif ends is not None:

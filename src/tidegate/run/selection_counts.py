@@ -12,7 +12,7 @@ import numpy as np
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
 from tidegate.run.ends import SHAPES, Ends, outside, shaped
-from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE
+from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE, lifted
 from tidegate.threshold import TailQuantile
 
 _MOST = 1 << 15  # values that are counted at once
@@ -85,8 +85,8 @@ class SelectionCounts:
         """
         self._count()
         stage, lattice = self.stage, self._lattice
-        least = max(at_least)
         known = None if positive is None else math.floor(positive * self.values)
+        least = max(*at_least, 1 if known is None else lifted(stage, self._grid, known))
         theta = stage.choose_from(
             self._counts, self._grid, keystream("threshold"), at_least=least, positive=known
         )

@@ -21,10 +21,16 @@ class Timeline:
         index: the times of released rows.
     """
 
-    def __init__(self, clock: Clock, last: int | None = None, knots: Knots | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        last: int | None = None,
+        knots: Knots | None = None,
+        late: Knots | None = None,
+    ) -> None:
         self.clock = clock
         self.last = last
-        self.index = TimeIndex(clock, knots)
+        self.index = TimeIndex(clock, knots, late)
 
     def take(self, times: Times, first: int, held: int) -> None:
         """Note checked times; the first `held` of them are of values that are not released."""
@@ -40,13 +46,18 @@ class Timeline:
     def state(self, brief: bool) -> dict[str, Any]:
         """All that is needed to go on; `brief` leaves out what only queries about the past need."""
         knots = self.index.brief() if brief else self.index.knots
-        return {**self.clock.plain(), "last": self.last, **knots._asdict()}
+        state = {**self.clock.plain(), "last": self.last, **knots._asdict()}
+        late = self.index.late
+        if late.places.size and not brief:
+            state |= {"late places": late.places, "late ticks": late.ticks}
+        return state
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> Timeline:
         """The timeline that `state` was taken of."""
         knots = Knots(state["places"], state["ticks"])
-        return cls(Clock.from_plain(state), state["last"], knots)
+        late = Knots(state["late places"], state["late ticks"]) if "late places" in state else None
+        return cls(Clock.from_plain(state), state["last"], knots, late)
 
 
 def checked_times(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -170,6 +170,15 @@ class Parts:
 class Posterior(Protocol):
     """What is known about the past, given what was released up to some position."""
 
-    def parts(self, starts: IntArray, ends: IntArray, aim: Aim = NO_AIM) -> Parts:
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end), which must lie within what is recorded."""
+        ...
+
+
+@runtime_checkable
+class AimedPosterior(Posterior, Protocol):
+    """One that estimates what truncation took away, better if it knows what θ was chosen with."""
+
+    def aim_at(self, aim: Aim) -> None:
+        """Answer with this from now on."""
         ...

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError
+from tidegate.tables.arrow_memory import to_numpy
 from tidegate.tables.incoming import ONE_COLUMN, refuse_others
 from tidegate.tables.libraries import require
 
@@ -44,7 +44,7 @@ def as_numbers(column: Any) -> NDArray[Any]:
         column, whole = column.cast(arrow.int8()), True
     target = arrow.int64() if whole and not column.null_count else arrow.float64()
     # Unsafe: an integer that no float equals becomes the nearest one.
-    return _to_numpy(column.cast(target, safe=False))
+    return to_numpy(column.cast(target, safe=False))
 
 
 def from_protocol(column: Any, position: int = 0) -> NDArray[Any]:
@@ -72,9 +72,3 @@ def _one_column(column: Any, arrow: Any) -> Any:
     if isinstance(column.type, arrow.BaseExtensionType):
         column = column.cast(column.type.storage_type)
     return column
-
-
-def _to_numpy(column: Any) -> NDArray[Any]:
-    if isinstance(column, sys.modules["pyarrow"].ChunkedArray):
-        return np.asarray(column.to_numpy())
-    return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -45,6 +45,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     )
 
 
+def lines(texts: Iterable[str]) -> str:
+    """Sentences below a table."""
+    return "".join(f"<div>{escape(text)}</div>" for text in texts if text)
+
+
 def band(
     middle: FloatArray,
     low: FloatArray,

@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import COARSE, IntArray, Lattice
-from tidegate.noise import float_laplace, permute_and_flip
+from tidegate.noise import exponential_mechanism, float_laplace, permute_and_flip
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Exact, OptionalExact, OptionalWhole, Spec, Whole
 
@@ -29,10 +29,10 @@ class NoisyMax(Spec):
 
     Guarantee: pure ε-DP. Released: θ. The score's data part counts values above θ: replacing a
     value moves every candidate's count by at most 1, and all in the same direction (up if the new
-    value is larger, down if smaller), so scores are monotone with sensitivity 1 and both
-    selections cost ε instead of 2ε: permute-and-flip with acceptance e^(−ε·(best − score)), or
-    Laplace(1/ε) noisy max. The noise part is public; its irrational constant is rounded to a
-    public fraction.
+    value is larger, down if smaller), so scores are monotone with sensitivity 1 and all
+    selections cost ε instead of 2ε: permute-and-flip with acceptance e^(−ε·(best − score)), the
+    exponential mechanism with weights e^(ε·score), or Laplace(1/ε) noisy max. The noise part is
+    public; its irrational constant is rounded to a public fraction.
 
     Args:
         epsilon: the budget of the choice.
@@ -42,7 +42,8 @@ class NoisyMax(Spec):
         horizon, fanout: of the perturber that follows (the paper's r, b).
         scale: the paper's c = 60, in units of the data: the rule is *not* scale-invariant.
         step: distance between candidates, in lattice steps. None: 1, or more for huge bounds.
-        selection: "permute-and-flip" (exact), or "laplace" as in the paper (float arithmetic).
+        selection: "permute-and-flip" or "exponential" (both exact), or "laplace" as in the paper
+            (float arithmetic).
     """
 
     KIND: ClassVar[str] = "threshold.NoisyMax"
@@ -56,16 +57,18 @@ class NoisyMax(Spec):
     fanout: Whole = Whole(minimum=2, default=16)
     scale: Exact = Exact(default=60)
     step: OptionalWhole = OptionalWhole(minimum=1)
-    selection: Literal["permute-and-flip", "laplace"] = "permute-and-flip"
+    selection: Literal["permute-and-flip", "exponential", "laplace"] = "permute-and-flip"
 
     def __post_init__(self) -> None:
-        if self.selection not in ("permute-and-flip", "laplace"):
-            raise SettingError("selection", 'must be "permute-and-flip" or "laplace"')
+        if self.selection not in ("permute-and-flip", "exponential", "laplace"):
+            raise SettingError(
+                "selection", 'must be "permute-and-flip", "exponential" or "laplace"'
+            )
 
     @property
     def guarantee(self) -> Guarantee:
         """ε-DP for the held-out values; the rest of the stream is not looked at."""
-        arithmetic = "exact" if self.selection == "permute-and-flip" else "float"
+        arithmetic = "float" if self.selection == "laplace" else "exact"
         return Guarantee(epsilon=self.epsilon, arithmetic=arithmetic)
 
     def ceiling(self, lattice: Lattice) -> int:
@@ -113,6 +116,8 @@ class NoisyMax(Spec):
         words = keystream.at()
         if self.selection == "permute-and-flip":
             best = permute_and_flip(words, scores, self.epsilon / denominator)
+        elif self.selection == "exponential":
+            best = exponential_mechanism(words, scores, self.epsilon / denominator)
         else:
             noise = float_laplace(words, scores.size, 1 / float(self.epsilon))
             best = int(np.argmax(scores / denominator + noise))

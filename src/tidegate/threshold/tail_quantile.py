@@ -32,6 +32,8 @@ AFFORDABLE = Fraction(1, 2)
 STEEP = 2
 # And at least so much, in 1/ε: chances of a θ that is f times too high fall as f^−2.
 LEAST_PRICE = 2
+# What a candidate must be ahead by, in 1/ε, for noise hardly ever to take the other one.
+SURE = 5
 # Where the count that is wanted cannot be seen, θ is extrapolated as if the tail had this index.
 TAIL_INDEX = 5
 # Candidates grow by this factor, finer where the choice knows more (ε·values at least).
@@ -116,6 +118,14 @@ class TailQuantile(Spec):
     def steps(self) -> int:
         """How many steps a default resolution should have."""
         return steps_by_information(3, self.epsilon * self.holdout)
+
+    def reach(self, positive: int, price: int) -> Fraction:
+        """By how many factors of e θ can surely climb if so many values lie above all of that.
+
+        They gain what exceeds the target, and must be ahead of the price, in 1/ε for a factor of e,
+        by 5/ε: else noise would keep one θ in a hundred, or more, at the bottom.
+        """
+        return max(Fraction(0), self.epsilon * (positive - self.target) - SURE) / price
 
     def ceiling(self, lattice: Lattice) -> int:
         """The bound."""

@@ -31,7 +31,7 @@ from tidegate.estimate.mixture.block_batches import (
 )
 from tidegate.estimate.mixture.block_chain import solve_chain
 from tidegate.estimate.mixture.covariances import CellCovariances, Misfit, product
-from tidegate.estimate.mixture.models import Models, models
+from tidegate.estimate.mixture.models import SCATTER, Models, models
 from tidegate.estimate.mixture.transition import (
     INNER,
     LEAF,
@@ -52,8 +52,10 @@ class ModelSmoother:
     expected level there.
     """
 
-    def __init__(self, blocks: Sequence[Measured], horizon: int, model: int) -> None:
-        one = models(horizon).only(model)
+    def __init__(
+        self, blocks: Sequence[Measured], horizon: int, model: int, scatter: float = SCATTER
+    ) -> None:
+        one = models(horizon, scatter=scatter).only(model)
         begin = blocks[0].start if blocks else 0
         blocks = [block for block in blocks if block.end > block.start]
         batches = block_batches(blocks, one)

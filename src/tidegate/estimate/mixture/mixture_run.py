@@ -13,7 +13,7 @@ from tidegate.estimate.mixture.cap_steps import CapSteps, moved
 from tidegate.estimate.mixture.grid import Cells as BlockCells
 from tidegate.estimate.mixture.grid import cells_of
 from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters, mixed
-from tidegate.estimate.mixture.models import SECOND_CHANCE, models
+from tidegate.estimate.mixture.models import SCATTER, SECOND_CHANCE, models
 from tidegate.estimate.mixture.packed_weights import packed
 from tidegate.estimate.mixture.transition import Transition
 from tidegate.estimate.mixture.tree_choice import tree_costs
@@ -35,6 +35,7 @@ class MixtureRun:
         perturber: Perturber,
         saved: Saved | None = None,
         below: int = 0,
+        scatter: float = SCATTER,
     ) -> None:
         """Begin, or continue; values lie between −`below` and `threshold` − `below`."""
         self._threshold = threshold
@@ -42,7 +43,8 @@ class MixtureRun:
         self._set_ends(below)
         self._perturber = perturber
         self._horizon = perturber.horizon
-        self._models = models(perturber.horizon)
+        self._scatter = scatter
+        self._models = models(perturber.horizon, scatter=scatter)
         self._filters = KalmanFilters(self._models)
         self._cap_steps = CapSteps()
         self._cell = 0  # cells completed in this block
@@ -59,7 +61,7 @@ class MixtureRun:
         self._weights = self._filters.weights()
         self._cells = None if layout is None else cells_of(layout, threshold)
         self._width = 0 if self._cells is None else self._cells.widths[self._cell]
-        self._transition = _transition_of(perturber.horizon, self._width or 1)
+        self._transition = self._transition_over(self._width or 1)
 
     def _set_ends(self, below: int) -> None:
         """What is known about the ends of the values, beside the width between them."""
@@ -221,10 +223,13 @@ class MixtureRun:
         self._filled = 0
         self._width = width = cells.widths[self._cell]
         if self._transition.width != width:
-            self._transition = _transition_of(self._horizon, width)
+            self._transition = self._transition_over(width)
         forecast = self._filters.forecast(self._transition, self._weights)
         each = forecast * self._threshold / width + self._truncated
         self.prediction = math.floor(each * _FORECAST_GRAIN + 0.5) / _FORECAST_GRAIN
+
+    def _transition_over(self, width: int) -> Transition:
+        return _transition_of(self._horizon, width, self._scatter)
 
     def _open_cells(self) -> BlockCells:
         if self._cells is None:
@@ -233,6 +238,6 @@ class MixtureRun:
 
 
 @lru_cache(maxsize=256)
-def _transition_of(horizon: int, width: int) -> Transition:
+def _transition_of(horizon: int, width: int, scatter: float) -> Transition:
     """The transition of all models over a cell; cached, since a horizon has few widths."""
-    return Transition(models(horizon), width)
+    return Transition(models(horizon, scatter=scatter), width)

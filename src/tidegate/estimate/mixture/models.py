@@ -70,12 +70,13 @@ class Models:
 
 
 @lru_cache(maxsize=64)
-def models(horizon: int, rougher: float = 1.0) -> Models:
+def models(horizon: int, rougher: float = 1.0, scatter: float = SCATTER) -> Models:
     """The models for a horizon: random walks first, then those with a mean-reverting swing."""
+    wide = WIDE_SCATTER if scatter == SCATTER else WIDE_SCATTER / SCATTER * scatter
     rows = [
-        *((walk, 0.0, 1.0 / horizon, SCATTER) for walk in WALKS),
-        *((walk, variance, relaxation, SCATTER) for variance, relaxation, walk in SWINGS),
-        (0.0, 0.0, 1.0 / horizon, WIDE_SCATTER),
+        *((walk, 0.0, 1.0 / horizon, scatter) for walk in WALKS),
+        *((walk, variance, relaxation, scatter) for variance, relaxation, walk in SWINGS),
+        (0.0, 0.0, 1.0 / horizon, wide),
     ]
-    walk, variance, relaxation, scatter = np.array(rows).T
-    return Models(walk * rougher / horizon, variance, relaxation * horizon, scatter)
+    walk, variance, relaxation, around = np.array(rows).T
+    return Models(walk * rougher / horizon, variance, relaxation * horizon, around)

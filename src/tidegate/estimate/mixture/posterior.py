@@ -23,10 +23,11 @@ import numpy as np
 from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import cells_of
+from tidegate.estimate.mixture.models import SCATTER
 from tidegate.estimate.mixture.packed_weights import unpacked
-from tidegate.estimate.mixture.truncated_tail import TruncatedTail
+from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import NO_AIM, Aim, Parts, Recorded
+from tidegate.stages import NO_AIM, Aim, Block, Parts, Recorded
 
 # Variances are doubled, once or twice, so that many blocks still form one batch. They are never
 # halved: intervals must not become too short.
@@ -40,10 +41,18 @@ class MixturePosterior:
     """Posterior of range sums, from what was released up to `until`.
 
     `truncated` is what truncation takes from a value on average, as a share of θ; 0: not known.
+    `unit` is what the models count in; None: θ.
     """
 
-    def __init__(self, recorded: Recorded, until: int, truncated: float) -> None:
-        self._threshold = recorded.threshold
+    def __init__(
+        self,
+        recorded: Recorded,
+        until: int,
+        truncated: float,
+        unit: int | None = None,
+        scatter: float = SCATTER,
+    ) -> None:
+        self._threshold = unit or recorded.threshold
         self._step = recorded.step
         self._below = recorded.below / recorded.threshold  # the lower end, as a share of θ
         begun = [block for block in recorded.blocks if block.start <= until]
@@ -58,17 +67,26 @@ class MixturePosterior:
             measured.append(
                 Measured(
                     block.start,
-                    cells_of(block.layout, recorded.threshold),
+                    cells_of(block.layout, self._threshold),
                     sums[first : first + done],
                     min(block.start + block.layout.length, until),
                 )
             )
-        self._known = MixtureSmoother(measured, recorded.perturber.horizon, latest.model_weights)
+        horizon = recorded.perturber.horizon
+        self._known = MixtureSmoother(measured, horizon, latest.model_weights, scatter)
         self._truncated, self._recorded, self._begun = truncated, recorded, begun
-        self._tail: tuple[Aim, TruncatedTail] | None = None  # of the last query
+        self._aim = NO_AIM
+        self._tail = self._truncated_tail(recorded, begun, truncated, NO_AIM)
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
-    def parts(self, starts: IntArray, ends: IntArray, aim: Aim = NO_AIM) -> Parts:
+    def _truncated_tail(
+        self, recorded: Recorded, begun: Sequence[Block], truncated: float, aim: Aim
+    ) -> Tail | None:
+        if not truncated:
+            return None
+        return TruncatedTail(self._known, recorded, begun, truncated, aim)
+
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
         known = self._known
         first, first_share, first_width = self._place(starts)
@@ -93,17 +111,14 @@ class MixturePosterior:
             between * theta**2,
             spread * theta**2,
             self._largest * self._step**2,
-            self._excess(aim).between(starts, ends, theta) if self._truncated else None,
+            None if self._tail is None else self._tail.between(starts, ends, theta),
         )
 
-    def _excess(self, aim: Aim) -> TruncatedTail:
-        """Computed again only if later phases have told more: cheap beside the smoother."""
-        if self._tail is None or self._tail[0] != aim:
-            self._tail = (
-                aim,
-                TruncatedTail(self._known, self._recorded, self._begun, self._truncated, aim),
-            )
-        return self._tail[1]
+    def aim_at(self, aim: Aim) -> None:
+        """Estimate what truncation took away with this: cheap beside the smoother."""
+        if self._aim != aim:
+            self._aim = aim
+            self._tail = self._truncated_tail(self._recorded, self._begun, self._truncated, aim)
 
     def _prefix(self, cell: IntArray, share: FloatArray) -> FloatArray:
         sums = self._known.sums
@@ -133,12 +148,18 @@ class MixtureSmoother:
     expected level there. `model_weights` holds the weights of the models.
     """
 
-    def __init__(self, blocks: Sequence[Measured], horizon: int, model_weights: int) -> None:
+    def __init__(
+        self,
+        blocks: Sequence[Measured],
+        horizon: int,
+        model_weights: int,
+        scatter: float = SCATTER,
+    ) -> None:
         weights = unpacked(model_weights)
         likeliest, _ = max(weights, key=itemgetter(1))
-        weighed = reweighted(blocks, ModelSmoother(blocks, horizon, likeliest))
+        weighed = reweighted(blocks, ModelSmoother(blocks, horizon, likeliest, scatter))
         self._views = [
-            (weight, ModelSmoother(weighed, horizon, model)) for model, weight in weights
+            (weight, ModelSmoother(weighed, horizon, model, scatter)) for model, weight in weights
         ]
         self.edges: IntArray = self._views[0][1].edges
         self.sums = self._mixed([view.sums for _, view in self._views])

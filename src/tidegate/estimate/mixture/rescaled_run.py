@@ -46,10 +46,11 @@ class RescaledRun(MixtureRun):
         filters.mean[LEVEL] = -_NEW_MEAN if fell else _NEW_MEAN
         filters.covariance[LEVEL, LEVEL] = _NEW_VARIANCE
 
-    def at_once(self, layout: Layout, noisy: int, *, publish: bool = True) -> int:
+    def at_once(self, layout: Layout, noisy: int, *, published: float | None = None) -> int:
         """A warm-up had this noisy sum; how the running sum moves, in units.
 
-        Unless that can be published the next cell has to: the stream ended before.
+        The sum is published by the last row of the warm-up; or, if its rows were all out when it
+        ended, with the next cell: `published` is what they add up to, and not published again.
         """
         filters, threshold, count = self._filters, self._threshold, layout.length
         (leaf,) = noise_path(layout.nodes, [each / threshold**2 for each in layout.variances])
@@ -59,8 +60,7 @@ class RescaledRun(MixtureRun):
         filters.update(leaf, noisy / threshold)
         self._weights = filters.weights()
         whole = math.floor(filters.expected_sum(self._weights) * threshold + 0.5)
-        if publish:
-            filters.subtract_published(whole / threshold)
+        filters.subtract_published((whole if published is None else published) / threshold)
         self._age = min(self._age + count, self._perturber.horizon)
         return whole
 

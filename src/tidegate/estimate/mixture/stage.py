@@ -17,7 +17,7 @@ from tidegate.settings import Setting, Spec
 from tidegate.stages import Perturber, Recorded, Saved
 
 
-class _Share(Setting[float, Number]):
+class Share(Setting[float, Number]):
     """A share of θ from 0 on, kept as a float: it is post-processing, nothing private."""
 
     def check(self, value: Number) -> float:
@@ -54,7 +54,7 @@ class Mixture(EstimatorDefaults, Spec):
 
     KIND: ClassVar[str] = "estimate.Mixture"
 
-    truncated: _Share = _Share(default=0)
+    truncated: Share = Share(default=0)
 
     adds_up: ClassVar[bool] = False
 

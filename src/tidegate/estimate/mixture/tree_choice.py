@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf, noise_path
-from tidegate.estimate.mixture.models import CELLS, ROUGHER, Models, models
+from tidegate.estimate.mixture.models import CELLS, ROUGHER, SCATTER, Models, models
 from tidegate.estimate.mixture.portable_math import log
 from tidegate.estimate.mixture.transition import SUM, Transition
 from tidegate.lattice import FloatArray
@@ -28,7 +28,11 @@ _AT_LEAST = 0.1
 
 @lru_cache(maxsize=64)
 def range_errors(
-    epsilon: float, horizon: int, lengths: tuple[int, ...], shapes: tuple[Shape, ...]
+    epsilon: float,
+    horizon: int,
+    lengths: tuple[int, ...],
+    shapes: tuple[Shape, ...],
+    scatter: float = SCATTER,
 ) -> dict[tuple[int, bool], FloatArray]:
     """What a block adds to the mean squared error of ranges, for (length, first block of all).
 
@@ -36,7 +40,7 @@ def range_errors(
     variance that the block leaves in all later running sums: ranges that contain the block have it.
     The second is the mean error of the ends that lie inside the block.
     """
-    every = _Candidates(horizon, lengths)
+    every = _Candidates(horizon, lengths, scatter)
     first = np.empty((len(shapes), 2, every.models.count))
     later = np.empty((len(shapes), 2, every.models.count))
     for index, (nodes, shares) in enumerate(shapes):
@@ -52,8 +56,8 @@ def range_errors(
 class _Candidates:
     """All models for all block lengths, side by side: one Kalman filter each."""
 
-    def __init__(self, horizon: int, lengths: tuple[int, ...]) -> None:
-        rough, plain = models(horizon, ROUGHER), models(horizon)
+    def __init__(self, horizon: int, lengths: tuple[int, ...], scatter: float) -> None:
+        rough, plain = models(horizon, ROUGHER, scatter), models(horizon, 1.0, scatter)
         side = len(lengths)
         self._count = plain.count
         self._walk = np.tile(plain.walk, side)
@@ -119,18 +123,26 @@ def _sum_variances(
 
 
 def tree_costs(
-    stage: Perturber, threshold: int, length: int, *, age: int
+    stage: Perturber,
+    threshold: int,
+    length: int,
+    *,
+    age: int,
+    unit: float = 1.0,
+    scatter: float = SCATTER,
 ) -> dict[tuple[int, ...], FloatArray]:
     """Log of every tree's error over the best one's, one for each model.
 
     For a block of `length` values after `age` others; a horizon of them: any later block. A length
-    that the stage does not list costs as much as the nearest one that it does.
+    that the stage does not list costs as much as the nearest one that it does. Models count in
+    `unit` caps, and noise is as much smaller in it.
     """
     lengths, shapes = _choices(stage, threshold)
     nearest = min(lengths, key=lambda one: max(one / length, length / one))
     contained = _contained(age + length / 2, stage.horizon)
+    epsilon = float(stage.epsilon) * unit
     return _log_costs(
-        float(stage.epsilon), stage.horizon, lengths, shapes, nearest, age == 0, contained
+        epsilon, stage.horizon, lengths, shapes, nearest, age == 0, contained, scatter
     )
 
 
@@ -143,8 +155,10 @@ def _log_costs(
     length: int,
     first: bool,
     contained: float,
+    scatter: float,
 ) -> dict[tuple[int, ...], FloatArray]:
-    left, inside = range_errors(epsilon, horizon, lengths, shapes)[length, first].swapaxes(0, 1)
+    costs = range_errors(epsilon, horizon, lengths, shapes, scatter)
+    left, inside = costs[length, first].swapaxes(0, 1)
     errors = np.maximum(left * contained + inside, 1e-300)
     nodes = [shape for shape, _ in shapes]
     return dict(zip(nodes, log(errors / errors.min(axis=0)), strict=True))

@@ -20,10 +20,9 @@ is known, or less:
   of the cap that is what exponential values would hide, and at the cap it is open: up to the bound.
   If a new warm-up has followed, its level is taken for what was hidden.
 - A later phase with the same warm-up and a higher cap has seen part of what this cap took away.
-- θ of a few lattice steps is no scale: the choice has seen nothing. All of the level may then come
-  from values that are cut, and these may lie anywhere up to the bound.
 
-No more values can lie above the cap than the level has caps: that bounds all of it.
+No more values can lie above the cap than the level has caps: that bounds all of it. (Where all of
+the level may come from values that are cut, answers say so: `tidegate.record.unseen`.)
 Where values below 0 count, both ends have been chosen by the rule and each has its own excess;
 the share beyond an end grows with the fourth power as the level comes nearer to it.
 
@@ -60,9 +59,8 @@ _GROWN, _GROWN_UP = 1.25, 1.75
 _FULL, _FULL_UP = 0.5, 0.7
 # Upper ends: of what a full cap hides, of what followed it, and of what a higher cap saw later.
 _HIDDEN, _FOLLOWED, _SEEN = 2.0, 3.0, 1.5
-# θ of no more lattice steps than this is no scale; nor is one of a few more, if the level is below
-# this part of it. And by how much the level may be wrong.
-_FEW_STEPS, _SMALL, _SPARSE, _MARGIN = 4, 64, 0.05, 1.5
+# By how much the level may be wrong, where it bounds how many values lie above the cap.
+_MARGIN = 1.5
 
 
 class Levels(Protocol):
@@ -70,6 +68,14 @@ class Levels(Protocol):
 
     edges: IntArray
     sums: FloatArray
+
+
+class Tail(Protocol):
+    """What truncation took away from the sums of ranges."""
+
+    def between(self, starts: IntArray, ends: IntArray, unit: float) -> Excess:
+        """The excess of the values of [start, end); `unit`: that of the models, in the data's."""
+        ...
 
 
 class TruncatedTail:
@@ -126,8 +132,6 @@ class TruncatedTail:
                 gap = max(aim.later / threshold - mean, 0.0)
                 upper = np.maximum(upper, _SEEN * gap * min(1.0, max(mean, 0.0) / aimed))
             above = np.minimum(_MARGIN * np.maximum(levels / caps, aimed), 1.0)
-            if threshold <= _FEW_STEPS or (threshold <= _SMALL and home < _SPARSE):
-                upper = above * room
             upper = np.minimum(upper, above * room)
         expected = np.minimum(expected, room)
         upper = np.clip(upper, expected, room)

@@ -102,7 +102,7 @@ class AdaptiveRun:
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give the noisy sums of completed leaves."""
         tree, place, leaf = self.tree, self.place, self.leaf
-        capped = np.minimum(values, tree.cap)
+        capped = self._capped(values, tree)
         if capped.size < self.room:
             self._total += int(capped.sum())
             self.room -= capped.size
@@ -117,6 +117,9 @@ class AdaptiveRun:
             self._total = int(capped[body:].sum())
             self.room -= capped.size - body
         return Noisy(sums)
+
+    def _capped(self, values: IntArray, tree: Layout) -> IntArray:
+        return np.minimum(values, tree.cap)
 
     def push_one(self, value: int) -> int | None:
         """Add one value to the open leaf; give its noisy sum if that completes it, else None."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from tidegate.randomness import Keystream
 from tidegate.sealing import State
 from tidegate.settings import Epsilon
 from tidegate.stages import Layout
+
+if TYPE_CHECKING:
+    from tidegate.perturb.adaptive.event_trees import EventTrees
 
 # Blocks last at least this many values, where a horizon has as many, and at most this part of it.
 _SHORTEST, _LONGEST = 16, 16
@@ -89,6 +93,16 @@ class RefinementTrees(AdaptiveTrees):
         """How the sum of a warm-up is measured with this part of ε, and its number."""
         first, (layout,) = self.group(-part, length, threshold, ceiling)
         return first, layout
+
+    def part_of(self, choice: int, length: int, threshold: int, ceiling: int) -> Fraction:
+        """The part of ε that an option of `every_layout` is measured with; below 0: a warm-up's."""
+        groups = _groups(self, length, threshold, ceiling)
+        parts = (*self.blocks, *(-part for part in self.warm_ups))
+        return next(
+            part
+            for part, end in zip(parts, accumulate(map(len, groups)), strict=True)
+            if choice < end
+        )
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All caps and scales that any choice can lead to; they are the same for every length."""
@@ -163,7 +177,7 @@ class RefinementTreesRun(AdaptiveRun):
 
     def __init__(
         self,
-        stage: RefinementTrees,
+        stage: RefinementTrees | EventTrees,
         threshold: int,
         ceiling: int,
         keystream: Keystream,

@@ -1,0 +1,91 @@
+"""What `tidegate check` says about the times of rows, by the rules of a release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tidegate.clock import Clock
+from tidegate.errors import InputError
+from tidegate.timestamps import Times
+
+
+@dataclass
+class Timing:
+    """The column of times, and what was found in it."""
+
+    column: str | None
+    zone: str | None
+    others: tuple[str, ...] = ()  # columns that look like times too
+    problem: str = ""
+    late: int = 0
+    clock: Clock | None = None
+    oldest: int = 0
+    newest: int = 0
+
+    @classmethod
+    def found(
+        cls, source: str, column: str | None, zone: str | None, reading: dict[str, Any]
+    ) -> Timing:
+        """The column that was asked for, or the first that looks like times."""
+        if column is not None or source == "-" or reading.get("header") is False:
+            return cls(column, zone)
+        from tidegate.io.time_columns import time_columns
+
+        names = time_columns(source, reading["format"], reading["delimiter"])
+        return cls(names[0] if names else None, zone, tuple(names[1:]))
+
+    def source(self) -> dict[str, Any]:
+        """How the source is opened."""
+        if self.column is None or self.problem:
+            return {}
+        return {"time": self.column, "zone": self.zone, "late": "keep"}
+
+    def push(self, times: Times | None) -> None:
+        """Look at the times of some rows."""
+        if times is None or not times.ticks.size:
+            return
+        ticks = times.ticks
+        before = int(ticks[0]) if self.clock is None else self.newest
+        ahead = np.maximum.accumulate(np.concatenate(([before], ticks)))[1:]
+        self.late += int((ticks < ahead).sum())
+        self.oldest = min(int(ticks.min()), before if self.clock is None else self.oldest)
+        self.newest, self.clock = int(ahead[-1]), times.clock
+
+    def refused(self, error: InputError) -> bool:
+        """Whether a release would refuse a time; then values are looked at without times."""
+        if not self.source() or not str(error).startswith("time at "):
+            return False
+        self.problem = str(error)
+        return True
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What to tell the owner."""
+        if self.column is None:
+            return []
+        found = [("time", f"column {self.column!r}")]
+        if self.others:
+            named = ", ".join(map(repr, self.others))
+            found = [("time", f"column {self.column!r} (--time; others could be: {named})")]
+        if self.problem:
+            return [*found, ("order", f"a release would stop: {self.problem}")]
+        if self.clock is None:
+            return found
+        ends = Clock(self.clock.zone).texts(np.array([self.oldest, self.newest]))
+        naive = "" if self.clock.zone else "; times have no zone (--zone says where they were read)"
+        found.append(("from, to", f"{ends[0]}, {ends[1]}{naive}"))
+        order = "rows are in order of time"
+        if self.late:
+            order = f"{self.late:,} rows are older than one before: sort them, or use --late keep"
+        return [*found, ("order", order)]
+
+    def options(self) -> dict[str, str]:
+        """What a command for a release needs."""
+        if self.column is None or self.problem:
+            return {}
+        options = {"time": self.column}
+        if self.zone is not None:
+            options["zone"] = self.zone
+        return {**options, "late": "keep"} if self.late else options

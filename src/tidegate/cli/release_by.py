@@ -1,0 +1,151 @@
+"""`tidegate release --by COLUMN`: a stream for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import tidegate as tg
+from tidegate.cli.exits import NOTHING, complain
+from tidegate.cli.pipelines import DEFAULT_PRESET, build
+from tidegate.errors import MissingError, SettingError
+from tidegate.keyed import Keyed
+
+_GO_WITHOUT = ("user-column", "follow", "stdin", "emit", "new-epoch", "ledger-source", "cap")
+_ENDLESS = 1 << 60  # what a file says about the past is not forgotten
+_SHORTEST = 1000  # rows that a key is expected to have at least
+
+
+def check_by(options: Mapping[str, Any]) -> None:
+    """Refuse what does not go together, before anything is read."""
+    if "by" not in options:
+        for name in ("keys", "keys-are-public", "shared-threshold"):
+            if name in options:
+                raise SettingError(name, "needs --by, the column with the keys")
+        return
+    if "keys" in options and "keys-are-public" in options:
+        raise SettingError("keys", "goes without --keys-are-public: choose one")
+    if "keys" not in options and "keys-are-public" not in options:
+        raise SettingError(
+            "by",
+            "needs --keys FILE, all keys that there can be, one a line (rows of others are "
+            "dropped), or --keys-are-public. A key that appears is news about the data: anyone "
+            "would learn which keys come, and how many rows each has",
+        )
+    for name in _GO_WITHOUT:
+        if name in options:
+            raise SettingError(name, "goes without --by")
+
+
+def run_by(source: str, options: dict[str, Any], output_format: str | None) -> None:
+    """Release a file with keys, and write the output."""
+    from tidegate.cli.progress import Progress
+    from tidegate.io import open_source
+    from tidegate.keyed.transfer import transfer_keyed
+
+    specification = _specification(source, options)
+    quiet = bool(options.get("quiet"))
+    with (
+        open_source(
+            source,
+            format=options.get("format"),
+            column=options.get("column"),
+            by=options["by"],
+            time=options.get("time"),
+            zone=options.get("zone"),
+            late="keep",  # order matters within a key, and is checked there
+            header=options.get("header"),
+            delimiter=options.get("delimiter"),
+            decimal=options.get("decimal"),
+        ) as opened,
+        Progress(opened, quiet=quiet) as progress,
+    ):
+        release = specification.start()
+        result = transfer_keyed(
+            opened,
+            release,
+            options.get("output"),
+            format=output_format,
+            late=options.get("late", "refuse"),
+            progress=progress.advance,
+        )
+        progress.close()
+    if result.dropped:  # never hidden: the operator must know
+        complain(
+            f"dropped {result.dropped:,} rows whose key is not in {options['keys']}. This number "
+            "is for you: it is not private, and is not in the output"
+        )
+    if not result.released:
+        complain(_nothing(result))
+        raise typer.Exit(NOTHING)
+    if not quiet:
+        _summarise(release, result)
+
+
+def _specification(source: str, options: dict[str, Any]) -> Keyed:
+    keys = read_keys(options["keys"]) if "keys" in options else None
+    shared = "shared" if options.get("shared-threshold") else "per key"
+    pipeline = build(_with_length(options, source, keys))
+    return tg.keyed(
+        replace(pipeline, history=_ENDLESS),
+        keys=keys,
+        keys_are_public=keys is None,
+        threshold=shared,
+    )
+
+
+def read_keys(path: Path | str) -> list[str]:
+    """The keys of a file, one a line; blank lines do not count."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise MissingError(f"keys: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingError("keys", f"{path} is not a text file in UTF-8") from None
+    found = [line.strip() for line in text.splitlines()]
+    return [line for line in found if line]
+
+
+def _with_length(options: dict[str, Any], source: str, keys: list[str] | None) -> dict[str, Any]:
+    """The options, with the rows that a key has on average as horizon: public numbers."""
+    fixed = {"horizon", "holdout", "state", "start-early", "rethreshold"}
+    if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
+        return options
+    from tidegate.io.row_count import rows_at_most
+    from tidegate.methods._shared import HORIZON
+
+    rows = rows_at_most(source, options.get("format"))
+    if rows is None:
+        return options
+    expected = max(_SHORTEST, rows // (1 if keys is None else len(keys)))
+    return options if expected >= HORIZON else {**options, "horizon": expected}
+
+
+def _nothing(result: Any) -> str:
+    if not result.read:
+        return "nothing was released: the input has no rows. No output was written"
+    if result.held:
+        return (
+            f"nothing was released: the shared threshold takes {result.held:,} more rows "
+            "(--holdout). No output was written"
+        )
+    return (
+        "nothing was released: no key has more rows than the threshold takes (--holdout), or all "
+        "were dropped. No output was written. Use --shared-threshold"
+    )
+
+
+def _summarise(release: Any, result: Any) -> None:
+    complain(f"released {result.released:,} of {result.read:,} rows, of {result.keys:,} keys")
+    if release.threshold is not None:
+        complain(f"larger values count as {release.threshold:g}, for all keys")
+    complain(f"spent: {release.guarantee}")
+    if result.unmeasured:
+        complain(
+            f"warning: {result.unmeasured:,} keys have too few rows for a threshold of their own: "
+            "little is known about them. --shared-threshold chooses one for all"
+        )

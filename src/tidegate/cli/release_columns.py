@@ -1,0 +1,115 @@
+"""`tidegate release` with several columns: a release and a file for each, one budget for all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidegate.cli.column_options import by_column
+from tidegate.cli.exits import complain
+from tidegate.cli.pipelines import build, with_length
+from tidegate.cli.release import (
+    check_options,
+    close,
+    source_options,
+    state_options,
+    tell_unsealed,
+)
+from tidegate.cli.signals import stopping
+from tidegate.cli.streams import holds_something
+from tidegate.errors import SettingError
+from tidegate.exact_numbers import positive
+from tidegate.guarantee import sequential
+from tidegate.run.column_settings import checked_names, shares_of
+
+if TYPE_CHECKING:
+    from tidegate.durable import DurableRelease
+    from tidegate.run.pipeline import Pipeline
+    from tidegate.run.release import Release
+
+
+def release_columns(source: str, options: dict[str, Any]) -> None:
+    """Release several columns of one source."""
+    from tidegate.cli.left_behind import told_what_is_left
+    from tidegate.cli.progress import Progress
+    from tidegate.durable.columns import DurableColumns, transfer_columns
+    from tidegate.io import open_source
+    from tidegate.released.columns import column_file
+
+    names = checked_names(options["column"])
+    output = options.get("output")
+    if output in (None, "-"):
+        raise SettingError("output", "is needed for several columns: each has a file of its own")
+    if "emit" in options:
+        raise SettingError("emit", "is for standard output, and several columns go to files")
+    sinks = {name: column_file(output, name) for name in names}
+    replaced = any(holds_something(sink) for sink in sinks.values())
+    for sink in sinks.values():
+        check_options(source, {**options, "output": sink})
+    pipelines = pipelines_of(names, with_length(options, source))
+    quiet = bool(options.get("quiet"))
+    continues = source == "-" and options.get("stdin", "resent") == "continues"
+    with (
+        open_source(source, **source_options(options)) as opened,
+        Progress(opened, quiet=quiet) as progress,
+        stopping(opened if options.get("follow") else None),
+    ):
+        into: dict[str, Any] = {"format": options.get("output-format"), "warn": complain}
+        into["progress"] = progress.advance
+        runs: dict[str, DurableRelease | Release]
+        if "state" not in options:
+            started = {name: pipeline.start() for name, pipeline in pipelines.items()}
+            runs = {**started}
+            with told_what_is_left([*started.values()], output):
+                results = transfer_columns(opened, started, sinks, **into)
+            progress.close()
+            _summarise(runs, results, sinks, quiet=quiet)
+        else:
+            with DurableColumns.open(options["state"], pipelines, **state_options(options)) as all_:
+                tell_unsealed(all_, options)
+                start = all_.seen if continues else None
+                with told_what_is_left(all_, output):
+                    results = transfer_columns(opened, all_, sinks, start=start, **into)
+                progress.close()
+                runs = {**all_.runs}
+                _summarise(runs, results, sinks, quiet=quiet)
+    if doubt := getattr(opened, "doubt", ""):
+        complain(f"warning: {doubt}")
+    if replaced and options.get("overwrite") and not quiet:
+        complain("--overwrite: epsilon was spent anew; it adds up with what the old output spent")
+
+
+def pipelines_of(names: list[str], options: dict[str, Any]) -> dict[str, Pipeline]:
+    """A pipeline for each column, which all together spend epsilon."""
+    if "epsilon" not in options:
+        raise SettingError("epsilon", "is required: give --epsilon, or set it in --config")
+    epsilon = positive("epsilon", options["epsilon"])
+    shares = shares_of(names, by_column("share", names, options.get("share")))
+    own = {
+        setting: by_column(setting, names, options.get(setting))
+        for setting in ("bound", "lower", "resolution")
+    }
+    common = {name: value for name, value in options.items() if name not in {*own, "share"}}
+    found: dict[str, Pipeline] = {}
+    for name in names:
+        mine = {setting: each[name] for setting, each in own.items() if name in each}
+        if "bound" not in mine:
+            raise SettingError("bound", f"is required for {name!r}: give --bound {name}=NUMBER")
+        found[name] = build({**common, **mine, "epsilon": epsilon * shares[name]})
+    return found
+
+
+def _summarise(
+    runs: dict[str, DurableRelease | Release],
+    results: dict[str, Any],
+    sinks: dict[str, str],
+    *,
+    quiet: bool,
+) -> None:
+    for name, run in runs.items():
+        close(run, results[name], quiet=quiet, column=name)
+    if quiet:
+        return
+    parts = ", ".join(f"{name} {float(run.guarantee.epsilon):g}" for name, run in runs.items())
+    total = sequential(*(run.guarantee for run in runs.values()))
+    complain(f"all columns together spent: {total} ({parts})")
+    complain(f"written: {', '.join(sinks.values())}")

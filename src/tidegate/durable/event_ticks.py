@@ -1,0 +1,46 @@
+"""`advance` of a durable release: ticks are committed before they are handed out."""
+
+from __future__ import annotations
+
+from tidegate.durable.charging import Charging
+from tidegate.durable.key_changes import KeyChanges
+from tidegate.errors import SettingError
+from tidegate.record.rows import Rows
+from tidegate.record.time_ranges import Moment
+from tidegate.run.event_release import EventRelease
+
+
+class EventTicks(KeyChanges):
+    """A durable release that can be advanced, if its stream has ticks."""
+
+    _charging: Charging
+
+    def advance(self, until: Moment) -> Rows:
+        """Release every tick that is over at `until`. When this returns they are committed.
+
+        Events are durable from here on, or after `save`; what was only pushed is committed now and
+        then, and is sent again after a crash. See `tidegate.run.event_release.EventRelease.advance`
+        for what `until` must not be.
+        """
+        release = self._release
+        if not isinstance(release, EventRelease):
+            raise SettingError("until", "is for event streams: give `every` and `start`")
+        with self._ownership.lock:
+            self._check()
+            release.ticks.complete(until)  # refuses a time that is none, before anything changes
+            self._charging.charge(0, 1)  # a tick without events is charged, too
+            self._ownership.begin()
+            try:
+                rows = release.advance(until)
+                released = release.journal_entries()
+                for entry in released:
+                    first, last = entry.start - rows.first, entry.end - rows.first
+                    entry.times = release.ticks.times(rows.first, rows.first + rows.values.size)[
+                        first:last
+                    ]
+                self._committer.commit(released)
+            except BaseException:
+                self._ownership.refuse()
+                raise
+            self._ownership.done()
+            return rows

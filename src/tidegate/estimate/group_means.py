@@ -1,0 +1,139 @@
+"""Publish the mean of a group of similar values; answer ranges from the means of whole groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from tidegate.estimate.sample_and_hold import SampleAndHold
+from tidegate.estimate.sample_and_hold_posterior import known_until
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.settings import Spec
+from tidegate.stages import Parts, Perturber, Recorded, Spans
+
+OPENS, JOINS = 1, 2  # marks: a value begins a group, or belongs to that of the value before
+
+
+class GroupingPerturber(Protocol):
+    """What the error bars must know about a perturber that marks groups."""
+
+    def value_scale(self, threshold: int) -> int:
+        """The Laplace scale of the noise of every value."""
+        ...
+
+    def usual_deviation(self, threshold: int) -> float:
+        """What Σ |value − mean| of a group is at most, as a rule."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GroupMeans(SampleAndHold, Spec):
+    """Every value is published as the mean of the noisy values of its group so far."""
+
+    KIND: ClassVar[str] = "estimate.GroupMeans"
+
+    def level_filter(self, *, threshold: int, perturber: Perturber) -> GroupFilter:
+        """Begin with half the threshold."""
+        return GroupFilter(threshold // 2)
+
+    def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
+        """That of the mean of the group so far."""
+        group = _groups(spans.marks)
+        place = np.arange(group.size) - np.searchsorted(group, group)  # in its group
+        variance = 2.0 * _facts(recorded).value_scale(recorded.threshold) ** 2
+        found: FloatArray = variance / (place + 1)
+        return found
+
+    def posterior(self, recorded: Recorded, until: int) -> GroupPosterior:  # type: ignore[override]
+        """Sums of the means of groups, as far as they were known at `until`."""
+        return GroupPosterior(recorded, until)
+
+
+class GroupFilter:
+    """The level is the mean of the open group, in whole units."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("level", "total", "count")
+
+    def __init__(self, level: int) -> None:
+        self.level = float(level)
+        self.total = 0
+        self.count = 0
+
+    def push(self, number: int, span: int, mark: int) -> float:
+        """One more noisy value."""
+        if mark == JOINS:
+            self.total += number
+            self.count += 1
+        else:
+            self.total, self.count = number, 1
+        self.level = float((2 * self.total + self.count) // (2 * self.count))  # rounded
+        return self.level
+
+
+class GroupPosterior:
+    """Each value is estimated as the mean of its whole group, as far as that is known.
+
+    A range that covers m of the n values of a group has the error
+
+    - of noise: m²·2s²/n, with s the scale of the noise of a value; groups are independent;
+    - of the group: the m values may lie off the mean. They do so by at most half of the group's
+      deviation Σ |value − mean|, so by D/4·√(4m(n − m)/n²) as a standard error, with D what the
+      grouper allows as a rule.
+    """
+
+    def __init__(self, recorded: Recorded, until: int) -> None:
+        known = known_until(recorded.leaves.spans(), until)
+        perturber = _facts(recorded)
+        self._variance = 2.0 * perturber.value_scale(recorded.threshold) ** 2
+        self._deviation = perturber.usual_deviation(recorded.threshold)
+        self._step = recorded.step
+        first = int(known.edges[0])
+        opens = np.flatnonzero(np.diff(_groups(known.marks), prepend=-1))
+        self._edges = np.append(opens, known.marks.size) + first
+        sums = np.append(np.add.reduceat(known.numbers, opens), 0) if opens.size else np.zeros(1)
+        self._sizes = np.append(np.diff(self._edges), 1).astype(np.float64)
+        self._means = sums / self._sizes
+        self._before = np.concatenate(([0.0], np.cumsum(sums[:-1])))
+
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
+        """The sums over [start, end)."""
+        left, into = self._place(starts)
+        right, beyond = self._place(ends)
+        same = left == right
+        sizes = self._sizes
+        first = np.where(same, ends - starts, sizes[left] - into)
+        estimate = self._before[right] - self._before[left]
+        estimate += beyond * self._means[right] - into * self._means[left]
+        noise = np.square(first) / sizes[left]
+        noise += np.where(same, 0.0, np.square(beyond) / sizes[right])
+        between = self._edges[right] - self._edges[np.minimum(left + 1, right)]
+        noise += np.where(same, 0.0, between)
+        cut = first * (sizes[left] - first) / np.square(sizes[left])
+        cut += np.where(same, 0.0, beyond * (sizes[right] - beyond) / np.square(sizes[right]))
+        squared = self._step**2
+        return Parts(
+            estimate * self._step,
+            noise * self._variance * squared,
+            cut * (self._deviation**2 / 4) * squared,
+            self._variance * squared,
+        )
+
+    def _place(self, positions: IntArray) -> tuple[IntArray, IntArray]:
+        """In which group a position lies, and how many of its values come before."""
+        group = np.searchsorted(self._edges, positions, side="right") - 1
+        return group, positions - self._edges[group]
+
+
+def _groups(marks: IntArray) -> IntArray:
+    """A number for each group that goes up; what is known may begin inside a group."""
+    found: IntArray = np.cumsum(marks != JOINS)
+    return found
+
+
+def _facts(recorded: Recorded) -> GroupingPerturber:
+    perturber = recorded.perturber
+    if not hasattr(perturber, "usual_deviation"):
+        raise AssertionError("a perturber that marks groups is needed")
+    return perturber  # type: ignore[return-value]

@@ -1,0 +1,192 @@
+"""The file that rows of many keys are written to: CSV, JSON Lines or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidegate import _files
+from tidegate._contexts import Completed
+from tidegate.clock import Clock
+from tidegate.errors import SettingError
+from tidegate.io.compression import Packed
+from tidegate.io.errors import SinkError, sink_error
+from tidegate.io.file_formats import has_tabs, is_standard, kind_of
+from tidegate.io.metadata import KEY, encode, sidecar, write_sidecar
+from tidegate.io.optional import require
+from tidegate.io.outgoing import Bytes, Outgoing
+from tidegate.keyed.row_text import RowText, names_of
+from tidegate.keyed.rows import KeyedRows
+
+_PIECE = 1 << 16  # rows turned into text at once
+
+
+def open_keyed_sink(
+    path: str | Path | None,
+    *,
+    format: str | None = None,  # noqa: A002  # as in open_sink
+    clock: Clock | None = None,
+    append_at: int | None = None,
+) -> TextKeyedSink | ParquetKeyedSink:
+    """A file, or standard output (None or "-").
+
+    Args:
+        path: the file.
+        format: csv, jsonl or parquet, where the extension does not tell.
+        clock: how times are written, if rows have them.
+        append_at: cut a plain text file after this many bytes, and continue it there.
+    """
+    kind = kind_of(path, format)
+    if has_tabs(path) and format is None:
+        raise SettingError("output", "is written with commas: give it the extension .csv")
+    if append_at is not None and not kind.recoverable:
+        raise SettingError("output", "must be a plain CSV or JSONL file to be continued")
+    if kind.format == "parquet":
+        return ParquetKeyedSink(path, clock)
+    return TextKeyedSink(path, kind, clock, append_at)
+
+
+class TextKeyedSink(Completed):
+    """Lines; plain text is written in place, compressed text appears when it is complete."""
+
+    def __init__(
+        self, path: str | Path | None, kind: Any, clock: Clock | None, append_at: int | None
+    ) -> None:
+        self._path = None if is_standard(path) else path
+        self._text = RowText(json_lines=kind.format == "jsonl", clock=clock)
+        self._outgoing = Outgoing(
+            path, whole=kind.compression is not None, append=append_at is not None
+        )
+        self._out: Outgoing | Packed = self._outgoing
+        try:
+            if kind.compression:
+                self._out = Packed(self._outgoing, kind.compression)
+            if append_at is not None:
+                self._outgoing.cut(append_at)
+            elif self._path is not None:
+                self._remove_metadata()  # of a file that this one replaces
+            if kind.format == "csv" and not append_at:
+                self._out.write((",".join(names_of(timed=clock is not None)) + "\n").encode())
+        except BaseException:
+            self.abort()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<TextKeyedSink {self._outgoing.name}>"
+
+    def write(self, rows: KeyedRows) -> None:
+        """Write rows, which follow those of the call before."""
+        for start in range(0, len(rows), _PIECE):
+            self._out.write(self._text.lines(rows.part(slice(start, start + _PIECE))))
+
+    def tell(self) -> int:
+        """The length of a plain file, in bytes."""
+        return self._outgoing.tell()
+
+    def sync(self) -> None:
+        """Sync a plain file to the disk."""
+        self._out.sync()
+
+    def complete(self, metadata: Mapping[str, object]) -> None:
+        """Complete the file, with the public facts about it beside it."""
+        encode(metadata)  # refuse it before the file is complete
+        self._out.sync()
+        self._out.close()
+        if self._path is not None and Path(self._path).is_file():
+            write_sidecar(self._path, metadata)
+
+    def close(self) -> None:
+        """Close the file; without facts about it, it can be read but not asked."""
+        self.abort()
+
+    def abort(self) -> None:
+        """Give up: a compressed file is removed; plain rows stay."""
+        self._out.abort()
+
+    def _remove_metadata(self) -> None:
+        try:
+            _files.remove(sidecar(str(self._path)))
+        except OSError as error:
+            raise sink_error(error, str(self._path)) from None
+
+
+class ParquetKeyedSink(Completed):
+    """Columns key (a dictionary), time, position, value, level; the file appears when complete."""
+
+    def __init__(self, path: str | Path | None, clock: Clock | None) -> None:
+        arrow = self._arrow = require("pyarrow")
+        times = [] if clock is None else [arrow.field("time", arrow.timestamp("ns", tz=clock.zone))]
+        self._schema = arrow.schema(
+            [
+                arrow.field("key", arrow.dictionary(arrow.int32(), arrow.string())),
+                *times,
+                arrow.field("position", arrow.int64()),
+                arrow.field("value", arrow.float64()),
+                arrow.field("level", arrow.float64()),
+            ]
+        )
+        self._outgoing = Outgoing(path, whole=True)
+        self._file = arrow.PythonFile(_Target(self._outgoing), mode="w")
+        self._writer = require("pyarrow.parquet").ParquetWriter(
+            self._file, self._schema, compression="snappy", use_dictionary=["key"]
+        )
+
+    def __repr__(self) -> str:
+        return f"<ParquetKeyedSink {self._outgoing.name}>"
+
+    def write(self, rows: KeyedRows) -> None:
+        """Write rows, which follow those of the call before."""
+        arrow = self._arrow
+        codes = rows.codes.astype(np.int32)
+        columns = [arrow.DictionaryArray.from_arrays(codes, list(rows.names))]
+        if rows.times is not None:
+            columns.append(arrow.array(rows.times).cast(self._schema.field("time").type))
+        columns += [arrow.array(one) for one in (rows.positions, rows.values, rows.levels)]
+        self._guarded(self._writer.write_batch, arrow.record_batch(columns, schema=self._schema))
+
+    def complete(self, metadata: Mapping[str, object]) -> None:
+        """Complete the file, with the public facts inside."""
+        self._guarded(self._writer.add_key_value_metadata, {KEY: encode(metadata)})
+        self._guarded(self._writer.close)
+        self._outgoing.close()
+
+    def close(self) -> None:
+        """Give up: a file without its facts must not appear."""
+        self.abort()
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        self._outgoing.abort()
+
+    def _guarded(self, call: Any, *arguments: Any) -> None:
+        try:
+            call(*arguments)
+        except SinkError:
+            self.abort()
+            raise
+        except (self._arrow.ArrowException, OSError):  # in words of its own
+            self.abort()
+            raise SinkError(None, "cannot be written", self._outgoing.name) from None
+
+
+class _Target:
+    """The methods that pyarrow needs of a Python file."""
+
+    closed = False
+
+    def __init__(self, outgoing: Outgoing) -> None:
+        self._outgoing = outgoing
+
+    def write(self, data: Bytes) -> int:
+        if not self._outgoing.closed:  # a writer that was given up still writes its footer
+            self._outgoing.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True

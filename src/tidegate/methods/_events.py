@@ -1,0 +1,86 @@
+"""`tidegate.events`: the pipeline of an event stream. Not a method of its own: a kind of stream."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from tidegate import threshold
+from tidegate.estimate.mixture.event_mixture import EventMixture
+from tidegate.estimate.mixture.models import MOST_TRUNCATED
+from tidegate.exact_numbers import Number, positive
+from tidegate.methods._without_holdout import TRUNCATED
+from tidegate.perturb.adaptive.event_trees import EventTrees
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.ticks import CHOICE_SHARE, EVIDENCE, SUM_SHARE, Ticks
+from tidegate.stages import Threshold
+from tidegate.units import AddedEvent
+
+
+def events(
+    epsilon: Number,
+    bound: Number | None = None,
+    *,
+    every: str,
+    start: Any,
+    zone: str | None = None,
+    fixed: bool = False,
+    horizon: int = 2**20,
+    nodes: tuple[int, ...] | None = None,
+    lower: Number = 0,
+    resolution: Number | None = None,
+    non_negative: bool = False,
+    history: int | None = None,
+) -> Pipeline:
+    """Sums, or numbers, of events per tick of a clock; protected is that an event happened at all.
+
+    Pure ε-DP in exact arithmetic for one event that is added or removed. A changed value, or a time
+    that is moved, costs 2·ε: an event is removed and another one added. How many events there are
+    is not published; ticks are, empty ones too, since they come from the clock.
+
+    Args:
+        epsilon: the budget of every event.
+        bound: public upper bound of an event's value; None: events are counted.
+        every: how long a tick is: `1s`, `15min`, `1h`, `1d`, up to weeks.
+        start: when the first tick begins; public, never read off the events.
+        zone: where times without a zone were written; None: as `start` says.
+        fixed: truncate at the bound. False: at a threshold that is chosen privately, from the
+            events of a warm-up.
+        horizon: the longest range that should be answered well, in ticks, or how many will come.
+        nodes: measure every block by this tree, such as (1, 16), instead of choosing.
+        lower: public lower bound of an event's value, 0 or below.
+        resolution, non_negative, history: as in `adaptive`.
+
+    >>> release = events(epsilon=1, every="15min", start="2024-02-01", horizon=96).start()
+    >>> release.push(["2024-02-01T00:03", "2024-02-01T00:14", "2024-02-01T09:30"])
+    >>> len(release.advance("2024-02-02").values)
+    96
+    >>> print(release.guarantee)
+    ε = 1 per event that is added or removed (exact arithmetic, central model)
+    """
+    budget = positive("epsilon", epsilon)
+    ticks = Ticks(every=every, start=start, zone=zone)
+    rule: Threshold = threshold.Fixed(1 if bound is None else bound)
+    part, truncated, spread = Fraction(1), 0.0, Fraction(1 if bound is None else "1/5")
+    if bound is not None and not fixed:
+        rule = threshold.TailQuantile(
+            epsilon=CHOICE_SHARE * budget,
+            bound=bound,
+            holdout=-(-EVIDENCE * budget.denominator // budget.numerator),
+            horizon=horizon,
+            stream_epsilon=budget,
+        )
+        part, truncated = SUM_SHARE, min(MOST_TRUNCATED, TRUNCATED / float(budget * horizon))
+    return Pipeline(
+        threshold=rule,
+        perturber=EventTrees(
+            epsilon=budget, horizon=horizon, nodes=nodes, warm_up=part, windows=part != 1
+        ),
+        estimator=EventMixture(truncated=truncated, spread=spread),
+        resolution=1 if bound is None else resolution,
+        non_negative=non_negative,
+        unit=AddedEvent(),
+        history=history,
+        lower=lower,
+        ticks=ticks,
+    )

@@ -1,0 +1,156 @@
+"""Budget Absorption: a value that is published takes the budget of those that were not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Unpack
+
+from tidegate.estimate.last_published import LastPublished
+from tidegate.exact_numbers import Number
+from tidegate.methods._method import Method
+from tidegate.methods._shared import Common, assembled, preset
+from tidegate.methods.budget_distribution import (
+    HORIZON,
+    DissimilaritySampler,
+    DistributedBudget,
+    window_budget,
+)
+from tidegate.perturb.sampled import check_scale
+from tidegate.randomness import Keystream
+from tidegate.run.pipeline import Pipeline
+from tidegate.settings import Epsilon, Whole
+from tidegate.units import Unit, Window
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AbsorbedBudget(DistributedBudget):
+    """Measures a value if it differs from the last published one by more than the noise it costs.
+
+    **Privacy**: ε for any w = `window` consecutive values, all replaced at once (w-event privacy).
+    Every position has one share, ε/(2w), for publications.
+
+    1. The dissimilarity |x − r| to the last published number r gets discrete Laplace noise of scale
+       ⌈2wθ/ε⌉: ε/(2w) at every position, ε/2 over any w of them.
+    2. A publication with t shares has noise of scale ⌈2wθ/(εt)⌉ and costs at most t shares. After
+       it, t − 1 positions publish nothing: their shares are spent. The position after these may
+       use its own share; one that publishes nothing leaves its share to those that follow, w at
+       most.
+
+    Given what was released, t is the same for two neighbouring streams. Let publications at i_1 <
+    … < i_n lie within a window, with t_1, …, t_n shares. By 2, t_k ≤ i_k − i_{k−1} − (t_{k−1} − 1),
+    so t_2 + … + t_n ≤ i_n − i_1 − (t_1 + … + t_{n−1}) + (n − 1), and
+
+        t_1 + … + t_n ≤ i_n − i_1 + (n − 1) − (t_2 + … + t_{n−1}) ≤ i_n − i_1 + 1 ≤ w,
+
+    since every t is at least 1; a single one has at most w. So publications cost at most ε/2 over
+    any w positions. All of it is integer arithmetic.
+
+    Args:
+        epsilon: the budget of every window.
+        window: w, how many consecutive values are protected together.
+        horizon: queries look back on 16 of these (see `Pipeline.history`).
+    """
+
+    KIND: ClassVar[str] = "methods.AbsorbedBudget"
+
+    epsilon: Epsilon = Epsilon()
+    window: Whole = Whole(minimum=1)
+    horizon: Whole = Whole(minimum=1, default=HORIZON)
+
+    def publication_scale(self, threshold: int, parts: int) -> int:
+        """The scale of the noise of a number that costs `parts` shares."""
+        above = 2 * self.window * threshold * self.epsilon.denominator
+        return -(-above // (self.epsilon.numerator * parts))
+
+    def noise_identity(self, threshold: int, ceiling: int) -> str:
+        """All that decides about noise."""
+        scale = self.dissimilarity_scale(threshold)
+        return (
+            f"AbsorbedBudget(epsilon={self.epsilon}, window={self.window}, "
+            f"threshold={threshold}, scale={scale})"
+        )
+
+    def check(self, ceiling: int) -> None:
+        """Refuse settings that could overflow 64-bit integers."""
+        check_scale(self.dissimilarity_scale(ceiling))
+
+    def sampler(self, threshold: int, keystream: Keystream) -> AbsorbingSampler:
+        """Decides by noisy dissimilarity."""
+        return AbsorbingSampler(self, threshold, keystream)
+
+
+class AbsorbingSampler(DissimilaritySampler):
+    """Budget Absorption, one position after the other. Its state holds no raw value."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("published", "free", "next", "offer")
+
+    def __init__(self, stage: AbsorbedBudget, threshold: int, keystream: Keystream) -> None:
+        super().__init__(stage, threshold, keystream)
+        self._window = stage.window
+        self._scales = [
+            stage.publication_scale(threshold, parts) for parts in range(1, stage.window + 1)
+        ]
+        self.free = 0  # the first position whose share nobody has
+        self.offer = 0  # shares that the present position may use
+
+    def push(self, value: int, position: int) -> int:
+        """The scale of a publication that is worth its noise, or 0."""
+        self.next = position
+        self.offer = min(position + 1 - self.free, self._window)
+        if self.offer < 1:
+            return 0
+        scale = self._scales[self.offer - 1]
+        return scale if abs(value - self.published) + self._noise(position) > scale else 0
+
+    def measured(self, number: int, span: int, scale: int) -> None:
+        """Remember what is published, and what it cost."""
+        if scale:
+            self.published = number
+            self.free = self.next + self.offer
+
+
+@preset
+def budget_absorption(
+    epsilon: Number,
+    bound: Number,
+    *,
+    unit: Unit | None = None,
+    horizon: int = HORIZON,
+    holdout: int = 0,
+    **common: Unpack[Common],
+) -> Pipeline:
+    """Budget Absorption (BA): w-event privacy; skipped values leave their budget. Exact arithmetic.
+
+    As `budget_distribution`, with another rule for the budget: after a quiet stretch a publication
+    has up to half of the window's ε to itself, and then as many positions must wait. Better than BD
+    where changes are rare and apart.
+
+    Args:
+        unit: the window that ε protects; None: `units.Window(length=60)`.
+        horizon: queries look back on 16 of these.
+        holdout: how many values choose the threshold; 0: θ is the bound, as published. A window can
+            lie across hold-out and stream, so the threshold gets a quarter of ε, and the stream the
+            rest.
+
+    >>> print(budget_absorption(epsilon=1, bound=50).guarantee)
+    ε = 1 per window of 60 consecutive values (exact arithmetic, central model)
+    """
+    window, stream, threshold = window_budget(epsilon, unit, bound, holdout)
+    return assembled(
+        threshold=threshold,
+        perturber=AbsorbedBudget(epsilon=stream, window=window.length, horizon=horizon),
+        estimator=LastPublished(),
+        unit=window,
+        **common,
+    )
+
+
+METHOD = Method(
+    preset=budget_absorption,
+    summary="w-event privacy: a new number takes the budget of the positions that published none",
+    when="the same as `budget_distribution`, where changes are rare and far apart",
+    reference="Kellaris, Papadopoulos, Xiao, Papadias, Differentially Private Event Sequences over "
+    "Infinite Streams, VLDB 2014",
+    stages=(AbsorbedBudget, LastPublished),
+    example={"unit": Window(length=7), "epsilon": 20, "holdout": 0},
+)

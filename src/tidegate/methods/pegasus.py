@@ -1,0 +1,294 @@
+"""PeGaSus: noise on every value, groups of similar values found privately, means of groups."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from tidegate.errors import SettingError
+from tidegate.estimate.group_means import JOINS, OPENS, GroupMeans
+from tidegate.exact_numbers import Number
+from tidegate.guarantee import Guarantee
+from tidegate.lattice import IntArray
+from tidegate.methods._method import Method
+from tidegate.methods._shared import HOLDOUT, Common, assembled, budget, preset, truncation
+from tidegate.noise import discrete_laplace
+from tidegate.perturb.one_layout import OneLayoutRun
+from tidegate.perturb.sampled import IrregularStage, check_scale
+from tidegate.randomness import Keystream
+from tidegate.run.pipeline import Pipeline
+from tidegate.sealing import State, restore, state_of
+from tidegate.settings import Epsilon, Exact, Spec, Whole
+from tidegate.stages import Noisy
+from tidegate.units import Unit
+
+_HORIZON = 2**16  # every noisy value is kept, so history is shorter than where sums are
+_SHARE = Fraction(1, 5)  # of ε, for the groups
+# A group's deviation is compared with as many θ over the budget of the groups. The constant is
+# ours: the noise of a test has scale 8 in this unit, so at 5 equal values would part after three.
+_LIMIT = Fraction(40)
+_DRAWS = 1024  # draws of each kind that are made at once, for as many positions
+_LONGEST = 1 << 14  # values of a group, and no more than a horizon: they are part of the state
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GroupedValues(IrregularStage, Spec):
+    """Noise on every value; and where groups of similar values begin.
+
+    **Privacy**: ε = ε_p + ε_g for one replaced value. Released at each position
+
+    1. x plus discrete Laplace noise of scale ⌈θ/ε_p⌉: a value is released once, ε_p;
+    2. whether it opens a group or joins that of the value before. A group that opens gets a limit
+       T plus discrete Laplace noise of scale ⌈2Δ/ε_g⌉. Each following value is tested: with D =
+       ⌊Σ |x − mean|⌋ over the group and the value, it joins if D plus noise of scale ⌈4Δ/ε_g⌉ lies
+       below the limit. Else it is a group by itself, and both groups are closed: the next value
+       opens a new one without a test. A group of 2^14 values, or a horizon, is closed by length.
+
+    A replaced value moves Σ |x − mean| by less than 2θ: itself by θ(1 − 1/n), and each of the n − 1
+    others by θ/n through the mean. So D moves by at most Δ = 2θ. A value is tested in one group
+    only, since a value that fails is not used again. Fix all other noise: where the limit is higher
+    by Δ and the noise of the test that fails by 2Δ, a neighbouring stream gives the same
+    decisions. That costs Δ/⌈2Δ/ε_g⌉ + 2Δ/⌈4Δ/ε_g⌉ ≤ ε_g. Groups before do not see the value;
+    groups after depend on it through what was decided only. All of it is integer arithmetic.
+
+    Args:
+        epsilon: the budget of every value, of both parts together.
+        share: the part of ε that finds groups.
+        limit: T, in θ/ε_g.
+        horizon: queries look back on 16 of these.
+    """
+
+    KIND: ClassVar[str] = "methods.GroupedValues"
+
+    epsilon: Epsilon = Epsilon()
+    share: Exact = Exact(default=_SHARE)
+    limit: Exact = Exact(default=_LIMIT)
+    horizon: Whole = Whole(minimum=1, default=_HORIZON)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise SettingError("share", "must lie between 0 and 1")
+        if self.limit < 0:
+            raise SettingError("limit", "must be 0 or more")
+
+    @property
+    def _groups(self) -> Fraction:
+        return self.epsilon * self.share
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Values and groups in sequence."""
+        return Guarantee(epsilon=(self.epsilon - self._groups) + self._groups)
+
+    def value_scale(self, threshold: int) -> int:
+        """Of the noise of every value."""
+        return math.ceil(threshold / (self.epsilon - self._groups))
+
+    def limit_scale(self, threshold: int) -> int:
+        """Of the noise of a group's limit."""
+        return math.ceil(4 * threshold / self._groups)
+
+    def test_scale(self, threshold: int) -> int:
+        """Of the noise of every test."""
+        return math.ceil(8 * threshold / self._groups)
+
+    def public_limit(self, threshold: int) -> int:
+        """T, in units."""
+        return math.ceil(self.limit * threshold / self._groups)
+
+    def usual_deviation(self, threshold: int) -> float:
+        """The limit, with the noise of both sides of a test."""
+        scales = self.limit_scale(threshold), self.test_scale(threshold)
+        return math.hypot(self.public_limit(threshold), *(math.sqrt(2) * one for one in scales))
+
+    @property
+    def longest(self) -> int:
+        """Values of a group, at the most."""
+        return min(_LONGEST, self.horizon)
+
+    def noise_identity(self, threshold: int, ceiling: int) -> str:
+        """All that decides about noise."""
+        return (
+            f"GroupedValues(threshold={threshold}, value={self.value_scale(threshold)}, "
+            f"limit={self.limit_scale(threshold)}, test={self.test_scale(threshold)}, "
+            f"public={self.public_limit(threshold)}, longest={self.longest})"
+        )
+
+    def check(self, ceiling: int) -> None:
+        """Refuse settings that could overflow 64-bit integers."""
+        check_scale(max(self.value_scale(ceiling), self.test_scale(ceiling)))
+
+    def start(
+        self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
+    ) -> GroupingRun:
+        """Begin to release, or continue from `state`."""
+        return GroupingRun(self, threshold, ceiling, keystream, state)
+
+
+class GroupingRun(OneLayoutRun):
+    """Releases every value with noise, and where groups begin.
+
+    The state is secret: the raw values of the open group, sorted.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("position", "members", "limit")
+
+    def __init__(
+        self,
+        stage: GroupedValues,
+        threshold: int,
+        ceiling: int,
+        keystream: Keystream,
+        state: State | None,
+    ) -> None:
+        super().__init__(stage, threshold, ceiling, keystream)
+        self._scales = tuple(
+            Fraction(scale(threshold))
+            for scale in (stage.value_scale, stage.test_scale, stage.limit_scale)
+        )
+        self._public, self._horizon = stage.public_limit(threshold), stage.horizon
+        self._longest = stage.longest
+        self._drawn: tuple[int, list[IntArray]] | None = None  # for which positions, their noise
+        self.position = 0  # values taken
+        self.members: list[int] = []  # of the open group, sorted; none: no group is open
+        self.limit = 0  # of the open group, with its noise
+        if state is not None:
+            restore(self, state)
+        self._total = sum(self.members)
+        self._low = self._low_total = 0  # members below the mean when last asked, and their sum
+
+    def __repr__(self) -> str:
+        return f"<GroupingRun at {self.position}>"  # public: the position
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to continue."""
+        return state_of(self)
+
+    @property
+    def number(self) -> int:
+        """Blocks completed in this horizon."""
+        return self.position % self._horizon // self._lengths[0]
+
+    def push(self, values: IntArray) -> Noisy:
+        """Take raw units, not beyond the block's end; give all of them with noise, and marks."""
+        values = np.minimum(values, self._threshold)
+        sums, marks = np.empty((2, values.size), dtype=np.int64)
+        done = 0
+        while done < values.size:
+            group, index = divmod(self.position, _DRAWS)
+            noise, tests, limits = self._noise(group)
+            count = min(values.size - done, _DRAWS - index)
+            part, here = slice(done, done + count), slice(index, index + count)
+            sums[part] = values[part] + noise[here]
+            rows = zip(
+                values[part].tolist(), tests[here].tolist(), limits[here].tolist(), strict=True
+            )
+            marks[part] = [self._decide(*row) for row in rows]
+            self.position += count
+            done += count
+        return Noisy(sums, np.ones(values.size, dtype=np.int64), marks)
+
+    def _decide(self, value: int, test: int, limit: int) -> int:
+        members = self.members
+        if not members:
+            members.append(value)
+            self._total, self._low, self._low_total = value, 0, 0
+            self.limit = self._public + limit
+            return OPENS
+        at = bisect_left(members, value)
+        members.insert(at, value)
+        if at < self._low:
+            self._low += 1
+            self._low_total += value
+        self._total += value
+        if self._deviation() + test < self.limit:
+            if len(members) >= self._longest:
+                self.members = []
+            return JOINS
+        self.members = []
+        return OPENS
+
+    def _deviation(self) -> int:
+        """⌊Σ |x − mean|⌋ = ⌊2·(low·total − n·low_total)/n⌋, with `low` members below the mean."""
+        members, count, total = self.members, len(self.members), self._total
+        low, below = self._low, self._low_total
+        while low < count and members[low] * count < total:
+            below += members[low]
+            low += 1
+        while low and members[low - 1] * count >= total:
+            low -= 1
+            below -= members[low]
+        self._low, self._low_total = low, below
+        return 2 * (low * total - count * below) // count
+
+    def _noise(self, group: int) -> list[IntArray]:
+        """Of 1,024 positions: of the values, of the tests, of the limits; by position alone."""
+        if self._drawn is None or self._drawn[0] != group:
+            chunk, tree = divmod(group, 1 << 32)
+            self._drawn = (
+                group,
+                [
+                    discrete_laplace(
+                        self._keystream.at(chunk=chunk, tree=tree, level=at), _DRAWS, one
+                    )
+                    for at, one in enumerate(self._scales)
+                ],
+            )
+        return self._drawn[1]
+
+    def push_one(self, value: int) -> int | None:
+        """Not used: irregular spans come in arrays."""
+        raise AssertionError("an irregular perturber says more than a number")
+
+
+@preset
+def pegasus(
+    epsilon: Number,
+    bound: Number,
+    *,
+    horizon: int = _HORIZON,
+    holdout: int = HOLDOUT,
+    share: Number = _SHARE,
+    limit: Number = _LIMIT,
+    unit: Unit | None = None,
+    **common: Unpack[Common],
+) -> Pipeline:
+    """PeGaSus: perturb every value, group similar ones, publish means. Pure ε-DP, exact arithmetic.
+
+    The perturber and the grouper share ε. A value is published as the mean of the noisy values of
+    its group so far; a range is answered from the means of whole groups. Made for counts that stay
+    the same for long; long ranges have the error of independent noise, which grows with √length.
+
+    Args:
+        horizon: queries look back on 16 of these.
+        holdout: how many values choose the threshold; 0: θ is the bound, as published.
+        share: the part of ε that finds groups.
+        limit: the deviation that closes a group, in θ over the budget of the groups.
+
+    >>> print(pegasus(epsilon=1, bound=50, holdout=0).guarantee)
+    ε = 1 per event (exact arithmetic, central model)
+    """
+    unit, per_event, _ = budget(epsilon, unit, None, None, None)
+    return assembled(
+        threshold=truncation(per_event, bound, holdout),
+        perturber=GroupedValues(epsilon=per_event, share=share, limit=limit, horizon=horizon),
+        estimator=GroupMeans(),
+        unit=unit,
+        **common,
+    )
+
+
+METHOD = Method(
+    preset=pegasus,
+    summary="noise on every value, and means over groups of similar values, found privately",
+    when="single values and short ranges; assumes a stream that stays the same for long",
+    reference="Chen, Machanavajjhala, Hay, Miklau, PeGaSus: Data-Adaptive Differentially Private "
+    "Stream Processing, CCS 2017",
+    stages=(GroupedValues, GroupMeans),
+    example={"epsilon": 20},
+)

@@ -1,0 +1,87 @@
+"""What a choice of θ could not see: how much larger a sum may be than its interval says.
+
+A choice of θ from few values cannot tell many large values from none. With ε′ its budget and W its
+values, a number of them above θ up to
+
+    (target + 3 + price·ln(bound/θ))/ε′,   target ≥ 3 and price in 1/ε′,
+
+may lie anywhere up to the bound without θ having been chosen higher; u is that as a share of W. The
+released sum of a segment, as a share h of what it would be if all values were cut, says how many
+values may lie above θ: hardly more than h. If h > u then most of the sum is seen, and the rest is
+what tails are like (`tidegate.estimate.mixture.truncated_tail`). If h ≤ u, all of the sum may come
+from values that were cut: the true one may be up to bound/θ times as large. Values that are mostly
+0 are of this kind, and every stream that is too short for its ε.
+
+Everything here is computed from released sums and public settings: free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from tidegate.perturb.adaptive.refinement_trees import RefinementTrees
+from tidegate.record.segment import Segment
+from tidegate.threshold.tail_quantile import WANTED
+
+_TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
+# Values below 0 hide how many are large: then θ is blind if more than this share could be unseen.
+_MOST = 0.5
+# A later θ that is not blind says that an earlier one was right, if it is not this much higher.
+_SAME = 1.5
+_NOISE = 3.0  # about what noise may take from the sum of a segment, in θ/ε
+
+
+def unseen(segments: Sequence[Segment]) -> list[float]:
+    """How much a value of each segment may be short of, on average, in the unit of the data.
+
+    0 where the choice of θ saw enough, and where θ was not chosen by a refined release.
+    """
+    found: list[float] = []
+    confirmed = 0  # the highest θ so far that is not blind, from the last segment on
+    for number in range(len(segments) - 1, -1, -1):
+        segment = segments[number]
+        hidden = _unseen(segments[number - 1] if number else None, segment)
+        if not hidden and segment.measured:
+            confirmed = max(confirmed, segment.threshold)
+        right = confirmed and segment.threshold * _SAME >= confirmed
+        found.append(0.0 if right else hidden)
+    return found[::-1]
+
+
+def _unseen(before: Segment | None, segment: Segment) -> float:
+    method, theta = segment.method, segment.threshold - segment.below
+    stage, bound = method.perturber, method.ceiling
+    if not isinstance(stage, RefinementTrees) or not segment.blocks or theta >= bound:
+        return 0.0
+    evidence = float(_evidence(stage, before, segment))
+    if not evidence:
+        return 0.0  # what chose θ is not part of the record any more
+    target = max(_TARGET, WANTED * evidence / (float(stage.epsilon) * stage.horizon))
+    share = (target + _CHANCE + _PRICE * math.log(bound / theta)) / evidence
+    short = (bound - theta) * method.step
+    if segment.below:
+        return short * _MOST if share >= _MOST else 0.0
+    last = segment.blocks[-1]
+    measured = last.start + last.layout.edge(segment.leaves.closed - last.first) - segment.start
+    held = segment.leaves.total / (segment.threshold * measured) if measured else 0.0
+    noise = _NOISE / (float(stage.epsilon) * max(measured, 1))
+    return short * max(held + noise, noise) if held <= share else 0.0
+
+
+def _evidence(stage: RefinementTrees, before: Segment | None, segment: Segment) -> Fraction:
+    """ε′ × values of the choice of θ; 0: not known."""
+    warm_up = _paid(stage, segment)
+    if warm_up < 0:
+        return (1 + warm_up) * stage.epsilon * segment.blocks[0].layout.length
+    if before is None or not before.blocks or before.start != before.origin:
+        return Fraction(0)
+    warm_up = _paid(stage, before)
+    opened = before.origin + (before.blocks[0].layout.length if warm_up < 0 else 0)
+    return (1 - _paid(stage, before, -1)) * stage.epsilon * (segment.origin - opened)
+
+
+def _paid(stage: RefinementTrees, segment: Segment, number: int = 0) -> Fraction:
+    block, ceiling = segment.blocks[number], segment.method.ceiling + segment.below
+    return stage.part_of(block.choice, block.layout.length, segment.threshold, ceiling)

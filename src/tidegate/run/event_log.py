@@ -1,0 +1,107 @@
+"""Events that were taken and whose ticks are not released yet. As secret as the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tidegate.lattice import IntArray
+from tidegate.stages import NO_SUMS
+
+_MOST_PIECES = 64  # that wait to be added up
+
+
+class EventLog:
+    """Events by tick: their values while θ may change, sums of truncated values afterwards.
+
+    Neither the order of events nor their split into pushes matters: sums are integers, and what is
+    kept of single events is sorted.
+
+    Privacy: each event is truncated by itself to [−θ, θ], then added to its tick. One event more or
+    less moves one sum, by at most θ. (Sums count up to ±`most`, far beyond any real one: 64 bits
+    must not overflow. That moves no sum further.)
+    """
+
+    def __init__(self, most: int, cap: int | None = None) -> None:
+        self._most = most
+        self.cap = cap  # θ, if it cannot change any more
+        self._ticks: list[IntArray] = []
+        self._units: list[IntArray] = []
+
+    def __repr__(self) -> str:
+        return "<EventLog>"  # neither values nor their number
+
+    def add(self, ticks: IntArray, units: IntArray) -> None:
+        """Take events; `ticks` are the positions of theirs."""
+        if not ticks.size:
+            return
+        self._ticks.append(ticks.copy())
+        self._units.append(units.copy() if self.cap is None else truncated(units, self.cap))
+        if self.cap is not None and len(self._ticks) > _MOST_PIECES:
+            self._fold()
+
+    def values(self, start: int, end: int) -> IntArray:
+        """The values of the events of [start, end), sorted; there are values still."""
+        ticks, units = self._joined()
+        return np.sort(units[(ticks >= start) & (ticks < end)])
+
+    def take(self, start: int, end: int, cap: int) -> tuple[IntArray, IntArray]:
+        """The sums of the ticks [start, end), and the values of their events, if there are any.
+
+        Both are forgotten here.
+        """
+        ticks, units = self._joined()
+        here, later = (ticks >= start) & (ticks < end), ticks >= end
+        values = NO_SUMS if self.cap is not None else np.sort(units[here])
+        sums: IntArray = np.zeros(end - start, dtype=np.int64)
+        np.add.at(sums, ticks[here] - start, truncated(units[here], cap, self.cap))
+        self._ticks, self._units = [ticks[later]], [units[later]]
+        units.fill(0)  # raw values are not kept longer than needed
+        return np.clip(sums, -self._most, self._most), values
+
+    def settle(self, cap: int) -> None:
+        """θ will not change any more: sums are enough. (Once: sums must not be cut.)"""
+        if self.cap is not None:
+            return
+        ticks, units = self._joined()
+        self._ticks, self._units = [ticks], [truncated(units, cap)]
+        units.fill(0)
+        self.cap = cap
+        self._fold()
+
+    def _joined(self) -> tuple[IntArray, IntArray]:
+        if len(self._ticks) != 1:
+            pieces = self._units
+            self._ticks = [np.concatenate((NO_SUMS, *self._ticks))]
+            self._units = [np.concatenate((NO_SUMS, *pieces))]
+            for piece in pieces:
+                piece.fill(0)
+        return self._ticks[0], self._units[0]
+
+    def _fold(self) -> None:
+        """One sum for each tick."""
+        ticks, units = self._joined()
+        known, at = np.unique(ticks, return_inverse=True)
+        sums: IntArray = np.zeros(known.size, dtype=np.int64)
+        np.add.at(sums, at.reshape(-1), units)
+        self._ticks, self._units = [known], [sums]
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on; the same for any order of the same events."""
+        if self.cap is not None:
+            self._fold()
+        ticks, units = self._joined()
+        order = np.lexsort((units, ticks))
+        return {"cap": self.cap, "ticks": ticks[order], "units": units[order]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        self.cap = state["cap"]
+        self._ticks, self._units = [state["ticks"].copy()], [state["units"].copy()]
+
+
+def truncated(units: IntArray, cap: int, known: int | None = None) -> IntArray:
+    """Single values, cut at −`cap` and `cap`; sums of values that were cut stay as they are."""
+    return units if known is not None else np.clip(units, -cap, cap)

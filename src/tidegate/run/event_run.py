@@ -1,0 +1,222 @@
+"""What runs from the first tick on: the warm-up, then blocks of ticks, in a unit for their sums.
+
+phase 0                                     phase 1        phase 2
+├─warm-up───────────┼─block─┼─block─┼─ … ──┬┼─block─┼─ … ─┬┼─block─┼─ …
+ look  look    look: θ, sum       window: θ ┘    the level has moved: models in another unit
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tidegate.estimate.mixture.event_mixture import step_of
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.perturb.adaptive.event_trees import STEPS, noisy_total
+from tidegate.record.journal_entry import JournalEntry, Trace
+from tidegate.run.ends import NO_ENDS, Ends
+from tidegate.run.event_state import EventState
+from tidegate.run.refinement import least_threshold
+from tidegate.run.refinement_blocks import Blocks
+from tidegate.run.selection_counts import SelectionCounts
+from tidegate.run.ticks import CHOICE_SHARE, COUNT_SHARE, EVIDENCE
+from tidegate.stages import Layout, Noisy
+
+# The unit of the models moves where the mean of a tick has left it by this many doublings.
+_DOUBLINGS = 2
+_CERTAIN = 2.0  # standard errors
+
+
+class EventRun(EventState):
+    """Takes events, and releases ticks when the clock says so.
+
+    Privacy: ε for one event that is added or removed. `advance` alone releases, tick by tick, and
+    its argument is public; an event changes neither when rows come out nor how many. Given the
+    same earlier releases, two neighbouring logs differ in one tick. The event in it pays
+
+    - in a block, ε or the part of it that no window has: `EventTreesRun`;
+    - in a window, a quarter or a half of ε more for the choice of θ at its end;
+    - in the warm-up, θ fixed: ε for one noisy sum, with sensitivity θ;
+    - in the warm-up, θ private: ε/8 for the noisy number of events of a look, with sensitivity 1;
+      5ε/8 for θ; and ε/4 for the noisy sum, with sensitivity θ: in sequence.
+
+    θ is chosen by `TailQuantile` from the sizes of all events of the warm-up or the window. In its
+    `above` an event adds between 0 and 1 to the count of every candidate: all scores move in one
+    direction, by at most 1, which is what its argument for permute-and-flip needs. All else that it
+    computes with (target, price, candidates) comes from settings and from noisy numbers, never from
+    how many events there were. Each look counts other ticks, so an event is counted once; whether
+    there is another look is decided by the noisy numbers. When windows open follows from positions.
+
+    Unit and scatter of the models, trees and phases are functions of released sums.
+    """
+
+    # -- data ------------------------------------------------------------------------------------
+
+    def advance(self, out: FloatArray, levels: FloatArray | None = None) -> None:
+        """Release as many ticks as `out` has room for; `levels` takes theirs, in units."""
+        done = 0
+        while done < out.size:
+            track = None if levels is None else self._levels()
+            start, first = self.start, self.prediction
+            count, trace = self._push_piece(out[done:])
+            self._note(count, start, first, trace)
+            if track is not None and levels is not None:
+                track.push(trace, levels[done : done + count])
+            done += count
+        out *= self._step
+        if self._remainder is not None:
+            self._remainder.settle(out)
+
+    def finish(self) -> None:
+        """End an open warm-up with the ticks that were released: for a log that is over."""
+        if self._blocks or not self.position:
+            return
+        start, first = self.start, self.prediction
+        self._look(last=True)
+        trace, _ = self._end_warm_up(publish=False)
+        self._note(0, start, first, trace)
+
+    def _note(self, count: int, start: int, first: float, trace: Trace) -> None:
+        if self.log is not None:
+            end = self.position
+            self.log.append(JournalEntry(end - count, end, start, first, True, trace))
+
+    def _push_piece(self, out: FloatArray) -> tuple[int, Trace]:
+        """Ticks of the open look or block; how many, and what was released."""
+        if self._blocks is not None:
+            return self._measure(self._blocks, out)
+        count = min(out.size, self.due - self.position)
+        self.position += count
+        out[:count] = 0.0
+        if self.position < self.due or not self._look(last=False):
+            return count, Trace()
+        trace, total = self._end_warm_up(publish=True)
+        out[count - 1] = total
+        return count, trace
+
+    def _measure(self, blocks: Blocks, out: FloatArray) -> tuple[int, Trace]:
+        segment, run = self.segments[-1], blocks.perturber
+        begun = [blocks.latest] if segment.end == segment.origin else []
+        count = min(out.size, run.tree.length - run.place)
+        sums, values = self.events.take(self.position, self.position + count, self.cap)
+        if self._window is not None:
+            self._window.add(np.abs(values))
+        _, trace, _ = blocks.push(sums, out[:count], ())
+        self.position += count
+        self.total += int(trace.sums.sum())
+        self.ticks += count
+        if not run.room:
+            if not self._another_phase():
+                blocks.begin()
+                begun.append(blocks.latest)
+            trace.predictions[-1:] = self._levels().level  # what follows the block
+        trace.begun = _rows(begun)
+        return count, trace
+
+    # -- the warm-up -----------------------------------------------------------------------------
+
+    def _look(self, *, last: bool) -> bool:
+        """Whether the warm-up is long enough; if θ is private, that costs a noisy number."""
+        if self._rule is None:
+            return True
+        scale = 1 / (COUNT_SHARE * self._trees.epsilon)
+        keystream = self._keys.choice(self.number, self.position, "number")
+        events = self.events.values(self.looked, self.position).size
+        self.counted += noisy_total(events, scale, keystream, self.looks)
+        self.looks += 1
+        error = math.sqrt(2 * self.looks) * float(scale)
+        enough = self.counted - _CERTAIN * error >= EVIDENCE / float(self._trees.epsilon)
+        if last or enough or self.position >= self._longest:
+            return True
+        self.looked, self.due = self.position, min(2 * self.position, self._longest)
+        return False
+
+    def _choose_first(self) -> int:
+        """θ, from the sizes of the events of the warm-up; their noisy number is public."""
+        length, grid = self.position, self._grid
+        stage = self._choice(CHOICE_SHARE, self.counted, length, length)
+        sizes = np.abs(self.events.values(0, length))
+        keystream = self._keys.choice(self.number, length)
+        return stage.choose(sizes, grid, keystream, at_least=least_threshold(stage, grid))
+
+    def _end_warm_up(self, *, publish: bool) -> tuple[Trace, int]:
+        """Choose θ, measure the sum, set the running sum right; and begin a block."""
+        length = self.position
+        if self._rule is not None:
+            self.cap, self.evidence = self._choose_first(), int(16 * CHOICE_SHARE * length)
+        cap, ends = self.cap, Ends(self.cap)
+        _, layout = self._trees.warm_up_layout(length, cap, 0)
+        keystream = self._keys.noise("warm-up", self.number, ends, self.start, ticks=length)
+        sums, _ = self.events.take(0, length, cap)
+        noisy = noisy_total(int(sums.sum()), layout.scales[0], keystream)
+        self.first, self.first_sum = length, noisy
+        self.total, self.ticks = noisy, length
+        error = math.sqrt(layout.variances[0])
+        step = step_of((max(noisy, 0) + error) / length, cap, STEPS - 1)
+        number, layout = self._trees.warm_up_layout(length, cap, step)
+        follower = self._following(step)
+        moved = follower.at_once(layout, noisy, published=None if publish else 0.0)
+        model_weights, measured = follower.model_weights, np.array([noisy])
+        blocks = self._begin_phase((layout, number, model_weights, measured))
+        rows = _rows([(self.start, length, number, model_weights), blocks.latest])
+        trace = Trace(measured, rows, np.array([follower.prediction]))
+        if publish:
+            trace.totals, trace.widths = np.array([moved]), np.array([length])
+        return trace, moved
+
+    # -- phases ----------------------------------------------------------------------------------
+
+    def _another_phase(self) -> bool:
+        """A block is complete: whether θ or the unit of the models changes, in another phase."""
+        while self.ticks > self._trees.horizon:  # about the last horizon counts
+            self.total, self.ticks = self.total // 2, self.ticks // 2
+        window = self._window
+        if window is not None and self.position == self.window_end:
+            self._choose_again(window)
+        elif abs(self._best_step - self._known_follower().step) < _DOUBLINGS:
+            return False
+        self._known_follower().move(self.cap, self._best_step)
+        self.number, self.start = self.number + 1, self.position
+        self._begin_phase()
+        self.prediction = self._known_follower().prediction
+        return True
+
+    @property
+    def _best_step(self) -> int:
+        return step_of(max(self.total, 0) / self.ticks, self.cap, STEPS - 1)
+
+    def _choose_again(self, window: SelectionCounts) -> None:
+        """A window is complete: another θ.
+
+        At least level/θ events of a tick lie above 0: that many can pay for the climb of θ.
+        """
+        number, length = self.number + 1, self.window_end - self.window_start
+        mean, doubt = self._known_follower().measured
+        least = max(0.0, mean - _CERTAIN * doubt) * length / self.cap
+        ends = window.chosen(
+            lambda purpose: self._keys.choice(number, self.position, purpose),
+            at_least=Ends(1),
+            before=NO_ENDS,
+            positive=min(1.0, least / self.window_events),
+        )
+        self.evidence = int(16 * window.share * length)
+        window.wipe()
+        self._window, self.cap = None, ends.above
+
+    def _begin_phase(self, measured: tuple[Layout, int, int, IntArray] | None = None) -> Blocks:
+        segment = self._new_segment(Ends(self.cap), self.start)
+        if measured is not None:
+            layout, number, model_weights, sums = measured
+            segment.begin(layout, number, model_weights)
+            segment.extend(Noisy(sums), np.zeros(1), layout.length)
+        self._forget()
+        self._open_window()
+        self._blocks = blocks = self._measuring()
+        blocks.begin()
+        return blocks
+
+
+def _rows(begun: list[Any]) -> IntArray:
+    return np.array(begun, dtype=np.int64).reshape(-1)

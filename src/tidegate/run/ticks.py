@@ -1,0 +1,201 @@
+"""`Ticks`: the clock of an event stream, and what the stages of one promise together.
+
+events   ·  ··    ·         ····  ·            rows of a log: each has a time and a value
+ticks  |-----|-----|-----|-----|-----|-----|   from the clock: public, empty ones too
+released   Σ     Σ     Σ     Σ     Σ           one row a tick
+
+          |------ warm-up ------|- block -|--- block ---| …     ε of an event goes to
+fixed θ     their sum              sums                           one noisy sum per level
+private θ   1/8 their number       1/2 or 1/4 the next θ (windows), then none
+            5/8 θ, 1/4 their sum   1/2 or 3/4 sums, then all
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from tidegate.clock import Clock
+from tidegate.errors import InputError, QueryError, SettingError
+from tidegate.estimate.mixture.event_mixture import EventMixture
+from tidegate.guarantee import Guarantee, parallel, sequential
+from tidegate.lattice import FloatArray, IntArray, Lattice
+from tidegate.perturb.adaptive.event_trees import EventTrees
+from tidegate.record.time_ranges import Moment, length_of, moment
+from tidegate.settings import Setting, Spec
+from tidegate.stages import Perturber, Threshold
+from tidegate.threshold import Fixed, TailQuantile
+from tidegate.timestamps import Times, read_times
+from tidegate.units import AddedEvent
+
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
+
+__all__ = ["EventMixture", "EventTrees", "Ticks"]  # what settings can name
+
+# Parts of ε of an event of the warm-up, where θ is chosen privately; the sum gets the rest.
+COUNT_SHARE, CHOICE_SHARE = Fraction(1, 8), Fraction(5, 8)
+SUM_SHARE = 1 - COUNT_SHARE - CHOICE_SHARE
+# With fewer events than this, in 1/ε, a warm-up is made twice as long before θ is chosen; up to
+# this part of a horizon.
+EVIDENCE, LONGEST = 48, Fraction(1, 4)
+_SHORTEST = 16  # ticks of a warm-up
+
+
+class _Text(Setting[str, Any]):
+    """Text that `Ticks` itself understands."""
+
+    def check(self, value: Any) -> str:
+        """Text, or a time of Python or numpy, written as text."""
+        if isinstance(value, str | date | datetime | np.datetime64):
+            return str(value)
+        raise SettingError(self.name, "must be text, such as 15min or 2024-01-01T00:00")
+
+
+class _Zone(Setting[str | None, str | None]):
+    """A time zone, or None: as the start says."""
+
+    def check(self, value: str | None) -> str | None:
+        """One that exists, or None."""
+        return None if value is None else str(Clock(value).zone)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Ticks(Spec):
+    """Equal lengths of time, one after the other from a public start, for ever.
+
+    Tick i is [start + i·every, start + (i + 1)·every). They are equal in universal time if there is
+    a zone, on the wall clock if not.
+
+    Args:
+        every: how long a tick is: `1s`, `15min`, `1h`, `1d`, up to weeks.
+        start: where the first one begins. Never read off the events: the time of the first event
+            tells that it happened.
+        zone: where times without a zone were written, as for `tidegate.read_times`.
+
+    >>> ticks = Ticks(every="15min", start="2024-02-01")
+    >>> ticks.places(read_times(["2024-02-01T00:14:59", "2024-02-01T00:15"]).ticks)
+    array([0, 1])
+    """
+
+    KIND: ClassVar[str] = "events.Ticks"
+
+    every: _Text = _Text()
+    start: _Text = _Text()
+    zone: _Zone = _Zone(default=None)
+
+    def __post_init__(self) -> None:
+        try:
+            _ = self.length
+        except QueryError as problem:
+            raise SettingError("every", str(problem).removeprefix("every ")) from None
+        try:
+            _ = self.origin
+        except InputError:
+            raise SettingError("start", "must be a time, such as 2024-02-01T00:00") from None
+
+    @cached_property
+    def length(self) -> int:
+        """Of a tick, in nanoseconds."""
+        return length_of(self.every)
+
+    @cached_property
+    def _first(self) -> Times:
+        return read_times([self.start], zone=self.zone)
+
+    @property
+    def origin(self) -> int:
+        """Where the first tick begins, in nanoseconds since 1970."""
+        return int(self._first.ticks[0])
+
+    @property
+    def clock(self) -> Clock:
+        """The zone of the ticks; None: a wall clock."""
+        return self._first.clock
+
+    def places(self, times: IntArray) -> IntArray:
+        """Which tick each time lies in; below 0: before the start."""
+        return (times - self.origin) // self.length
+
+    def times(self, start: int, end: int) -> IntArray:
+        """When the ticks [start, end) begin."""
+        return self.origin + np.arange(start, end, dtype=np.int64) * self.length
+
+    def complete(self, until: Moment) -> int:
+        """How many ticks are over at this time."""
+        try:
+            at = moment(self.clock, until, "until")
+        except QueryError as problem:
+            raise SettingError("until", str(problem).removeprefix("until ")) from None
+        return max(0, (at - self.origin) // self.length)
+
+    def read(self, times: Any, position: int, clock: Clock | None) -> Times:
+        """The times of events; `clock`: that of the events before.
+
+        Raises:
+            InputError: one is missing, or is none. It names the position, and no time.
+        """
+        found = read_times(times, position=position, zone=self.zone, clock=clock)
+        if found.ticks.size and (found.clock.zone is None) != (self.clock.zone is None):
+            raise InputError(
+                f"times at position {position}: they have a zone and the start of the ticks has "
+                "none, or the other way round. Write the start as the times are, or give the zone"
+            )
+        return found
+
+    # -- the stages ------------------------------------------------------------------------------
+
+    def check(self, pipeline: Pipeline) -> None:
+        """Refuse stages whose argument is not about events that are added or removed."""
+        if not isinstance(pipeline.threshold, Fixed | TailQuantile):
+            raise SettingError("threshold", "must be Fixed or TailQuantile for events")
+        trees, estimator = pipeline.perturber, pipeline.estimator
+        if not isinstance(trees, EventTrees) or not isinstance(estimator, EventMixture):
+            raise SettingError("ticks", "go with EventTrees and EventMixture only")
+        if not isinstance(pipeline.unit, AddedEvent):
+            raise SettingError("unit", "must be units.AddedEvent() for events")
+        if pipeline.reselect is not None:
+            raise SettingError("reselect", "must be None for events")
+        private = isinstance(pipeline.threshold, TailQuantile)
+        if private != trees.windows:
+            raise SettingError("windows", "go with a threshold that is chosen privately")
+
+    def warm_up(self, pipeline: Pipeline) -> int:
+        """How many ticks the first look of the warm-up has: public settings decide."""
+        return max(1, min(_SHORTEST, pipeline.perturber.horizon))
+
+    def longest_warm_up(self, pipeline: Pipeline) -> int:
+        """How many it can have at most."""
+        quarter = int(pipeline.perturber.horizon * LONGEST)
+        return max(self.warm_up(pipeline), quarter)
+
+    def guarantee(self, threshold: Threshold, perturber: Perturber) -> Guarantee:
+        """Derived: number, θ and sum of the warm-up in sequence; parallel to windows and blocks."""
+        if not isinstance(perturber, EventTrees):
+            raise AssertionError("the stages were checked")
+        parts = [Guarantee(epsilon=perturber.warm_up * perturber.epsilon)]
+        if isinstance(threshold, TailQuantile):
+            count = Guarantee(epsilon=COUNT_SHARE * perturber.epsilon)
+            parts = [count, threshold.guarantee, *parts]
+        pieces = [sequential(*parts), perturber.guarantee]
+        for share in perturber.shares:  # an event of a window: a choice of θ, then sums
+            choice, sums = (
+                Guarantee(epsilon=part * perturber.epsilon) for part in (share, 1 - share)
+            )
+            pieces.append(sequential(choice, sums))
+        return AddedEvent().widen(parallel(*pieces))
+
+
+class EventLattice(Lattice):
+    """The lattice of single events; a level is that of a tick, which holds any number of them."""
+
+    def bounded(self, levels: FloatArray) -> None:
+        """Turn levels in units into the unit of the data, in place; 0 at least, if events are."""
+        levels *= self.step
+        if not self.bottom:
+            np.maximum(levels, 0.0, out=levels)

@@ -1,0 +1,87 @@
+"""Many times that are written alike, read at once: columns of one length and one zone."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.clock import SECOND, UNITS
+from tidegate.lattice import IntArray
+
+ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?)?"
+    r"\s*(Z|z|[+-]\d\d(?::?\d\d)?)?"
+)
+FIRST_YEAR, LAST_YEAR = 1678, 2261  # what 64 bits of nanoseconds hold
+_FEWEST = 16  # below, looking at each is as fast
+_DIGITS = 18  # that fit 64 bits
+
+
+def unit_of(number: float) -> str:
+    """The unit of a number since 1970, by its size."""
+    size = abs(number)
+    return "s" if size < 1e11 else "ms" if size < 1e14 else "us" if size < 1e17 else "ns"
+
+
+def offset(zone: str) -> int:
+    """What an end such as Z or +01:00 is ahead of universal time, in nanoseconds."""
+    if zone in ("", "Z", "z"):
+        return 0
+    minutes = int(zone[1:3]) * 60 + int(zone[3:].removeprefix(":") or 0)
+    return (-minutes if zone[0] == "-" else minutes) * 60 * SECOND
+
+
+def alike(values: list[Any], unit: str | None) -> tuple[IntArray, bool, str | None] | None:
+    """Nanoseconds, whether they are instants, and the unit of numbers; None: look at each."""
+    if len(values) < _FEWEST or type(values[0]) not in (str, bytes):
+        return None
+    try:
+        texts = np.array(values, dtype="S")
+    except (UnicodeEncodeError, ValueError, TypeError):
+        return None
+    width, first = texts.dtype.itemsize, texts[0]
+    if len(first) != width or any(type(value) is not type(values[0]) for value in values):
+        return None
+    letters = texts.view(np.uint8).reshape(-1, width)
+    if first.isdigit():
+        return _numbers(letters, unit)
+    shape = ISO.fullmatch(first.decode("ascii", "replace"))
+    if shape is None or b"," in first:
+        return None
+    zone = shape[8] or ""
+    body = letters[:, : len(first[: width - len(zone)].rstrip())]
+    model = np.frombuffer(first, dtype=np.uint8)
+    digit = (model >= 48) & (model <= 57)
+    digit[body.shape[1] :] = False  # all of them in one zone
+    numeric = letters[:, digit]
+    if not (letters[:, ~digit] == model[~digit]).all() or not _are_digits(numeric):
+        return None
+    years = (body[:, :4].astype(np.int64) - 48) @ np.array([1000, 100, 10, 1])
+    if years.min() < FIRST_YEAR or years.max() > LAST_YEAR:
+        return None
+    try:
+        bare = np.ascontiguousarray(body).view(f"S{body.shape[1]}").reshape(-1)
+        ticks = bare.astype("datetime64[ns]").astype(np.int64)
+    except ValueError:  # no such day: looking at each finds it
+        return None
+    return ticks - offset(zone), bool(zone), None
+
+
+def _numbers(letters: NDArray[np.uint8], unit: str | None) -> tuple[IntArray, bool, str] | None:
+    """Whole numbers of the same number of digits."""
+    width = letters.shape[1]
+    if width > _DIGITS or not _are_digits(letters):
+        return None
+    found = (letters.astype(np.int64) - 48) @ (10 ** np.arange(width - 1, -1, -1, dtype=np.int64))
+    known = unit or unit_of(float(found[0]))
+    size = UNITS[known]
+    if int(found.max()) > (2**63 - 1) // size:
+        return None
+    return found * size, True, known
+
+
+def _are_digits(letters: NDArray[np.uint8]) -> bool:
+    return bool(((letters >= 48) & (letters <= 57)).all())

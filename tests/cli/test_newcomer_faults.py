@@ -1,0 +1,91 @@
+"""Faults that a newcomer met: warnings that were dropped, runs that fail, ranges without rows."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.cli.invoking import run
+from tidegate.io import read_metadata
+
+COUNT = 24 * 30
+WHEN = np.datetime64("2024-01-01T00:00") + np.arange(COUNT).astype("timedelta64[h]")
+HOW = ("--column", "value", "--time", "when", "--epsilon", "5", "--bound", "50")
+
+
+def write(path, values, times=WHEN):
+    lines = (f"{when},{value}\n" for when, value in zip(times, values, strict=True))
+    path.write_text("when,value\n" + "".join(lines))
+    return path
+
+
+def test_every_answer_warns_of_values_at_the_cap(tmp_path):
+    source, output = write(tmp_path / "in.csv", np.full(COUNT, 49)), tmp_path / "out.csv"
+    words = "most values lie close to the cap: if many were cut there, the true sum is larger"
+    assert f"warning: {words}" in run("release", source, "-o", output, *HOW).stderr
+    for asked in (("0", "720"), ("--every", "1w"), ("--from", "2024-01-03")):
+        assert words in run("query", output, *asked).stdout
+        (warning,) = json.loads(run("query", output, *asked, "--json").stdout)["warnings"]
+        assert words in warning
+    assert "of 5 ranges" in run("query", output, "--every", "1w").stdout
+    assert words in run("show", output).stdout
+
+
+def test_a_range_of_time_without_rows_is_no_zero(tmp_path):
+    times = WHEN.copy()
+    times[COUNT // 2 :] += np.timedelta64(60, "D")  # a hole
+    source, output = write(tmp_path / "in.csv", np.full(COUNT, 9), times), tmp_path / "out.csv"
+    assert run("release", source, "-o", output, *HOW).exit_code == 0
+    for ends in (("2030-01-01", "2031-01-01"), ("2020-01-01", "2021-01-01"),
+                 ("2024-02-01", "2024-03-01"), ("2024-01-02", "2024-01-02")):  # fmt: skip
+        result = run("query", output, "--from", ends[0], "--to", ends[1])
+        assert result.exit_code == 2
+        assert "no row lies between from and to" in result.stderr
+        assert "from 2024-01-01T00:00:00 to 2024-03-30T23:00:00" in result.stderr
+    assert run("query", output, "--from", "2030-01-01", "--every", "1d").exit_code == 2
+    half = run("query", output, "--from", "2024-01-10", "--to", "2024-05-01").stdout
+    assert "reaches beyond the data: the last row is at 2024-03-30T23:00:00" in half
+    assert "beyond" not in run("query", output, "--from", "2024-01-10", "--to", "2024-03-31").stdout
+    assert "Not every part is full: the last row" in run("query", output, "--every", "2mo").stdout
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_a_run_that_fails_says_what_is_left_and_how_to_go_on(tmp_path, state):
+    times = WHEN.copy()
+    times[500] = times[0]
+    source, output = write(tmp_path / "in.csv", np.full(COUNT, 9), times), tmp_path / "out.csv"
+    durable = ("--state", tmp_path / "state") if state else ()
+    result = run("release", source, "-o", output, *HOW, *durable, "--quiet")
+    assert result.exit_code == 4
+    assert "time at position 500 is before the one before it" in result.stderr
+    assert not read_metadata(output)["complete"]
+    for looked in (run("query", output, "0", "400"), run("show", output)):
+        assert "This file is not complete" in looked.stdout
+    write(source, np.full(COUNT, 9))
+    if not state:
+        assert "holds the first 500 rows" in result.stderr
+        assert "They have spent ε = 5 per event" in result.stderr
+        assert "only the rows from 500 on" in result.stderr
+        return
+    assert "500 rows are released and stay valid" in result.stderr
+    assert "run the same command again" in result.stderr
+    assert run("release", source, "-o", output, *HOW, *durable, "--quiet").exit_code == 0
+    assert "not complete" not in run("query", output, "0", "400").stdout
+
+
+def test_a_run_that_fails_at_once_spent_nothing(tmp_path):
+    source = write(tmp_path / "in.csv", ["x", *[9] * (COUNT - 1)])
+    result = run("release", source, "-o", tmp_path / "out.csv", *HOW)
+    assert "no rows were released, so no epsilon was spent" in result.stderr
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_clocks_that_are_turned_forward_stop_a_run_that_says_so(tmp_path):
+    times = np.datetime64("2024-03-25T00:00") + np.arange(COUNT).astype("timedelta64[h]")
+    source = write(tmp_path / "in.csv", np.full(COUNT, 9), times)
+    result = run("release", source, "-o", tmp_path / "out.csv", *HOW, "--zone", "Europe/Berlin")
+    assert "does not exist in Europe/Berlin" in result.stderr
+    assert "holds the first 146 rows" in result.stderr
+    checked = run("check", source, "--column", "value", "--zone", "Europe/Berlin").stdout
+    assert "a release would stop: time at position 146" in checked
+    assert "--time" not in checked.splitlines()[-1]

@@ -1,0 +1,199 @@
+"""Several columns in one run: one budget, one ledger entry, each row of each column once."""
+
+import shutil
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tests.durable.moments import scratch, traced
+from tests.laws.catalogue import bits
+from tidegate.durable import StateError
+from tidegate.durable.columns import DurableColumns, transfer_columns
+from tidegate.errors import QueryError, SettingError
+from tidegate.io import Batch, read_metadata, read_released
+from tidegate.ledger import CapExceeded, Ledger
+from tidegate.record.answer import Answer
+from tidegate.record.ratio import ratio
+from tidegate.released.columns import column_file, open_columns
+
+COUNT = 60
+PIPELINES = {
+    "fare": tg.adaptive(epsilon="7/10", bound=100, resolution=1, horizon=64),
+    "tip": tg.adaptive(epsilon="3/10", bound=30, resolution=1, horizon=64),
+}
+FARES, TIPS = np.random.default_rng(1).integers(0, 30, (2, COUNT)).astype(float)
+
+
+class Trips:
+    """A source of two columns, in batches."""
+
+    def __init__(self, end=COUNT, size=25):
+        self._end, self._size = end, size
+
+    def batches(self):
+        for at in range(0, self._end, self._size):
+            where = slice(at, min(at + self._size, self._end))
+            yield Batch(FARES[where], others=(TIPS[where],))
+
+
+def sinks(folder):
+    return {name: column_file(folder / "out.csv", name) for name in PIPELINES}
+
+
+def run(folder, source=None, **options):
+    with DurableColumns.open(folder / "state", PIPELINES, source="trips", **options) as columns:
+        transfer_columns(source or Trips(), columns, sinks(folder), warn=pytest.fail)
+        return columns.guarantee
+
+
+def rows(folder):
+    return {
+        name: np.concatenate([values for _, values in read_released(sink)])
+        for name, sink in sinks(folder).items()
+    }
+
+
+def charges(folder):
+    with Ledger.open(folder / "state" / "ledger.jsonl", read_only=True) as ledger:
+        return [(one.start, one.end, one.epsilon) for one in ledger.charges("trips")]
+
+
+def test_the_ledger_is_charged_once_with_the_sum(tmp_path):
+    promise = run(tmp_path, Trips(30))
+    assert promise.epsilon == 1
+    assert charges(tmp_path) == [(0, None, 1)]
+    before = rows(tmp_path)
+    run(tmp_path)  # more rows: continued, not charged again
+    assert charges(tmp_path) == [(0, None, 1)]
+    after = rows(tmp_path)
+    for name, sink in sinks(tmp_path).items():
+        assert after[name].size == COUNT
+        assert bits(after[name][:30]) == bits(before[name])
+        facts = read_metadata(sink)
+        assert facts["column"] == name
+        assert facts["together"]["guarantee"] == str(promise)
+        assert facts["together"]["columns"] == {"fare": "7/10", "tip": "3/10"}
+        assert facts["epsilon"] == str(PIPELINES[name].guarantee.epsilon)
+    both = open_columns(tmp_path / "out.csv", ["fare", "tip"])
+    assert both.guarantee == str(promise)
+    with pytest.raises(QueryError, match="no column 'toll'"):
+        both["toll"]
+
+
+def test_a_cap_refuses_all_columns_before_anything_is_read(tmp_path):
+    with pytest.raises(CapExceeded):
+        run(tmp_path, cap="0.9")  # enough for each of them, not for both
+    assert charges(tmp_path) == []
+    assert not list(tmp_path.glob("out*"))
+    with pytest.raises(StateError, match="other columns"):
+        DurableColumns.open(tmp_path / "state", {"fare": PIPELINES["fare"]}).close()
+    held = {**PIPELINES, "tip": tg.tops(epsilon=1, bound=30, holdout=9, horizon=64)}
+    with pytest.raises(SettingError, match="same hold-out"):
+        DurableColumns.open(tmp_path / "other", held)
+
+
+def test_a_new_epoch_is_charged_on_top(tmp_path):
+    run(tmp_path)
+    for sink in tmp_path.glob("out*"):
+        sink.unlink()
+    run(tmp_path, new_epoch=True)
+    assert charges(tmp_path) == [(0, None, 1), (0, None, 1)]
+    shutil.rmtree(tmp_path / "state" / "1-tip")  # the state of one column is lost
+    with pytest.raises(StateError, match="lost"):
+        run(tmp_path)
+    assert len(charges(tmp_path)) == 2
+
+
+def test_killed_at_any_moment_every_row_is_released_once():
+    """As a kill at each line leaves the folder: the same command gives the same files."""
+    with scratch() as folder:
+        base, work, copies = folder / "base", folder / "work", folder / "copies"
+        DurableColumns.open(base / "state", PIPELINES, source="trips").close()  # draws the noise
+        shutil.copytree(base, work)
+        run(work)
+        expected = rows(work)
+        shutil.rmtree(work)
+        shutil.copytree(base, work)
+        known, found = None, 0
+
+        def reached():
+            nonlocal known, found
+            files = [path for path in sorted(work.rglob("*")) if path.is_file()]
+            now = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+            if now != known:
+                known, found = now, found + 1
+                skip = shutil.ignore_patterns("*-shm")
+                shutil.copytree(work, copies / str(found), ignore=skip)
+
+        places = ("durable/passage", "durable/columns", "durable/commit", "durable/writer")
+        traced((*places, "io/text_sink", "_files"), reached, lambda: run(work))
+        assert found > 30
+        for number in range(1, found + 1, 3):
+            killed = copies / str(number)
+            run(killed)
+            again = rows(killed)
+            assert all(bits(again[name]) == bits(expected[name]) for name in PIPELINES)
+            assert charges(killed) == [(0, None, 1)]
+
+
+def test_shares_are_exact_and_the_noise_is_that_of_the_share():
+    table = {"a": [0] * 20_000, "b": [0] * 20_000, "c": [0] * 20_000}
+    settings = {"epsilon": 1, "bound": 10, "method": "flat", "holdout": 0, "resolution": 1}
+    released = tg.release(
+        table, ["a", "b", "c"], share={"a": "0.6"}, randomness=tg.seeded(1), **settings
+    )
+    for name, share in (("a", Fraction(3, 5)), ("b", Fraction(1, 5)), ("c", Fraction(1, 5))):
+        assert released[name].pipeline.guarantee.epsilon == share
+        spread = np.abs(released[name].rows().values).mean() / (10 / float(share))
+        assert 0.97 < spread < 1.03  # and not 0.7 or 1.3
+    b, c = (released[name].rows().values for name in "bc")
+    assert abs(np.corrcoef(b, c)[0, 1]) < 0.03  # noise of its own, also where settings are alike
+    assert list(released.columns()) == [
+        "position",
+        *(f"{v}_{n}" for n in "abc" for v in ("value", "level")),
+    ]
+    for wrong in ({"a": 1}, {"a": "0.5", "b": "0.6"}, {"d": "0.5"}):
+        with pytest.raises(SettingError, match="share"):
+            tg.release(table, ["a", "b", "c"], share=wrong, **settings)
+    secret = tg.release(table, ["a", "b"], **settings)
+    assert secret.guarantee.startswith("ε = 1 per event")
+
+
+def answer(estimate, half, confidence=0.95):
+    low, high = estimate - half, estimate + half
+    return Answer(0, 9, estimate, half / 2, 0.0, low, high, confidence, 50.0)
+
+
+def test_a_ratio_is_fiellers():
+    found = ratio(answer(20, 4), answer(100, 10))
+    for end in (found.low, found.high):
+        assert (20 - end * 100) ** 2 == pytest.approx(4**2 + (end * 10) ** 2)
+    assert found.low < found.estimate == 0.2 < found.high
+    mirrored = ratio(answer(-20, 4), answer(100, 10))
+    assert (mirrored.low, mirrored.high) == (-found.high, -found.low)
+    both = ratio(answer(-20, 4), answer(-100, 10))
+    assert (both.low, both.high) == (found.low, found.high)
+    assert ratio(answer(1, 4), answer(100, 10)).low < 0
+    with pytest.raises(QueryError, match="cannot be told from 0"):
+        ratio(answer(20, 4), answer(100, 100))
+    with pytest.raises(QueryError, match="same confidence"):
+        ratio(answer(20, 4), answer(100, 10, 0.9))
+
+
+def test_ratios_hold_what_they_say():
+    """Where the denominator is known to a half only; none at all is the whole line."""
+    table = {"a": np.full(250, 3.0), "b": np.full(250, 7.0)}
+    settings = {"epsilon": 1, "bound": 10, "method": "flat", "holdout": 0}
+    hits, count = {0.8: 0, 0.95: 0}, 300
+    for seed in range(count):
+        released = tg.release(table, ["a", "b"], randomness=tg.seeded(seed), **settings)
+        for confidence in hits:
+            try:
+                found = released.ratio("a", "b", 0, 250, confidence)
+                hits[confidence] += found.low <= 3 / 7 <= found.high
+            except QueryError:
+                hits[confidence] += 1
+    for confidence, held in hits.items():
+        assert abs(held / count - confidence) < 3 * np.sqrt(confidence * (1 - confidence) / count)

@@ -1,0 +1,130 @@
+"""Event streams on the disk: killed at any line, continued, recognised; and on the command line."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tests.cli.invoking import run as command
+from tests.durable.moments import kills, scratch
+from tests.durable.test_every_moment import charges, released
+from tidegate.durable import DurableRelease, StateError, transfer
+from tidegate.errors import SettingError
+from tidegate.io import Batch, read_metadata
+from tidegate.timestamps import Times, read_times
+
+COMMON = {"every": "1min", "start": "2024-02-01", "horizon": 64}
+PIPELINE = tg.events(epsilon=8, bound=100, **COMMON)
+RNG = np.random.default_rng(7)
+MINUTES = RNG.integers(0, 70, 600)
+MOMENTS = np.datetime64("2024-02-01T00:00") + MINUTES.astype("timedelta64[m]")
+TIMES = read_times(MOMENTS.astype("datetime64[ns]"))
+VALUES = RNG.exponential(9.0, 600)
+UNTIL = "2024-02-01T01:05"
+
+
+def pushed(run, end: int) -> None:
+    at = run.seen
+    if at < end:
+        run.push(VALUES[at:end], times=Times(TIMES.ticks[at:end], TIMES.clock))
+
+
+def test_a_run_that_is_killed_at_any_line():
+    """Open, events that lie ahead, two advances, close: at every line of it."""
+    pipeline = PIPELINE
+    with scratch() as place:
+        base = place / "base"
+        with DurableRelease.open(base, pipeline, source="trips"):
+            pass
+        shutil.copytree(base, place / "undisturbed")
+        with DurableRelease.open(place / "undisturbed", pipeline) as run:
+            pushed(run, 600)
+            run.advance(UNTIL)
+            wanted, costs = released(run), None
+        costs = charges(place / "undisturbed")
+
+        def act(folder, out):
+            with DurableRelease.open(folder, pipeline) as run:
+                pushed(run, 600)
+                out.append(run.advance("2024-02-01T00:20").values)
+                out.append(run.advance("2024-02-01T00:50").values)
+
+        def look(folder, out):
+            with DurableRelease.open(folder, pipeline) as run:
+                found, left = released(run), np.concatenate([np.empty(0), *out])
+                assert found.size == run.position
+                assert found[: left.size].tobytes() == left.tobytes()
+                units = pipeline.lattice.units(VALUES[: run.seen])
+                assert run.recogniser().push(units, None, TIMES.ticks[: run.seen])
+                pushed(run, 600)
+                rows = run.advance(UNTIL)
+                assert released(run).tobytes() == wanted.tobytes()
+                assert rows.first + rows.values.size == 65
+            assert charges(folder) == costs
+
+        lines, folders = kills(base, act, look)
+        assert lines > 1000
+        assert folders > 5
+
+
+def pieces(size: int = 150):
+    for at in range(0, 600, size):
+        part = slice(at, at + size)
+        yield Batch(VALUES[part], times=Times(TIMES.ticks[part], TIMES.clock))
+
+
+def test_a_transfer_is_continued_and_a_changed_input_is_refused(tmp_path):
+    pipeline = PIPELINE
+    for until in ("2024-02-01T00:30", UNTIL):
+        with DurableRelease.open(tmp_path / "state", pipeline) as run:
+            result = transfer(pieces(), run, tmp_path / "out.csv", until=until)
+    assert (result.read, result.released, result.unmeasured) == (600, 65, 0)
+    opened = tg.open(tmp_path / "out.csv")
+    with DurableRelease.open(tmp_path / "state", pipeline) as run:
+        answer = run.query(from_="2024-02-01T00:20", to="2024-02-01T00:40")
+        assert opened.query(from_="2024-02-01T00:20", to="2024-02-01T00:40") == answer
+        assert (answer.start, answer.end) == (20, 40)
+        with pytest.raises(SettingError, match="until"):
+            transfer(pieces(), run, tmp_path / "out.csv")
+        with pytest.raises(StateError, match="differs"):
+            transfer((Batch(VALUES + 50, times=TIMES),), run, tmp_path / "out.csv", until=UNTIL)
+    facts = read_metadata(tmp_path / "out.csv")
+    assert facts["unit"] == "event that is added or removed"
+    assert 600 not in facts.values()  # how many events there were is not in it
+
+
+def test_the_command_line(tmp_path):
+    log = tmp_path / "trips.csv"
+    rows = zip(MOMENTS.astype(str), VALUES.round(2), strict=True)
+    log.write_text("pickup,fare\n" + "".join(f"{when},{fare}\n" for when, fare in rows))
+    where = ["--time", "pickup", "--every", "1min", "--start", "2024-02-01", "--epsilon", "2"]
+    out = tmp_path / "private.csv"
+    done = command(
+        "release", log, *where, "--until", UNTIL, "--column", "fare", "--bound", 100, "-o", out
+    )
+    assert done.exit_code == 0, done.output
+    assert "released 65 ticks of 1min" in done.output
+    assert "600" not in done.output
+    assert out.read_text().splitlines()[1].startswith("2024-02-01T00:00:00,0,")
+    asked = command("query", out, "--from", "2024-02-01T00:00", "--to", "2024-02-01T01:00")
+    assert "per event that is added or removed" in asked.output
+    assert command("query", out, "--every", "15min").exit_code == 0
+    state = tmp_path / "state"
+    for until, ticks in (("2024-02-01T00:30", 30), ("2024-02-01T01:00", 60)):
+        options = [*where, "--count", "--until", until, "--state", state, "--quiet"]
+        done = command("release", log, *options, "-o", tmp_path / "counts.csv")
+        assert done.exit_code == 0, done.output
+        assert len((tmp_path / "counts.csv").read_text().splitlines()) == ticks + 1
+    for wrong, said in (
+        (["--count"], "until"),
+        (["--until", UNTIL], "bound"),
+        (["--until", UNTIL, "--count", "--late", "keep"], "late"),
+        (["--until", UNTIL, "--count", "--column", "fare"], "count"),
+    ):
+        failed = command("release", log, *where, *wrong)
+        assert failed.exit_code == 2
+        assert said in failed.output
+    assert "--every" in command("release", log, "--count", "--epsilon", 1).output

@@ -1,0 +1,204 @@
+"""PeGaSus: groups that cost what they say, noise of the claimed scales, honest error bars."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tidegate.errors import SettingError
+from tidegate.methods.pegasus import GroupedValues, pegasus
+from tidegate.noise import discrete_laplace_variance
+
+WRONG = (0.7, 1.3)
+THETA = 30
+
+
+def released(values, epsilon=8, seed=2, **more):
+    pipeline = pegasus(epsilon, THETA, holdout=0, resolution=1, **more)
+    release = pipeline.start(tg.seeded(seed))
+    out = release.push(values)
+    return pipeline.perturber, out, release.record.segments[0].leaves.spans()
+
+
+def run_of(stage, seed=7):
+    return stage.start(THETA, THETA, tg.seeded(seed).new_epoch().keystream("perturb", b""))
+
+
+def deviation(values):
+    mean = Fraction(sum(values), len(values))
+    return math.floor(sum(abs(value - mean) for value in values))
+
+
+def test_deviations_are_exact():
+    """Values join while they can; the pointer into the sorted group follows the mean."""
+    run = run_of(GroupedValues(epsilon=1))
+    random = np.random.default_rng(4)
+    for _ in range(20):
+        run.members = []
+        values = random.integers(0, THETA + 1, size=40).tolist()
+        run._decide(values[0], 0, 10**9)
+        for count in range(2, 41):
+            assert run._decide(values[count - 1], 0, 0) == 2
+            assert run.members == sorted(values[:count])
+            assert run._deviation() == deviation(values[:count])
+
+
+def test_deviation_moves_by_less_than_twice_the_change():
+    for values in product(range(4), repeat=3):
+        for last in range(4):
+            assert abs(deviation([*values, 0]) - deviation([*values, last])) <= 2 * last
+
+
+def test_groups_by_hand():
+    """Without noise and with a limit of 10: 4, 6 join (deviation 2), 20 does not (17.3), nor does
+    9 begin a group that the last one joins (11)."""
+    run = run_of(GroupedValues(epsilon=1))
+    limit = 10 - run._public
+    marks = [run._decide(value, 0, limit) for value in (4, 6, 20, 9, 20, 7, 7)]
+    assert marks == [1, 2, 1, 1, 1, 1, 2]
+
+
+def probability(stage, values, marks):
+    """Exactly that of these marks, from the scales of the stage and the rule of the docstring."""
+    reach = 40 * stage.test_scale(1)
+    places = np.arange(-reach, reach + 1)
+
+    def law(scale):
+        weights = np.exp(-np.abs(places) / scale)
+        return weights / weights.sum()
+
+    tail = np.cumsum(law(stage.test_scale(1)))  # P(noise ≤ place)
+    limits, total, at = law(stage.limit_scale(1)), 1.0, 0
+    while at < len(values):
+        if marks[at] != 1:
+            return 0.0
+        chance, group, at = limits.copy(), [values[at]], at + 1
+        while at < len(values):
+            group.append(values[at])
+            room = stage.public_limit(1) + places - deviation(group)  # noise must lie below
+            joins = tail[np.clip(room - 1 + reach, 0, 2 * reach)]
+            chance *= joins if marks[at] == 2 else 1 - joins
+            at += 1
+            if marks[at - 1] == 1:
+                break
+        total *= chance.sum()
+    return total
+
+
+@pytest.mark.parametrize("limit", ["1/2", 5])
+def test_groups_cost_their_share_enumerated(limit):
+    """θ = 1, five values, all neighbours, all marks: the loss of the groups is at most ε_g."""
+    stage = GroupedValues(epsilon=10, limit=limit)
+    share = float(stage.epsilon * stage.share)
+    table = {}
+    sequences = [(1, *rest) for rest in product((1, 2), repeat=4)]
+    for values in product((0, 1), repeat=5):
+        table[values] = np.array([probability(stage, values, marks) for marks in sequences])
+        assert abs(table[values].sum() - 1) < 1e-9
+    worst = 0.0
+    for values, chances in table.items():
+        for place in range(5):
+            other = table[(*values[:place], 1 - values[place], *values[place + 1 :])]
+            both = (chances > 1e-12) & (other > 1e-12)
+            worst = max(worst, float(np.abs(np.log(chances[both] / other[both])).max()))
+    assert 0.05 * share < worst <= share
+
+
+def test_scale_of_the_noise_of_values():
+    values = np.tile([0, THETA], 3000)
+    stage, _, spans = released(values)
+    noise = (spans.numbers - values) / stage.value_scale(THETA)
+    assert stage.value_scale(THETA) == math.ceil(Fraction(THETA * 5, 8 * 4))  # 4/5 of ε = 8
+    error = 1 / math.sqrt(noise.size)
+    size = float(np.abs(noise).mean())
+    assert abs(size - 1) < 5 * error
+    assert all(abs(size / factor - 1) > 5 * error for factor in WRONG)
+
+
+def test_scales_of_the_groups():
+    """How often the second value of a group of equal values joins it: two scales, one number."""
+    stage = GroupedValues(epsilon=8, limit=10)
+    run = run_of(stage)
+    marks = run.push(np.full(12_000, 9)).marks.tolist()
+    tried, joined, at = 0, 0, 0
+    while at + 1 < len(marks):
+        tried, joined = tried + 1, joined + (marks[at + 1] == 2)
+        at += 1
+        while at < len(marks) and marks[at] == 2:
+            at += 1
+        at += 1  # what failed the test is a group of its own
+
+    def chance(factor):
+        """P(test < T + limit) for continuous laws of scales a, b: by their difference."""
+        a, b = (factor * one(THETA) for one in (stage.test_scale, stage.limit_scale))
+        gap = stage.public_limit(THETA)
+        return 1 - (a * a * math.exp(-gap / a) - b * b * math.exp(-gap / b)) / (2 * (a * a - b * b))
+
+    rate, error = joined / tried, math.sqrt(chance(1) * (1 - chance(1)) / tried)
+    assert tried > 1000
+    assert abs(rate - chance(1)) < 4.5 * error
+    assert all(abs(rate - chance(factor)) > 5 * error for factor in WRONG)
+
+
+def test_published_are_means_of_groups():
+    values = np.repeat([5, 20, 11], 200)
+    _, out, spans = released(values, epsilon=20)
+    total = count = 0
+    for number, mark, shown in zip(
+        spans.numbers.tolist(), spans.marks.tolist(), out.tolist(), strict=True
+    ):
+        total, count = (total + number, count + 1) if mark == 2 else (number, 1)
+        assert shown == math.floor(Fraction(total, count) + Fraction(1, 2))
+
+
+def test_groups_help_where_the_stream_is_steady():
+    """The paper's own kind of stream: single values, against independent noise with all of ε."""
+    values = np.repeat(np.random.default_rng(2).integers(0, THETA, size=12), 500)
+    _, out, _ = released(values, epsilon=2)
+    flat = 2 * (THETA / 2) ** 2
+    assert np.square(out - values).mean() < flat / 3
+
+
+def test_long_groups_are_closed_by_their_length():
+    stage = GroupedValues(epsilon="1/100", limit=10**6)
+    run = run_of(stage)
+    marks = run.push(np.full(2**15 + 5, 3)).marks
+    assert np.flatnonzero(marks == 1).tolist() == [0, 2**14, 2**15]
+
+
+def test_intervals_hold_what_they_say():
+    random = np.random.default_rng(1)
+    values = np.repeat(random.integers(0, THETA, size=30), 20)
+    pipeline = pegasus(4, THETA, holdout=0, horizon=100, resolution=1)
+    starts = random.integers(0, 500, size=40)
+    ends = starts + random.integers(1, 100, size=40)
+    truth = np.concatenate(([0], np.cumsum(values)))
+    hits = []
+    for seed in range(30):
+        release = pipeline.start(tg.seeded(seed))
+        release.push(values)
+        found, exact = release.queries(starts, ends), truth[ends] - truth[starts]
+        hits.append(((found.low <= exact) & (exact <= found.high)).mean())
+    assert np.mean(hits) > 0.93
+
+
+def test_noise_error_of_whole_groups_is_that_of_their_values():
+    values = np.full(64, 10)
+    pipeline = pegasus(50, THETA, holdout=0, horizon=64, limit=100, resolution=1)
+    release = pipeline.start(tg.seeded(3))
+    release.push(values)
+    answer = release.query(0, 64)
+    scale = pipeline.perturber.value_scale(THETA)
+    assert answer.noise_error == pytest.approx(math.sqrt(64 * 2) * scale, rel=1e-6)
+    assert discrete_laplace_variance(Fraction(scale)) <= 2 * scale**2
+
+
+def test_settings_that_cannot_be():
+    for wrong in (0, 1, 2):
+        with pytest.raises(SettingError, match="share"):
+            pegasus(1, 1, share=wrong)
+    with pytest.raises(SettingError, match="limit"):
+        GroupedValues(epsilon=1, limit=-1)
