@@ -62,9 +62,10 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
             delimiter=options.get("delimiter"),
             decimal=options.get("decimal"),
         ) as opened,
-        Progress(opened, quiet=quiet) as progress,
+        Progress(opened, quiet=quiet, output=options.get("output")) as progress,
     ):
-        release = specification.start()
+        # Values that add up are asked in the file; others need the record, for the file.
+        release = specification.start(record=not specification.pipeline.estimator.adds_up)
         result = transfer_keyed(
             opened,
             release,

@@ -9,6 +9,8 @@
 | `names` | keys as text, and the code of each row |
 | `release` | the run: rows in, released rows out |
 | `objects` | the general engine: a `Release` for each key |
+| `columns` | the engine in columns: fixed methods with one threshold, all keys in arrays |
+| `grove_cache`, `noise_ahead`, `segments` | its noise, made ahead; rows cut into blocks |
 | `rows` | released rows of many keys |
 | `queries` | answers by key, tables, totals over groups of keys |
 | `snapshot` | the state as bytes |

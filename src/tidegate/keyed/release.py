@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tidegate.clock import Clock
 from tidegate.errors import InputError, QueryError, SettingError, TidegateError
 from tidegate.guarantee import Guarantee, cost
-from tidegate.keyed.engine import Columns
+from tidegate.keyed.columns import ColumnsEngine, fits
+from tidegate.keyed.engine import Released
 from tidegate.keyed.groups import Groups
 from tidegate.keyed.names import Names, key_text
 from tidegate.keyed.objects import Objects
@@ -41,7 +42,9 @@ class KeyedRelease(KeyedQueries):
     threads and forks: as for `Release`.
     """
 
-    def __init__(self, specification: Keyed, epoch: Epoch, *, ownership: Ownership) -> None:
+    def __init__(
+        self, specification: Keyed, epoch: Epoch, *, ownership: Ownership, record: bool = True
+    ) -> None:
         self.specification = specification
         self._epoch, self._ownership = epoch, ownership
         self._pipeline = specification.pipeline
@@ -51,7 +54,8 @@ class KeyedRelease(KeyedQueries):
         self._clock: Clock | None = None
         self._sample = HoldOut(self._pipeline.holdout if specification.shared else 0)
         self._ends: Ends | None = None  # of all keys, if they are shared
-        self._engine: Objects | None = None
+        self._record_kept = record  # for queries
+        self._engine: Objects | ColumnsEngine | None = None
         if not self._sample.missing:
             self._begin()
 
@@ -72,9 +76,9 @@ class KeyedRelease(KeyedQueries):
         try:
             with ownership.lock:
                 numbers, codes, when = self._checked(keys, values, times)
-                taken = codes >= 0
-                dropped = codes.size - int(np.count_nonzero(taken))
+                dropped = int(np.count_nonzero(codes < 0)) if codes.size and codes.min() < 0 else 0
                 if dropped:
+                    taken = codes >= 0
                     numbers, codes = numbers[taken], codes[taken]
                     when = when and Times(when.ticks[taken], when.clock)
                 start = min(self._sample.missing, codes.size)
@@ -125,9 +129,11 @@ class KeyedRelease(KeyedQueries):
             if not self._sample.missing:
                 self._begin()
         rest = numbers[start:]
-        out = Columns.empty(rest.size)
-        if self._engine is not None and rest.size:
-            out = self._engine.push(groups, rest, times, late)
+        engine = self._engine
+        if engine is None or not rest.size:
+            out = Released.empty(rest.size)
+        else:
+            out = engine.push(groups, rest, times, late)
         ticks = None if times is None else times.ticks
         numbers_out = out.positions, out.values, out.levels
         rows = KeyedRows(self._names.names, groups.codes, *numbers_out, ticks, self._clock)
@@ -149,7 +155,9 @@ class KeyedRelease(KeyedQueries):
 
     def _restore_ends(self, ends: Ends | None) -> None:
         self._ends, self._sample = ends, HoldOut(0)
-        self._engine = Objects(self._pipeline, self._epoch, self._names, ends)
+        columns = not self._record_kept and fits(self._pipeline, shared=ends is not None)
+        kind = ColumnsEngine if columns else Objects
+        self._engine = kind(self._pipeline, self._epoch, self._names, ends)
 
     def finish(self) -> None:
         """End open warm-ups, from the rows that came: for streams that are over, all at once."""

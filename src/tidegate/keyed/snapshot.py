@@ -28,8 +28,7 @@ def sealed(release: KeyedRelease, key: bytes | None, *, brief: bool) -> bytes:
         "epoch": release.epoch,
         "position": release.seen,
     }
-    states = [] if release._engine is None else list(release._engine.states(brief))
-    data = b"".join(state for _, state in states)
+    engine = release._engine
     body: dict[str, Any] = {
         "secret": release._epoch.secret,
         "simulation": release._epoch.simulation,
@@ -40,9 +39,9 @@ def sealed(release: KeyedRelease, key: bytes | None, *, brief: bool) -> bytes:
         "sample": release._sample.units,
         "ends": release._ends and list(release._ends),
         "clock": release._clock and release._clock.plain(),
-        "codes": np.array([code for code, _ in states], dtype=np.int64),
-        "sizes": np.array([len(state) for _, state in states], dtype=np.int64),
-        "states": np.frombuffer(data, dtype=np.uint8),
+        "record": release._record_kept,
+        "engine": engine and engine.KIND,
+        "state": engine and engine.state(brief),
     }
     return seal(header, body, key)
 
@@ -58,7 +57,7 @@ def resumed(specification: Keyed, data: bytes, key: bytes | None) -> KeyedReleas
     if header["settings"] != specification.identity.hex():
         raise SnapshotError("it belongs to a keyed release with other settings")
     epoch = Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"])
-    release = KeyedRelease(specification, epoch, ownership=ownership)
+    release = KeyedRelease(specification, epoch, ownership=ownership, record=body["record"])
     names = release._names
     if specification.keys is not None and not {*body["names"]} <= {*specification.keys}:
         raise SnapshotError("it has keys that are not declared: declare them, or end them first")
@@ -70,10 +69,9 @@ def resumed(specification: Keyed, data: bytes, key: bytes | None) -> KeyedReleas
         release._restore_ends(Ends(*body["ends"]))
     elif body["sample"].size:
         release._sample.add(body["sample"])
-    ends = np.cumsum(body["sizes"])
-    stored = body["states"].tobytes()
-    for code, size, end in zip(body["codes"], body["sizes"], ends, strict=True):
-        if release._engine is None:
-            raise SnapshotError("its parts do not belong together")
-        release._engine.restore(codes[code], stored[end - size : end])
+    engine = release._engine
+    if body["engine"] != (engine and engine.KIND):
+        raise SnapshotError("its parts do not belong together")
+    if engine is not None:
+        engine.restore(body["state"], np.array(codes, dtype=np.int64))
     return release

@@ -22,6 +22,8 @@ _SQUARE, _EACH = 4.0, 0.5
 # its sum is less certain by that.
 _WITHIN = 0.25
 _LEAST_LEVEL = 1e-6
+# A choice of θ is made for so many times the ticks before it (`tidegate.run.refinement.STRETCH`).
+STRETCH = 16
 
 
 class EventPosterior(MixturePosterior):
@@ -35,11 +37,12 @@ class EventPosterior(MixturePosterior):
         step: int,
         scatter: float,
         spread: float,
+        periods: tuple[int, ...] = (),
     ) -> None:
         self._cap = 1.0 / (1 << step)  # θ, in the unit of the models
         self._spread_of_events = spread
         self._scatter = scatter
-        super().__init__(recorded, until, truncated, recorded.threshold << step, scatter)
+        super().__init__(recorded, until, truncated, recorded.threshold << step, scatter, periods)
 
     def _truncated_tail(
         self,
@@ -53,7 +56,10 @@ class EventPosterior(MixturePosterior):
         if not truncated:
             return None
         room = recorded.ceiling / recorded.threshold - 1.0
-        return EventTail(self._known, self._cap, truncated, room)
+        # θ was chosen for a stretch of the stream: an early one leaves more of it above.
+        horizon, first = recorded.perturber.horizon, recorded.blocks[0].layout.length
+        stretch = min(horizon, STRETCH * max(recorded.origin, first))
+        return EventTail(self._known, self._cap, truncated * horizon / stretch, room)
 
     def _spread(self, cell: IntArray, width: IntArray, share: FloatArray) -> FloatArray:
         """Variance, in units², of a part of a cell whose sum is known.
