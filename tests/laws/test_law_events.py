@@ -11,6 +11,8 @@ import tidegate as tg
 from tests.laws.catalogue import bits
 from tidegate.clock import SECOND
 from tidegate.errors import InputError, SettingError, TidegateError
+from tidegate.estimate.mixture import event_posterior
+from tidegate.run import refinement
 from tidegate.timestamps import Times, read_times
 
 START = 1_706_745_600 * SECOND  # 2024-02-01
@@ -166,6 +168,10 @@ def test_a_log_that_ends_in_its_warm_up_is_measured():
     rows = release.finish("2024-02-01T01:00")
     assert rows.values.tolist() == [0.0] * 4
     assert release.query(0, 4).low < 1500 < release.query(0, 4).high
+
+
+def test_the_excess_is_that_of_the_stretch_that_a_choice_is_made_for():
+    assert event_posterior.STRETCH == refinement.STRETCH
 
 
 def test_what_is_refused():

@@ -56,8 +56,10 @@ class Reading(RangeQueries):
         self._open = True
 
     def __repr__(self) -> str:
+        # How many events there were is not public.
+        seen = "" if self._pipeline.ticks else f"seen={self.seen} "
         return (
-            f"<{type(self).__name__} source={self.source!r} seen={self.seen} "
+            f"<{type(self).__name__} source={self.source!r} {seen}"
             f"position={self.position}; {self.guarantee}>"
         )
 
