@@ -10,6 +10,7 @@ from tidegate.errors import SettingError
 from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.estimate.mixture.models import MOST_TRUNCATED
 from tidegate.exact_numbers import Number, positive
+from tidegate.methods._periods import Period, in_rows
 from tidegate.methods._without_holdout import TRUNCATED
 from tidegate.perturb.adaptive.event_trees import EventTrees
 from tidegate.run.event_means import EventMeans
@@ -29,6 +30,7 @@ def events(
     fixed: bool = False,
     horizon: int = 2**20,
     nodes: tuple[int, ...] | None = None,
+    period: Period = None,
     lower: Number = 0,
     resolution: Number | None = None,
     non_negative: bool = False,
@@ -50,6 +52,8 @@ def events(
             events of a warm-up.
         horizon: the longest range that should be answered well, in ticks, or how many will come.
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
+        period: a cycle to learn, as in `adaptive`: a length of time such as `1d`, a number of
+            ticks, or a list of them.
         lower: public lower bound of an event's value, 0 or below.
         resolution, non_negative, history: as in `adaptive`.
 
@@ -78,7 +82,9 @@ def events(
         perturber=EventTrees(
             epsilon=budget, horizon=horizon, nodes=nodes, warm_up=part, windows=part != 1
         ),
-        estimator=EventMixture(truncated=truncated, spread=spread),
+        estimator=EventMixture(
+            truncated=truncated, spread=spread, period=in_rows(period, ticks.length)
+        ),
         resolution=1 if bound is None else resolution,
         non_negative=non_negative,
         unit=AddedEvent(),
