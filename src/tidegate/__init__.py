@@ -44,8 +44,9 @@ from tidegate.timestamps import read_times
 if TYPE_CHECKING:  # at run time a method is imported when it is first asked for: `__getattr__`
     from tidegate import plan
     from tidegate.keyed.file import open_released as open  # noqa: A004  # as in `tg.open`
-    from tidegate.methods._events import events
+    from tidegate.methods._events import event_means, events
     from tidegate.methods.adaptive import adaptive
+    from tidegate.methods.banded_root import banded_root
     from tidegate.methods.binary_tree import binary_tree
     from tidegate.methods.budget_absorption import budget_absorption
     from tidegate.methods.budget_distribution import budget_distribution
@@ -60,6 +61,7 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate.methods.sampling import sampling
     from tidegate.methods.signed_digit_tree import signed_digit_tree
     from tidegate.methods.smooth_binary import smooth_binary
+    from tidegate.methods.sparse_partition import sparse_partition
     from tidegate.methods.square_root import square_root
     from tidegate.methods.topl import topl
     from tidegate.methods.tops import tops
@@ -82,10 +84,12 @@ __all__ = [
     "TidegateError",
     "__version__",
     "adaptive",
+    "banded_root",
     "binary_tree",
     "budget_absorption",
     "budget_distribution",
     "estimate",
+    "event_means",
     "events",
     "fast",
     "flat",
@@ -110,6 +114,7 @@ __all__ = [
     "sequential",
     "signed_digit_tree",
     "smooth_binary",
+    "sparse_partition",
     "square_root",
     "synthetic",
     "threshold",
@@ -136,8 +141,8 @@ if not TYPE_CHECKING:  # a type checker would believe that every name exists
         """The preset of a method, by the name of its file in `tidegate.methods`."""
         if name in methods.names():
             return methods.find(name).preset
-        if name == "events":
-            return importlib.import_module("tidegate.methods._events").events
+        if name in ("events", "event_means"):
+            return getattr(importlib.import_module("tidegate.methods._events"), name)
         if name == "plan":
             return importlib.import_module("tidegate.plan")
         if name in _ON_DEMAND:  # files and tables: a program that only pushes needs neither

@@ -88,12 +88,16 @@ class Keystream:
 
     def at(self, *, chunk: int = 0, tree: int = 0, level: int = 0) -> KeystreamWords:
         """A fresh reader of the words that belong to this place, from their beginning."""
-        if not (0 <= chunk < _CHUNKS and 0 <= tree < _TREES and 0 <= level < _LEVELS):
-            raise OverflowError("noise address out of range: the stream or its forest is too large")
-        place = ((chunk * _TREES + tree) * _LEVELS + level) << _COUNTER_BITS
-        return KeystreamWords(
-            Cipher(self._algorithm, modes.CTR(place.to_bytes(16, "big"))).encryptor()
-        )
+        place = counter_block(chunk=chunk, tree=tree, level=level)
+        return KeystreamWords(Cipher(self._algorithm, modes.CTR(place)).encryptor())
+
+
+def counter_block(*, chunk: int, tree: int, level: int) -> bytes:
+    """The initial counter block of a place."""
+    if not (0 <= chunk < _CHUNKS and 0 <= tree < _TREES and 0 <= level < _LEVELS):
+        raise OverflowError("noise address out of range: the stream or its forest is too large")
+    place = ((chunk * _TREES + tree) * _LEVELS + level) << _COUNTER_BITS
+    return place.to_bytes(16, "big")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The noise that a forecaster reckons with as a dense matrix, and blocks to look back on."""
+"""Noise and models as dense matrices, and blocks to look back on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tidegate as tg
 from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.grid import cells_of
 from tidegate.estimate.mixture.leaf_noise import Leaf
+from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
 
 HORIZON, THETA = 2048 + 5, 50
 
@@ -47,3 +48,26 @@ def blocks_of(epsilon: str, cut: int) -> list[Measured]:
     done = last.cells.tree.leaves_by(cut)
     found.append(Measured(last.start, last.cells, last.sums[:done], last.start + cut))
     return found
+
+
+def least_squares_covariance(shape: tuple[int, ...], variances: list[float]) -> np.ndarray:
+    leaves = shape[-1]
+    design = np.concatenate([np.kron(np.eye(n), np.ones(leaves // n)) for n in shape])
+    weight = np.concatenate([np.full(n, 1 / v) for n, v in zip(shape, variances, strict=True)])
+    return np.linalg.inv(design.T @ (design * weight[:, None]))
+
+
+def dense(one: Models, lengths: list[int], swing_start: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of the sums of consecutive cells, from covariance functions."""
+    walk, variance, tau = (float(part[0]) for part in (one.walk, one.variance, one.relaxation))
+    edges = np.concatenate(([0], np.cumsum(lengths)))
+    middles, widths = (edges[:-1] + edges[1:]) / 2, np.array(lengths, dtype=float)
+    levels = LEVEL_VARIANCE + walk * np.minimum.outer(middles, middles)
+    covariance = np.outer(widths, widths) * levels + np.diag(one.scatter[0] * widths)
+    if variance:
+        fine = np.arange(edges[-1] * 8) / 8 + 1 / 16
+        cell = np.searchsorted(edges, fine, side="right") - 1
+        kernel = variance * np.exp(-np.abs(fine[:, None] - fine) / tau) / 64
+        pick = np.eye(len(lengths))[cell]
+        covariance = covariance + pick.T @ kernel @ pick
+    return LEVEL_MEAN * widths, covariance

@@ -5,30 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.adaptive.paths import covariance_of
+from tests.adaptive.paths import covariance_of, dense, least_squares_covariance
 from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import Cells
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import noise_path
-from tidegate.estimate.mixture.models import (
-    LEVEL_MEAN,
-    LEVEL_VARIANCE,
-    Models,
-    models,
-)
+from tidegate.estimate.mixture.models import models
 from tidegate.estimate.mixture.transition import LEVEL, SUM, SWING, Transition
 from tidegate.perturb.adaptive.stage import AdaptiveTrees
 from tidegate.perturb.adaptive.trees import RANGE_ERROR
 
 HORIZON = 4096
-
-
-def least_squares_covariance(shape: tuple[int, ...], variances: list[float]) -> np.ndarray:
-    leaves = shape[-1]
-    design = np.concatenate([np.kron(np.eye(n), np.ones(leaves // n)) for n in shape])
-    weight = np.concatenate([np.full(n, 1 / v) for n, v in zip(shape, variances, strict=True)])
-    return np.linalg.inv(design.T @ (design * weight[:, None]))
 
 
 @pytest.mark.parametrize("equal", [True, False])
@@ -40,22 +28,6 @@ def test_the_noise_path_has_the_covariance_of_the_leaves(
     expected = least_squares_covariance(shape, variances)
     found = covariance_of(noise_path(shape, variances))
     np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
-
-
-def dense(one: Models, lengths: list[int], swing_start: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of the sums of consecutive cells, from covariance functions."""
-    walk, variance, tau = (float(part[0]) for part in (one.walk, one.variance, one.relaxation))
-    edges = np.concatenate(([0], np.cumsum(lengths)))
-    middles, widths = (edges[:-1] + edges[1:]) / 2, np.array(lengths, dtype=float)
-    levels = LEVEL_VARIANCE + walk * np.minimum.outer(middles, middles)
-    covariance = np.outer(widths, widths) * levels + np.diag(one.scatter[0] * widths)
-    if variance:
-        fine = np.arange(edges[-1] * 8) / 8 + 1 / 16
-        cell = np.searchsorted(edges, fine, side="right") - 1
-        kernel = variance * np.exp(-np.abs(fine[:, None] - fine) / tau) / 64
-        pick = np.eye(len(lengths))[cell]
-        covariance = covariance + pick.T @ kernel @ pick
-    return LEVEL_MEAN * widths, covariance
 
 
 @pytest.mark.parametrize("model", [0, 3, 6, 8, 10, 11])
@@ -125,7 +97,7 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
     ends = random.integers(0, prefix.size, size=(2, 60))
     first, last = ends.min(axis=0), ends.max(axis=0)
     expected = [left[i:j, i:j].sum() for i, j in zip(first.tolist(), last.tolist(), strict=True)]
-    misfit = back._misfit
+    misfit = back._misfit.between(first, last)
     np.testing.assert_allclose(
         back.variances(first, last), np.array(expected) * misfit, rtol=0.02, atol=2e-3
     )

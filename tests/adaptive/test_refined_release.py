@@ -164,7 +164,7 @@ def test_values_of_a_later_warm_up_are_answered_widely(whole) -> None:
     answer = release.query(start, start + 3)
     assert answer.high - answer.low > 2 * 3 * cap
     release.push(values[start + 3 :])
-    assert release.query(0, 900) == whole[0].query(0, 900)  # number by number
+    assert release.query(0, 900) == whole[0].query(0, 900)
 
 
 def test_a_stream_that_ends_in_its_warm_up_is_measured() -> None:

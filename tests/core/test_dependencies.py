@@ -28,8 +28,8 @@ def imported(path: Path) -> set[str]:
 def test_every_package_that_is_imported_is_declared() -> None:
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["cli"], *extras["demo"]]
-    declared = {re.split(r"[^A-Za-z0-9_-]", item)[0] for item in wanted}
+    wanted = [*project["dependencies"], *extras["cli"], *extras["demo"], *extras["service"]]
+    declared = {re.split(r"[^A-Za-z0-9_-]", item)[0].replace("-", "_") for item in wanted}
     found = {
         name: path.relative_to(PACKAGE).as_posix()
         for path in sorted(PACKAGE.rglob("*.py"))

@@ -12,7 +12,7 @@ from tests.cli.invoking import run as command
 from tests.durable.moments import kills, scratch
 from tests.durable.test_every_moment import charges, released
 from tidegate.durable import DurableRelease, StateError, transfer
-from tidegate.errors import SettingError
+from tidegate.errors import InputError, SettingError
 from tidegate.io import Batch, read_metadata
 from tidegate.timestamps import Times, read_times
 
@@ -91,6 +91,7 @@ def test_a_transfer_is_continued_and_a_changed_input_is_refused(tmp_path):
             transfer(pieces(), run, tmp_path / "out.csv")
         with pytest.raises(StateError, match="differs"):
             transfer((Batch(VALUES + 50, times=TIMES),), run, tmp_path / "out.csv", until=UNTIL)
+        assert "600" not in repr(run)
     facts = read_metadata(tmp_path / "out.csv")
     assert facts["unit"] == "event that is added or removed"
     assert 600 not in facts.values()  # how many events there were is not in it
@@ -118,6 +119,12 @@ def test_the_command_line(tmp_path):
         done = command("release", log, *options, "-o", tmp_path / "counts.csv")
         assert done.exit_code == 0, done.output
         assert len((tmp_path / "counts.csv").read_text().splitlines()) == ticks + 1
+    nothing = command(
+        "release", log, *where, "--count", "--until", "2024-02-01", "-o", out.with_name("x.csv")
+    )
+    assert nothing.exit_code == 5
+    assert "600" not in nothing.output
+    assert "no tick is over" in nothing.output
     for wrong, said in (
         (["--count"], "until"),
         (["--until", UNTIL], "bound"),
@@ -128,3 +135,20 @@ def test_the_command_line(tmp_path):
         assert failed.exit_code == 2
         assert said in failed.output
     assert "--every" in command("release", log, "--count", "--epsilon", 1).output
+
+
+def test_a_warm_up_that_is_still_open_says_so_and_no_message_tells_of_an_event(tmp_path):
+    pipeline = tg.events(epsilon="1/10", bound=100, every="1min", start="2024-02-01", horizon=4000)
+    with DurableRelease.open(tmp_path, pipeline) as run:
+        pushed(run, 600)
+        run.advance("2024-02-01T00:40")
+        assert (run.phases, run.warming, run.threshold) == ([], 24, None)
+        with pytest.raises(InputError) as caught:
+            run.push([1, 2], times=["2024-02-01T00:00", "secret-4711"])
+        assert "4711" not in str(caught.value)
+        assert "4711" not in repr(run)
+        with pytest.raises(InputError) as caught:
+            run.push([1, "secret-4711"], times=["2024-02-01T00:00", "2024-02-01T00:01"])
+        assert "4711" not in str(caught.value)
+        rows = run.advance("2024-02-01T01:30")  # a refused push changes nothing
+        assert (rows.first, rows.values.size) == (40, 50)

@@ -40,7 +40,7 @@ _CELLS = ["", "nan", "1", "2.5", "-3", "1e400", "null", '"7"', '"', "ann", " 7 "
 _OPTIONS = [
     "epsilon", "bound", "delta", "resolution", "holdout", "horizon", "fanout", "skipped", "preset",
     "estimator", "unit", "rethreshold", "start-early", "non-negative", "column", "header", "follow",
-    "lower",
+    "lower", "period",
 ]  # fmt: skip
 
 

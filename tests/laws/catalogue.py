@@ -61,7 +61,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"nodes": [1, 8]},
         {"nodes": [1, 16, 128], "horizon": 1500},
     ],
-    "estimate.Mixture": [{"truncated": "1/200"}],
+    "estimate.Mixture": [{"truncated": "1/200", "period": [24, 5]}],
     "estimate.MovingAverage": [{"window": 1}, {"window": 3}],
     "estimate.Exponential": [{"alpha": "1/10"}, {"alpha": 1}],
 }
@@ -175,8 +175,8 @@ def pipelines() -> dict[str, tg.Pipeline]:
     )
     several = {"epsilon": "8", "bound": 40, "horizon": 500}
     found["adaptive,refined"] = tg.adaptive(**several)
-    found["adaptive,refined,non_negative,resolution=1/10"] = tg.adaptive(
-        **several, non_negative=True, resolution="1/10"
+    found["adaptive,refined,non_negative,resolution=1/10,period=30"] = tg.adaptive(
+        **several, non_negative=True, resolution="1/10", period=30
     )
     found["unit=Window"] = tg.Pipeline(
         threshold=fixed, perturber=tree, unit=tg.units.Window(length=3)
@@ -214,7 +214,8 @@ def pipelines() -> dict[str, tg.Pipeline]:
     )
     # Values below 0: a rule of every kind, blocks of one and of many values, sampling, no hold-out.
     low = {"lower": -25, "resolution": 1}
-    for method in ("tops", "adaptive", "fast", "binary_tree", "square_root", "pak"):
+    published = ("binary_tree", "fast", "pak", "pegasus", "sparse_partition", "square_root")
+    for method in ("tops", "adaptive", *published):
         one = found[method]
         found[f"{method},lower=-25"] = replace(one, **low)
     found["adaptive,refined,lower=-25"] = replace(found["adaptive,refined"], **low)

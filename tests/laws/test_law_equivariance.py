@@ -24,7 +24,8 @@ GUIDED = {
 
 @pytest.mark.parametrize("name", IRREGULAR)
 def test_measured_values_under_the_same_noise_differ_by_their_difference(name: str) -> None:
-    """Where both measure, with noise of one scale: the noise depends on the position alone."""
+    """Where both measure, with noise of one scale: the noise depends on the position alone, or on
+    how many segments were summed up before."""
     pipeline = IRREGULAR[name]
     random, holdout = np.random.default_rng(8), pipeline.threshold.holdout
     held = random.integers(0, 41, size=holdout)
@@ -34,17 +35,21 @@ def test_measured_values_under_the_same_noise_differ_by_their_difference(name: s
     theta = releases[0].threshold
     assert theta is not None
     streams = random.integers(0, int(theta) + 1, size=(2, length(pipeline) - holdout))
+    summed = hasattr(pipeline.perturber, "sum_law")  # spans are measured, not single values
     measured = []
     for release, values in zip(releases, streams, strict=True):
         release.push(values)
         known = courses(release)[0].leaves.spans()
-        places = zip((known.edges[1:] - 1).tolist(), known.marks.tolist(), strict=True)
+        ends = known.edges[1:].tolist()
+        starts = known.edges[:-1].tolist() if summed else [end - 1 for end in ends]
+        counts = range(len(ends)) if summed else [0] * len(ends)
+        places = zip(starts, ends, counts, known.marks.tolist(), strict=True)
         measured.append(dict(zip(places, known.numbers.tolist(), strict=True)))
-    both = [place for place in measured[0].keys() & measured[1].keys() if place[1]]
+    both = [place for place in measured[0].keys() & measured[1].keys() if place[3]]
     assert both
-    for position, scale in both:
-        moved = int(streams[1][position] - streams[0][position])
-        assert measured[1][position, scale] - measured[0][position, scale] == moved
+    for place in both:
+        moved = int((streams[1] - streams[0])[place[0] : place[1]].sum())
+        assert measured[1][place] - measured[0][place] == moved
 
 
 @pytest.mark.parametrize("name", GUIDED)

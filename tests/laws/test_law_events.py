@@ -11,6 +11,8 @@ import tidegate as tg
 from tests.laws.catalogue import bits
 from tidegate.clock import SECOND
 from tidegate.errors import InputError, SettingError, TidegateError
+from tidegate.estimate.mixture import event_posterior
+from tidegate.run import refinement
 from tidegate.timestamps import Times, read_times
 
 START = 1_706_745_600 * SECOND  # 2024-02-01
@@ -168,6 +170,10 @@ def test_a_log_that_ends_in_its_warm_up_is_measured():
     assert release.query(0, 4).low < 1500 < release.query(0, 4).high
 
 
+def test_the_excess_is_that_of_the_stretch_that_a_choice_is_made_for():
+    assert event_posterior.STRETCH == refinement.STRETCH
+
+
 def test_what_is_refused():
     with pytest.raises(SettingError, match="every"):
         tg.events(epsilon=1, every="1mo", start="2024-02-01")
@@ -187,3 +193,26 @@ def test_what_is_refused():
     with pytest.raises(TidegateError, match="no forks"):
         release.fork()
     assert (release.seen, release.position) == (0, 0)
+
+
+def test_means_are_sums_over_numbers_and_their_intervals_hold():
+    """Four logs, nine ranges each: 36 intervals of 95 %, of which chance leaves 29 at least."""
+    means = tg.event_means(epsilon=2, bound=60, nodes=(4,), **COMMON)
+    assert means.guarantee.epsilon == 2
+    held = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        ticks = np.sort(rng.integers(0, 192, 4000))
+        values = np.minimum(rng.exponential(10, ticks.size), 60)
+        release = means.start(tg.seeded(seed))
+        release.push((START + ticks * 900 * SECOND).astype("datetime64[ns]"), values)
+        sums, counts = release.advance("2024-02-03")
+        assert sums.values.size == counts.values.size == 192
+        for start, end in zip(
+            range(0, 180, 20), (192, 100, 180, 70, 192, 120, 140, 180, 192), strict=True
+        ):
+            found, inside = release.mean(start, end), (ticks >= start) & (ticks < end)
+            held += found.low <= values[inside].mean() <= found.high
+            assert found.low <= found.estimate <= found.high
+    assert held >= 29
+    assert release.mean(from_="2024-02-01", to="2024-02-02").denominator == release.count(0, 96)

@@ -62,3 +62,65 @@ def test_a_key_is_a_release_of_its_own(name: str) -> None:
         assert bits(positions) == bits(np.arange(expected.values.size))
         assert bits(out) == bits(expected.values)
         assert bits(levels) == bits(expected.levels)
+
+
+GEOMETRIES: dict[str, dict[str, object]] = {
+    "one level": {"horizon": 64, "fanout": 4, "skipped": 1},
+    "two levels, a horizon that ends inside a tree": {"horizon": 58, "fanout": 4, "skipped": 1},
+    "three levels": {"horizon": 64, "fanout": 2, "skipped": 2, "levels": 3},
+    "shares": {"horizon": 50, "fanout": 2, "skipped": 1, "shares": [3, 1, "1/2"]},
+    "not consistent": {"horizon": 60, "fanout": 3, "skipped": 1, "consistent": False},
+    "several groves": {"horizon": 9001, "fanout": 2, "skipped": 1, "levels": 4},
+}
+
+
+@pytest.mark.parametrize("resolution", ["1", "1/1000"])
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_columns_give_the_bits_of_objects(name: str, resolution: str) -> None:
+    """Any interleaving, keys once or often in a push, horizons, stops, noise of every size."""
+    pipeline = tg.Pipeline(
+        threshold=tg.threshold.Fixed(20),
+        perturber=tg.perturb.Hierarchy(epsilon=2, **GEOMETRIES[name]),  # type: ignore[arg-type]
+        resolution=resolution,
+    )
+    specification = tg.keyed(pipeline, keys=[*range(4), "never", "x"])
+    objects = specification.start(tg.seeded(1))
+    columns = specification.start(tg.seeded(1), record=False)
+    random = np.random.default_rng(3)
+    known = np.array(["0", "1", "2", "3", "x"], dtype=object)
+    longest = 5000 if name == "several groves" else 150
+    for number in range(9):
+        keys = random.permutation(known)
+        if number % 3:
+            keys = random.choice(known, random.integers(1, longest), p=[0.5, 0.2, 0.1, 0.1, 0.1])
+        values = random.integers(0, 30, keys.size)
+        found = [one.push(keys.tolist(), values) for one in (objects, columns)]
+        for column in ("codes", "positions", "values", "levels"):
+            assert bits(getattr(found[0], column)) == bits(getattr(found[1], column))
+        if number in (2, 5):
+            assert b"columns" in columns.snapshot()
+            columns = specification.resume(columns.snapshot())
+    with pytest.raises(tg.QueryError, match="keeps no record"):
+        columns.query(key="x")
+
+
+def test_columns_refuse_and_end_like_objects() -> None:
+    pipeline = tg.tops(epsilon=1, bound=40, holdout=50, horizon=256, fanout=4)
+    specification = tg.keyed(pipeline, keys_are_public=True, threshold="shared")
+    runs = [specification.start(tg.seeded(1), record=record) for record in (True, False)]
+    ticks = np.arange(300)
+    keys = np.random.default_rng(0).choice(["a", "b", "c"], 300)
+    found = [run.push(keys, ticks % 40, ticks) for run in runs]
+    assert bits(found[0].values) == bits(found[1].values)
+    assert runs[0].released_keys() == runs[1].released_keys()
+    for run in runs:
+        before = run.snapshot()
+        for some, when in ((["a", "a"], [500, 400]), (["b", "a"], [400, 0])):
+            with pytest.raises(tg.InputError, match="before"):
+                run.push(some, [1, 2], when)
+        assert run.snapshot() == before
+        run.end("a")
+        with pytest.raises(tg.InputError, match="'a' has ended"):
+            run.push(["a"], [1], [600])
+    last = [run.push(["b", "c", "d"] * 40, np.arange(120), np.arange(600, 720)) for run in runs]
+    assert bits(last[0].values) == bits(last[1].values)

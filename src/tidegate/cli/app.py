@@ -22,9 +22,11 @@ from tidegate.cli import (
     query,
     release,
     sample,
+    serve,
     show,
     state,
 )
+from tidegate.cli.help_style import context_settings, examples_last
 
 app = typer.Typer(
     name="tidegate",
@@ -32,7 +34,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich would add a tenth of a second to every start
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=context_settings(),
 )
 
 
@@ -53,7 +55,7 @@ def main(
 
 
 app.command("check")(check.check)
-app.command("release", epilog=release.EXAMPLES)(release.release)
+app.command("release")(release.release)
 app.command("query")(query.query)
 app.command("show")(show.show)
 app.command("plan")(plan.plan)
@@ -61,5 +63,8 @@ app.command("methods")(methods.methods)
 app.command("sample")(sample.sample)
 app.command("ledger")(ledger.ledger)
 app.add_typer(state.app, name="state")
+app.command("serve")(serve.serve)
+app.command("token")(serve.token)
 local.app.command("simulate")(local_simulate.simulate)
 app.add_typer(local.app, name="local")
+examples_last(app)

@@ -82,6 +82,7 @@ def _run(
         "threshold": simulation.threshold,
         "holdout": values.size - simulation.released.size,
         "released": simulation.released.size,
+        "collected": simulation.collection.collected.plain(),  # for `tidegate query`
     }
     with open_sink(output, format=output_format, metadata=facts) as sink:
         sink.write(0, simulation.released)

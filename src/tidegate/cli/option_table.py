@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
@@ -21,6 +21,7 @@ def text(help: str, offers: Iterable[str] = (), **more: Any) -> Any:  # noqa: A0
 
 def texts(help: str, **more: Any) -> Any:  # noqa: A002
     """An option that may be given several times, or None if it is not given."""
+    more.setdefault("metavar", "<str>")
     return Annotated[list[str] | None, typer.Option(help=help, **more)]
 
 
@@ -37,6 +38,16 @@ def path(help: str) -> Any:  # noqa: A002
 def flag(*names: str, help: str) -> Any:  # noqa: A002
     """An option without a value: True, or None if it is not given."""
     return Annotated[bool | None, typer.Option(*names, help=help)]
+
+
+def kinds(options: Mapping[str, Any]) -> dict[str, type]:
+    """What each option takes: text, a whole number, a list of texts, or nothing (bool)."""
+    found: dict[str, type] = {}
+    for name, annotation in options.items():
+        kind = get_args(get_args(annotation)[0])[0]  # Annotated[kind | None, …]
+        plain = get_origin(kind) or kind
+        found[name.replace("_", "-")] = plain if plain in (bool, int, list) else str
+    return found
 
 
 def with_options(options: Mapping[str, Any]) -> Callable[[Callable[..., None]], Any]:

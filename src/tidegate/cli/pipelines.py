@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from datetime import date, time
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -45,20 +46,15 @@ _ARGUMENTS = {
 }
 
 
-_FLAGS = {
-    "count", "follow", "header", "keys-are-public", "new-epoch", "non-negative", "overwrite",
-    "quiet", "shared-threshold",
-}  # fmt: skip
-_WHOLE = {"fanout", "holdout", "horizon", "skipped", "start-early"}
-
-
 BY_COLUMN = ("column", "bound", "lower", "resolution", "share")  # may be given several times
 _LONGEST_CONFIG = 1 << 20
 _DIGITS = 20  # of a whole number; longer ones are left to the setting, which refuses them
 
 
-def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
-    """Options of the command line, over those of the TOML file (same names)."""
+def with_config(
+    options: dict[str, Any], config: Path | None, kinds: Mapping[str, type]
+) -> dict[str, Any]:
+    """Options of the command line, over those of the TOML file (same names, of these kinds)."""
     given = {name: value for name, value in options.items() if value not in (None, [])}
     if config is None:
         return given
@@ -82,23 +78,23 @@ def with_config(options: dict[str, Any], config: Path | None) -> dict[str, Any]:
         if name not in options:
             known = ", ".join(sorted(options))
             raise SettingError("config", f"there is no option {said(name)}; there are: {known}")
-    return {**{name: _typed(name, value) for name, value in stored.items()}, **given}
+    return {**{name: _typed(name, value, kinds[name]) for name, value in stored.items()}, **given}
 
 
-def _typed(name: str, value: Any) -> Any:
+def _typed(name: str, value: Any, wanted: type) -> Any:
     """A value of the TOML file as the command line would have given it."""
-    if name in BY_COLUMN and isinstance(value, dict):
-        return [f"{key}={_typed('', one)}" for key, one in value.items()]
-    if name in BY_COLUMN and isinstance(value, list):
-        return [_typed("", one) for one in value]
-    if name in BY_COLUMN:
-        return [_typed("", value)]
-    wanted = bool if name in _FLAGS else int if name in _WHOLE else str
+    if wanted is list and isinstance(value, dict):
+        return [f"{key}={_typed(name, one, str)}" for key, one in value.items()]
+    if wanted is list:
+        given = value if isinstance(value, list) else [value]
+        return [_typed(name, one, str) for one in given]
     if wanted is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
+    if wanted is str and isinstance(value, date | time):  # a datetime is a date
+        return value.isoformat()
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         kind = {bool: "true or false", int: "a whole number", str: "text or a number"}[wanted]
-        raise SettingError(name or "config", f"must be {kind} in the config")
+        raise SettingError(name, f"must be {kind} in the config")
     return value
 
 
@@ -116,6 +112,8 @@ def build(options: Mapping[str, Any]) -> tg.Pipeline:
         arguments["estimator"] = _one_of("estimator", options["estimator"], SMOOTHERS)()
     if "unit" in options:
         arguments["unit"] = unit(options["unit"])
+    if "period" in options:
+        arguments["period"] = [_rows(part) for part in str(options["period"]).split(",")]
     if "rethreshold" in options:
         arguments.update(_rethreshold(options["rethreshold"]))
     if "set" in options:
@@ -178,13 +176,28 @@ def _rethreshold(text: str) -> dict[str, Any]:
 def _own(text: str) -> dict[str, Any]:
     """Arguments that only one method has."""
     parts = dict(part.partition("=")[::2] for part in str(text).split(","))
-    taken = {*_ARGUMENTS.values(), "estimator", "unit", "rethreshold_every", "rethreshold_share"}
+    taken = {
+        *_ARGUMENTS.values(),
+        "estimator",
+        "unit",
+        "period",
+        "rethreshold_every",
+        "rethreshold_share",
+    }
     for name, value in parts.items():
         if not name or not value:
             raise SettingError("set", f"must be name=value,name=value, not {said(text)}")
         if name in taken:
             raise SettingError("set", f"{said(name)} has an option of its own")
     return {name: _number(value) for name, value in parts.items()}
+
+
+def _rows(text: str) -> int | str:
+    if not text.strip().isdecimal():
+        raise SettingError(
+            "period", f"must be numbers of rows here, such as 1440, not {said(text)}"
+        )
+    return _number(text.strip())
 
 
 def _number(text: str) -> int | str:

@@ -1,4 +1,4 @@
-"""A progress bar with rate and time left, on a terminal only."""
+"""A progress bar with rate and time left, on a terminal that shows no data."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from tidegate.io import Source
 
 
 class Progress:
-    """Counts values; draws on stderr if someone is looking."""
+    """Counts values; draws on stderr if someone is looking.
 
-    def __init__(self, source: Source, *, quiet: bool) -> None:
+    Args:
+        source: that is read.
+        quiet: draw nothing.
+        output: where rows go. On a terminal they would share lines with the bar: none is drawn.
+        first: how many values pass before anything is measured: the warm-up, or the hold-out.
+    """
+
+    def __init__(
+        self, source: Source, *, quiet: bool, output: str | None = None, first: int = 0
+    ) -> None:
         self._source = source
-        self._shown = not quiet and sys.stderr.isatty()
+        mixed = output in (None, "-") and sys.stdout.isatty()
+        self._shown = not quiet and sys.stderr.isatty() and not mixed
+        self._first = first
         self._bar: Any = None
         self._task: Any = None
         self._count = 0
@@ -25,7 +36,7 @@ class Progress:
             from rich.progress import Progress as Bar
 
             self._bar = Bar(
-                TextColumn("releasing"),
+                TextColumn("{task.description}"),
                 BarColumn(),
                 TextColumn("{task.percentage:>3.0f}%"),
                 TextColumn("{task.fields[count]:,} values, {task.fields[rate]:,.0f}/s"),
@@ -33,7 +44,7 @@ class Progress:
                 console=Console(stderr=True),
             )
             total = None if self._source.fraction() is None else 1.0
-            self._task = self._bar.add_task("", total=total, count=0, rate=0.0)
+            self._task = self._bar.add_task(self._doing, total=total, count=0, rate=0.0)
             self._bar.start()
         return self
 
@@ -44,10 +55,18 @@ class Progress:
             elapsed = self._bar.tasks[0].elapsed or 1e-9
             self._bar.update(
                 self._task,
+                description=self._doing,
                 completed=self._source.fraction() or 0.0,
                 count=self._count,
                 rate=self._count / elapsed,
             )
+
+    @property
+    def _doing(self) -> str:
+        """What happens to the values at the moment."""
+        if self._count < self._first:
+            return f"warming up ({self._first - self._count:,} values left)"
+        return "releasing"
 
     def close(self) -> None:
         """Take the bar away, so that other lines can be printed."""

@@ -66,7 +66,9 @@ def query(
     ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option(help="Of a release --by: this key; several: each, and their total."),
+        typer.Option(
+            metavar="KEY", help="Of a release --by: this key; of several, their total too."
+        ),
     ] = None,
     total: Annotated[
         bool, typer.Option("--total", help="With --every: the total over the keys.")
@@ -111,6 +113,7 @@ def query(
         if by_time and (start is not None or ranges is not None):
             raise SettingError("range", "ask by position or by time, not both")
         from tidegate.keyed.file import KeyedFile, open_released  # on demand: `--help` needs none
+        from tidegate.released.file import SimulationError
 
         positions: tuple[list[int], list[int]] = ([], [])
 
@@ -135,7 +138,17 @@ def query(
             positions = positions if by_time else asked(start, end, ranges)
             typer.echo(ratios.printed(released, ratio, sums, format, as_json=as_json))
             return
-        file = open_released(file_of(released, column), format)
+        try:
+            file = open_released(file_of(released, column), format)
+        except SimulationError as rehearsal:
+            from tidegate.cli import query_simulation
+
+            positions_or_none = None if by_time else asked(start, end, ranges)
+            said = query_simulation.answered(
+                rehearsal, positions_or_none, confidence, as_json=as_json
+            )
+            typer.echo(said)
+            return
         if isinstance(file, KeyedFile):
             from tidegate.cli.query_keys import answered
 

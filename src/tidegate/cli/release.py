@@ -12,9 +12,10 @@ from tidegate.cli.choices import EMITTED, LATE, PIPES
 from tidegate.cli.column_options import of_one_column
 from tidegate.cli.exits import NOTHING, complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
+from tidegate.cli.periods import with_rows
 from tidegate.cli.pipelines import build, with_config, with_length
 from tidegate.cli.release_by import check_by, run_by
-from tidegate.cli.release_options import with_release_options
+from tidegate.cli.release_options import KINDS, with_release_options
 from tidegate.cli.signals import stopping
 from tidegate.cli.streams import Source, check_output, holds_something
 from tidegate.errors import SettingError
@@ -25,25 +26,25 @@ if TYPE_CHECKING:  # files and durable state are imported when they are needed: 
     from tidegate.durable.columns import DurableColumns
     from tidegate.run.release import Release
 
-EXAMPLES = """
-Examples:
-
-\b
-  tidegate release meters.csv --column watts -o private.csv --epsilon 0.1 --bound 10000
-  tidegate release trips.parquet -o private.parquet --config release.toml --state state/
-  tidegate release trips.csv --time pickup --every 15min --start 2024-01-01 --until 2024-02-01 \\
-      --column fare --epsilon 0.5 --bound 200 -o private.csv
-  sensor | tidegate release --epsilon 0.1 --bound 50 --resolution 0.1 --state state/ | dashboard
-"""
-
 
 @with_release_options
 def release(settings: dict[str, Any], source: Source = "-") -> None:
-    """Release a stream of numbers under differential privacy, value by value."""
+    """Release a stream of numbers under differential privacy, value by value.
+
+    Examples:
+
+    \b
+      tidegate release meters.csv --column watts -o private.csv --epsilon 0.1 --bound 10000
+      tidegate release trips.parquet -o private.parquet --config release.toml --state state/
+      tidegate release trips.csv --column fare --column tip --epsilon 1 --bound 200 -o private.csv
+      tidegate release trips.csv --column fare --time pickup --every 15min --start 2024-01-01 \\
+          --until 2024-02-01 --epsilon 0.5 --bound 200 -o private.csv
+      sensor | tidegate release --epsilon 0.1 --bound 50 --resolution 0.1 --state state/ | dashboard
+    """  # noqa: D301  # \b keeps the lines of the examples
     config = settings.pop("config")
     with plain_errors():
         given = {name.replace("_", "-"): value for name, value in settings.items()}
-        options = with_config(given, config)
+        options = with_config(given, config, KINDS)
         if len(options.get("column", ())) > 1:
             from tidegate.cli.release_columns import release_columns
 
@@ -62,6 +63,10 @@ def _run(source: str, options: dict[str, Any]) -> None:
     from tidegate.io import open_source
 
     check_options(source, options)
+    if not events.of_events(options):
+        options = with_rows(options, source, source_options(options))
+    if "by" in options and events.of_events(options):
+        raise SettingError("every", "goes without --by: events by key are not offered yet")
     if "by" in options:
         run_by(source, options, options.get("output-format") or _followed(source, options))
         return
@@ -70,9 +75,10 @@ def _run(source: str, options: dict[str, Any]) -> None:
     pipeline = events.build(options) if with_ticks else build(with_length(options, source))
     until = events.until(options) if with_ticks else None
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
+    first = 0 if with_ticks else pipeline.warm_up or pipeline.holdout
     with (
         open_source(source, **source_options(options)) as opened,
-        Progress(opened, quiet=quiet) as progress,
+        Progress(opened, quiet=quiet, output=options.get("output"), first=first) as progress,
         stopping(opened if follow else None),
     ):
         into: dict[str, Any] = {

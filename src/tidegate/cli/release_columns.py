@@ -50,7 +50,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
     continues = source == "-" and options.get("stdin", "resent") == "continues"
     with (
         open_source(source, **source_options(options)) as opened,
-        Progress(opened, quiet=quiet) as progress,
+        Progress(opened, quiet=quiet, output=output) as progress,
         stopping(opened if options.get("follow") else None),
     ):
         into: dict[str, Any] = {"format": options.get("output-format"), "warn": complain}

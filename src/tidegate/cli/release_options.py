@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidegate.cli.choices import EMITTED, LATE, PIPES
-from tidegate.cli.option_table import flag, path, text, texts, whole, with_options
+from tidegate.cli.option_table import flag, kinds, path, text, texts, whole, with_options
 from tidegate.cli.pipelines import DEFAULT_PRESET, PRESETS, SMOOTHERS
 from tidegate.cli.streams import (
     DecimalSign,
@@ -14,88 +16,92 @@ from tidegate.cli.streams import (
     OutputFormat,
 )
 
-with_release_options = with_options(
-    {
-        "output": OutputFile,
-        # The pipeline.
-        "epsilon": text("Privacy budget, e.g. 0.1 or 1/10."),
-        "bound": texts("Public upper bound of a value. Of several columns: COLUMN=BOUND."),
-        "lower": texts(
-            "Public lower bound of a value, 0 or below (default 0: smaller ones count as 0)."
-        ),
-        "resolution": texts("Values are rounded to multiples of this (default: by the bound)."),
-        "share": texts(
-            "Part of epsilon for one of several columns (default: equal parts).",
-            metavar="COLUMN=PART",
-        ),
-        "holdout": whole(
-            "Values that choose the threshold and are not released (default 65536; with --preset "
-            "adaptive none)."
-        ),
-        "horizon": whole("Longest range to answer well (default 1048576, or the input's rows)."),
-        "preset": text(
-            f"Method: {', '.join(PRESETS)} (default {DEFAULT_PRESET}; tops is the paper's). See "
-            "`tidegate methods`.",
-            PRESETS,
-        ),
-        "estimator": text(f"In blocks: {', '.join(SMOOTHERS)} (default recent).", SMOOTHERS),
-        "fanout": whole("Children per tree node (default 16)."),
-        "skipped": whole("Tree levels left to the smoother (default: by epsilon)."),
-        "delta": text("For presets with an (epsilon, delta) guarantee."),
-        "set": text(
-            "Arguments that only this method has (`tidegate methods NAME`).",
-            metavar="NAME=VALUE,…",
-        ),
-        "non_negative": flag("--non-negative", help="Publish no negative values."),
-        "unit": text("What epsilon protects: event, window:W or user-horizon:K."),
-        "rethreshold": text("Choose the threshold again: every=N or every=N,share=F."),
-        "start_early": whole("Begin after this many values, refine the threshold later."),
-        # The input and the output.
-        "column": texts(
-            "Column that holds the values: a name, a number from 0 (CSV), a key (JSONL). Give it "
-            "several times to release several columns, each into a file of its own."
-        ),
-        "user_column": text("Column or key that names the user (user-horizon)."),
-        "by": text("Column with the key of a row: a stream for each key (see --keys)."),
-        "keys": path("With --by: file with all keys, one a line. Rows of others are dropped."),
-        "keys_are_public": flag(
-            "--keys-are-public", help="With --by: take every key; which come becomes public."
-        ),
-        "shared_threshold": flag(
-            "--shared-threshold", help="With --by: one threshold for all keys (needs --holdout)."
-        ),
-        "time": text("Column or key with the time of a row: carried through, and public."),
-        "zone": text("Where times without a zone were written, e.g. Europe/Berlin."),
-        "late": text("Rows older than one before: refuse (default), or keep at their place.", LATE),
-        "every": text("Rows are events: release their sum per tick of this length, e.g. 15min."),
-        "start": text("When the first tick begins; public, e.g. 2024-01-01."),
-        "until": text("Release the ticks up to this time, or `now`; public, too."),
-        "count": flag("--count", help="Release the number of events; no column, no bound."),
-        "header": Header,
-        "delimiter": Delimiter,
-        "decimal": DecimalSign,
-        "format": InputFormat,
-        "output_format": OutputFormat,
-        "follow": flag("--follow", help="Wait for more at the end of a growing file."),
-        "config": path("TOML file with any of these options, by their names."),
-        # Durable state.
-        "state": path(
-            "Folder for durable state, which survives kills and restarts. Without it, every run "
-            "spends epsilon again."
-        ),
-        "key_file": path("Key that seals the state (or TIDEGATE_KEY); none: unsealed."),
-        "ledger_source": text("Whose values these are, for the ledger (default: folder)."),
-        "cap": text("The most epsilon this source may ever spend."),
-        "new_epoch": flag("--new-epoch", help="Give up lost state: release anew, charged again."),
-        "stdin": text(
-            "After a restart, a pipe is resent from its start (default) or continues.", PIPES
-        ),
-        "emit": text("On standard output after a restart: all (default) or new.", EMITTED),
-        "overwrite": flag(
-            "--overwrite", help="Replace an existing output. The new release spends epsilon again."
-        ),
-        "quiet": flag(
-            "--quiet", "-q", help="No progress bar, no summary; errors are still printed."
-        ),
-    }
-)
+OPTIONS: dict[str, Any] = {
+    "output": OutputFile,
+    # The pipeline.
+    "epsilon": text("Privacy budget, e.g. 0.1 or 1/10."),
+    "bound": texts("Public upper bound of a value. Of several columns: COLUMN=BOUND for each."),
+    "lower": texts(
+        "Public lower bound of a value, 0 or below (default 0: smaller ones count as 0)."
+    ),
+    "resolution": texts("Values are rounded to multiples of this (default: by the bound)."),
+    "share": texts(
+        "Part of epsilon for one of several columns (default: equal parts).",
+        metavar="COLUMN=PART",
+    ),
+    "holdout": whole(
+        "Values that choose the threshold and are not released (default 65536; with --preset "
+        "adaptive none)."
+    ),
+    "horizon": whole("Longest range to answer well (default 1048576, or the input's rows)."),
+    "period": text(
+        "A cycle to learn: rows in a day, such as 1440 or 1440,10080; with times 1d or 1d,1w."
+    ),
+    "preset": text(
+        f"Method: {', '.join(PRESETS)} (default {DEFAULT_PRESET}; tops is the paper's). See "
+        "`tidegate methods`.",
+        PRESETS,
+    ),
+    "estimator": text(
+        f"How values inside a block are estimated: {', '.join(SMOOTHERS)} (default recent).",
+        SMOOTHERS,
+    ),
+    "fanout": whole("Children per tree node (default 16)."),
+    "skipped": whole("Tree levels left to the smoother (default: by epsilon)."),
+    "delta": text("The delta of presets with an (epsilon, delta) guarantee."),
+    "set": text(
+        "Arguments that only this method has (`tidegate methods NAME`).",
+        metavar="NAME=VALUE,…",
+    ),
+    "non_negative": flag("--non-negative", help="Publish no negative values."),
+    "unit": text("What epsilon protects: event, window:W or user-horizon:K."),
+    "rethreshold": text("Choose the threshold again: every=N or every=N,share=F."),
+    "start_early": whole("Begin after this many values, refine the threshold later."),
+    # The input and the output.
+    "column": texts(
+        "Column that holds the values: a name, a number from 0 (CSV), a key (JSONL). Give it "
+        "several times to release several columns, each into a file of its own."
+    ),
+    "user_column": text("Column or key that names the user (user-horizon)."),
+    "by": text("Column with the key of a row: a stream for each key (see --keys)."),
+    "keys": path("With --by: file with all keys, one a line. Rows of others are dropped."),
+    "keys_are_public": flag(
+        "--keys-are-public", help="With --by: take every key; which come becomes public."
+    ),
+    "shared_threshold": flag(
+        "--shared-threshold", help="With --by: one threshold for all keys (needs --holdout)."
+    ),
+    "time": text("Column or key with the time of a row: carried through, and public."),
+    "zone": text("Where times without a zone were written, e.g. Europe/Berlin."),
+    "late": text("Rows older than one before: refuse (default), or keep at their place.", LATE),
+    "every": text("Rows are events: release their sum per tick of this length, e.g. 15min."),
+    "start": text("When the first tick begins; public, e.g. 2024-01-01."),
+    "until": text("Release the ticks up to this time, or `now`; public, too."),
+    "count": flag("--count", help="Release the number of events; no column, no bound."),
+    "header": Header,
+    "delimiter": Delimiter,
+    "decimal": DecimalSign,
+    "format": InputFormat,
+    "output_format": OutputFormat,
+    "follow": flag("--follow", help="Wait for more at the end of a growing file."),
+    "config": path("TOML file with any of these options, by their names."),
+    # Durable state.
+    "state": path(
+        "Folder for durable state, which survives kills and restarts. Without it, every run "
+        "spends epsilon again."
+    ),
+    "key_file": path("Key that seals the state (or TIDEGATE_KEY); none: unsealed."),
+    "ledger_source": text("Whose values these are, for the ledger (default: folder)."),
+    "cap": text("The most epsilon this source may ever spend."),
+    "new_epoch": flag("--new-epoch", help="Give up lost state: release anew, charged again."),
+    "stdin": text(
+        "After a restart, a pipe is resent from its start (default) or continues.", PIPES
+    ),
+    "emit": text("On standard output after a restart: all (default) or new.", EMITTED),
+    "overwrite": flag(
+        "--overwrite", help="Replace an existing output. The new release spends epsilon again."
+    ),
+    "quiet": flag("--quiet", "-q", help="No progress bar, no summary; errors are still printed."),
+}
+KINDS = kinds(OPTIONS)  # of the values that a file for --config may have
+with_release_options = with_options(OPTIONS)

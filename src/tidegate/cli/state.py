@@ -18,7 +18,7 @@ app = typer.Typer(
     help="Inspect durable state, change its key, erase its secrets.",
     rich_markup_mode=None,
 )
-Folder = Annotated[Path, typer.Argument(help="Folder of the durable state.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the durable state.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", help="Key that seals the state (or TIDEGATE_KEY).")
 ]
@@ -27,7 +27,14 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 @app.command()
 def show(folder: Folder, key_file: KeyFile = None) -> None:
-    """Show how far a durable release has come; verifies state, journal and ledger."""
+    """Show how far a durable release has come; verifies state, journal and ledger.
+
+    Examples:
+
+    \b
+      tidegate state show state/
+      tidegate state show state/ --key-file key
+    """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors(), _opened(folder, read_key(key_file)) as run:
         replayed = sum(values.size for _, values in run.replay())
         typer.echo(f"source     {run.source}")
@@ -51,7 +58,13 @@ def rekey(
         Path | None, typer.Option(help="The new key: required, and another than the old one.")
     ] = None,
 ) -> None:
-    """Seal the state with another key; the old key opens nothing afterwards."""
+    """Seal the state with another key; the old key opens nothing afterwards.
+
+    Examples:
+
+    \b
+      tidegate state rekey state/ --key-file old --new-key-file new
+    """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         if new_key_file is None:
             raise SettingError(
@@ -71,7 +84,13 @@ def rekey(
 
 @app.command()
 def unseal(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
-    """Remove the key: whoever can read the folder can then read held-out values and raw sums."""
+    """Remove the key: whoever can read the folder can then read held-out values and raw sums.
+
+    Examples:
+
+    \b
+      tidegate state unseal state/ --key-file key
+    """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors(), _opened(folder, read_key(key_file)) as run:
         if not run.sealed:
             typer.echo("the state is not sealed: nothing was changed")
@@ -84,7 +103,13 @@ def unseal(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
 
 @app.command()
 def erase(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
-    """Remove everything secret: raw sums, held-out values, the noise key. This is final."""
+    """Remove everything secret: raw sums, held-out values, the noise key. This is final.
+
+    Examples:
+
+    \b
+      tidegate state erase state/ --key-file key
+    """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors(), _opened(folder, read_key(key_file)) as run:
         if not yes:
             typer.confirm(f"erase the secret state of {run.source!r} for good?", abort=True)
@@ -95,4 +120,7 @@ def erase(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
 def _opened(folder: Path, key: bytes | None) -> DurableRelease:
     from tidegate.durable import DurableRelease
 
+    if (folder / "columns.json").is_file():
+        inside = ", ".join(sorted(path.name for path in folder.iterdir() if path.is_dir()))
+        raise SettingError("folder", f"holds several columns: name the folder of one ({inside})")
     return DurableRelease.existing(folder, key=key)

@@ -11,10 +11,11 @@ from tidegate.cli.choices import FORMATS, offering
 from tidegate.errors import SettingError
 
 Source = Annotated[
-    str, typer.Argument(metavar="INPUT", help="File to read; - or nothing: standard input.")
+    str,
+    typer.Argument(metavar="INPUT", help="File to read (default, or -: standard input)."),
 ]
 OutputFile = Annotated[
-    str | None, typer.Option("--output", "-o", help="File to write; default: standard output.")
+    str | None, typer.Option("--output", "-o", help="File to write (default: standard output).")
 ]
 Column = Annotated[
     str | None,
@@ -32,7 +33,8 @@ Header = Annotated[
     ),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option(help="Between the fields of a CSV file: ',' (default), ';', '|', tab.")
+    str | None,
+    typer.Option(help="What separates the fields of a CSV file: ',' (default), ';', '|' or tab."),
 ]
 DecimalSign = Annotated[
     str | None, typer.Option(help="Decimal sign of a CSV file: '.' (default) or ','.")
@@ -40,14 +42,14 @@ DecimalSign = Annotated[
 InputFormat = Annotated[
     str | None,
     typer.Option(
-        help="Of the input: csv, jsonl or parquet; default: by extension.",
+        help="Format of the input: csv, jsonl or parquet (default: by extension).",
         autocompletion=offering(FORMATS),
     ),
 ]
 OutputFormat = Annotated[
     str | None,
     typer.Option(
-        help="Of the output: csv, jsonl or parquet; default: by extension.",
+        help="Format of the output: csv, jsonl or parquet (default: by extension).",
         autocompletion=offering(FORMATS),
     ),
 ]
@@ -63,7 +65,7 @@ ReleasedColumn = Annotated[
 ReleasedFormat = Annotated[
     str | None,
     typer.Option(
-        help="Of RELEASED: csv, jsonl or parquet; default: by extension.",
+        help="Format of RELEASED: csv, jsonl or parquet (default: by extension).",
         autocompletion=offering(FORMATS),
     ),
 ]

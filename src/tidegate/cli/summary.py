@@ -67,6 +67,8 @@ def summarise(outcome: Outcome, named: str = "") -> None:
 def nothing_released(outcome: Outcome, *, durable: bool) -> str:
     """Why there is no output, and what would do. Rows are counted, and their number is public."""
     pipeline, rows = outcome.pipeline, outcome.seen
+    if pipeline.ticks is not None:
+        return "nothing was released: no tick is over. Give a later --until, or an earlier --start"
     if not rows:
         return "nothing was released: the input has no rows. No output was written"
     held = pipeline.holdout

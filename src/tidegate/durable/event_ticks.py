@@ -15,6 +15,13 @@ class EventTicks(KeyChanges):
 
     _charging: Charging
 
+    @property
+    def warming(self) -> int:
+        """As for readings; of an event stream, until the next look at its warm-up."""
+        if self._pipeline.ticks is None or self.phases or self._ownership.cut_short:
+            return super().warming
+        return self._release.warming
+
     def advance(self, until: Moment) -> Rows:
         """Release every tick that is over at `until`. When this returns they are committed.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
@@ -55,8 +56,10 @@ class Reading(RangeQueries):
         self._open = True
 
     def __repr__(self) -> str:
+        # How many events there were is not public.
+        seen = "" if self._pipeline.ticks else f"seen={self.seen} "
         return (
-            f"<{type(self).__name__} source={self.source!r} seen={self.seen} "
+            f"<{type(self).__name__} source={self.source!r} {seen}"
             f"position={self.position}; {self.guarantee}>"
         )
 
@@ -136,6 +139,11 @@ class Reading(RangeQueries):
             )
 
     @property
+    def cut_short(self) -> bool:
+        """Whether a change was interrupted: everything is refused until the state is reopened."""
+        return self._ownership.cut_short
+
+    @property
     def clock(self) -> Clock | None:
         """The zone of the times, and how they are written; None: values have none so far."""
         return self._release.clock
@@ -206,6 +214,10 @@ class Reading(RangeQueries):
             raise
         return self._journal_record.record(str(self.guarantee))
 
+    def fingerprint(self, content: bytes) -> bytes:
+        """A keyed digest, to recognise something secret that comes again."""
+        return hmac.digest(self._release.derived_key("requests"), content, "sha256")
+
     def recogniser(self, start: int = 0) -> Recogniser:
         """Compares an input that is read again, from value `start` on, with the one before."""
         with self._ownership.lock:
@@ -219,6 +231,6 @@ class Reading(RangeQueries):
     def _check(self) -> None:
         """Refuse what is closed, what was cut short, and what belongs to another process."""
         self._check_open()
-        if self._ownership.cut_short:
+        if self.cut_short:
             raise StateError(f"an earlier change of this release was cut short: {AGAIN}")
         self._ownership.check()

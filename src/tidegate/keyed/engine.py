@@ -11,7 +11,7 @@ from tidegate.lattice import FloatArray, IntArray
 
 
 @dataclass
-class Columns:
+class Released:
     """What was released for each row of a push; `released` is false for rows that were held out."""
 
     released: NDArray[np.bool_]
@@ -20,7 +20,7 @@ class Columns:
     levels: FloatArray
 
     @classmethod
-    def empty(cls, rows: int) -> Columns:
+    def empty(cls, rows: int) -> Released:
         """Nothing yet: zeros, never memory that may hold something else."""
         released = np.zeros(rows, dtype=np.bool_)
         return cls(released, np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows))

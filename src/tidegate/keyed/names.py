@@ -26,13 +26,15 @@ class Names:
 
     Args:
         declared: all keys that there can be; None: every key that comes is taken.
+        more: whether keys are taken that are not declared; None: only if none is.
     """
 
-    def __init__(self, declared: Sequence[str] | None) -> None:
-        self.open = declared is None
+    def __init__(self, declared: Sequence[str] | None, *, more: bool | None = None) -> None:
+        self.open = declared is None if more is None else more
         self.names: list[str] = []
-        self._codes: dict[Any, int] = {}  # by text, and by the number that it spells
-        self._table: IntArray = np.full(0, UNDECLARED)
+        self._codes: dict[Any, int] = {}  # of texts
+        self._table = np.full(0, UNDECLARED, dtype=np.int32)  # of whole numbers: 8 bytes each
+        self._counting = True  # the keys are 0, 1, 2, …: their own codes
         for name in declared or ():
             self.add(name)
 
@@ -41,19 +43,29 @@ class Names:
 
     def add(self, name: str) -> int:
         """The code of a key, which is new or not."""
-        code = self._codes.setdefault(name, len(self.names))
-        if code == len(self.names):
-            self.names.append(name)
-            number = _number(name)
-            if number is not None:
-                self._codes[number] = code
-                if 0 <= number < _TABLE:
-                    self._extend(number)[number] = code
+        code = self._known(name)
+        if code != UNDECLARED:
+            return code
+        code = len(self.names)
+        number = _number(name)
+        self._counting = self._counting and number == code
+        if number is None:
+            self._codes[name] = code
+        else:
+            self._extend(number)[number] = code
+        self.names.append(name)
         return code
+
+    def _known(self, name: str) -> int:
+        number = _number(name)
+        if number is None:
+            return self._codes.get(name, UNDECLARED)
+        return int(self._table[number]) if number < self._table.size else UNDECLARED
 
     def code(self, key: Any) -> int | None:
         """The code of one key as a user writes it; None: there is no such key."""
-        return self._codes.get(key_text(key))
+        code = self._known(key_text(key))
+        return None if code == UNDECLARED else code
 
     def codes(self, keys: Any, count: int, position: int) -> IntArray:
         """The code of each row, `UNDECLARED` where a key is none of these. May add keys.
@@ -89,19 +101,20 @@ class Names:
             )
         for at, text in zip(unknown.tolist(), texts, strict=True):
             if text is not None:
-                found[at] = self.add(text) if self.open else self._codes.get(text, UNDECLARED)
+                found[at] = self.add(text) if self.open else self._known(text)
 
     def _numbered(self, numbers: NDArray[Any]) -> IntArray | None:
         """The codes of whole numbers; None: they are too large for the table."""
         if not numbers.size or numbers.min() < 0 or numbers.max() >= _TABLE:
             return None
-        found: IntArray = self._extend(int(numbers.max()))[numbers]
-        return found
+        if self._counting and numbers.max() < len(self.names):
+            return np.asarray(numbers, dtype=np.int64)
+        return np.asarray(self._extend(int(numbers.max()))[numbers], dtype=np.int64)
 
-    def _extend(self, number: int) -> IntArray:
+    def _extend(self, number: int) -> NDArray[np.int32]:
         if number >= self._table.size:
-            room = min(_TABLE, max(number + 1, 2 * self._table.size))
-            larger = np.full(room, UNDECLARED)
+            room = min(_TABLE, max(number + 1, 5 * self._table.size // 4))
+            larger = np.full(room, UNDECLARED, dtype=np.int32)
             larger[: self._table.size] = self._table
             self._table = larger
         return self._table
@@ -134,6 +147,13 @@ def key_text(key: Any) -> str:
     return text
 
 
+def key_texts(keys: Any) -> list[str | None]:
+    """Each key as text; None where it is missing, or is none."""
+    listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+    known = {key: _text_or_none(key) for key in dict.fromkeys(listed)}
+    return [known[key] for key in listed]
+
+
 def _text_or_none(key: Any) -> str | None:
     """Text as it is, whole numbers in digits; None: missing, or no key."""
     if isinstance(key, bytes):
@@ -151,9 +171,11 @@ def _text_or_none(key: Any) -> str | None:
 
 
 def _number(name: str) -> int | None:
-    digits = name.removeprefix("-")
-    plain = digits.isascii() and digits.isdigit() and len(digits) <= 18
-    return int(name) if plain and str(int(name)) == name else None
+    """The whole number that a key spells, if the table has room for it."""
+    if not (name.isascii() and name.isdigit() and len(name) <= len(str(_TABLE))):
+        return None
+    number = int(name)
+    return number if number < _TABLE and str(number) == name else None
 
 
 def _distinct(keys: Any) -> tuple[Any, IntArray | None]:
@@ -181,6 +203,10 @@ def _distinct(keys: Any) -> tuple[Any, IntArray | None]:
             raise InputError("keys must be a list or a column of keys, one for each value")
         return (keys, None) if keys.dtype.kind in "iu" else (keys.tolist(), None)
     try:
-        return list(keys), None
+        listed = list(keys)
+        if listed and all(type(key) is int for key in listed):
+            numbers = np.array(listed)
+            return (numbers if numbers.dtype.kind in "iu" else listed), None
+        return listed, None
     except TypeError:
         raise InputError("keys must be a list or a column of keys, one for each value") from None

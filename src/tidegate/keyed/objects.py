@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.keyed.engine import Columns
+from tidegate.keyed.engine import Released
 from tidegate.keyed.groups import Groups
 from tidegate.keyed.names import Names
 from tidegate.lattice import IntArray
@@ -26,6 +26,9 @@ from tidegate.timestamps import Times
 class Objects:
     """Releases by code; a key has one from its first row on."""
 
+    KIND: ClassVar[str] = "objects"
+    PAGE: ClassVar[int] = 64  # keys that are stored together
+
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
         self._pipeline, self._epoch, self._names, self._ends = pipeline, epoch, names, ends
         self.releases: dict[int, Release] = {}
@@ -42,9 +45,9 @@ class Objects:
 
     def push(
         self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
-    ) -> Columns:
+    ) -> Released:
         """Release checked rows, key by key; what comes out is in the order of the rows."""
-        out = Columns.empty(numbers.size)
+        out = Released.empty(numbers.size)
         for code, rows in groups.parts():
             part = None if times is None else Times(times.ticks[rows], times.clock)
             found = self._release(code).push_rows(numbers[rows], None, part, late)
@@ -93,11 +96,18 @@ class Objects:
         """Forget the state of a key; the caller keeps a tombstone."""
         self.releases.pop(code, None)
 
-    def states(self, brief: bool) -> Iterator[tuple[int, bytes]]:
-        """The state of each key that has one."""
-        for code, release in self.releases.items():
-            yield code, release.snapshot(brief=brief)
+    def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
+        """The state of the keys with these codes, of those that have one."""
+        found = [code for code in range(start, end) if code in self.releases]
+        states = [self.releases[code].snapshot(brief=brief) for code in found]
+        return {
+            "codes": np.array(found, dtype=np.int64),
+            "sizes": np.array([len(one) for one in states], dtype=np.int64),
+            "states": np.frombuffer(b"".join(states), dtype=np.uint8),
+        }
 
-    def restore(self, code: int, state: bytes) -> None:
-        """Go on with a key."""
-        self.releases[code] = self._pipeline.resume(state)
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with the keys of a `state`."""
+        ends, stored = np.cumsum(state["sizes"]), state["states"].tobytes()
+        for code, size, end in zip(state["codes"], state["sizes"], ends, strict=True):
+            self.releases[int(code)] = self._pipeline.resume(stored[end - size : end])

@@ -89,13 +89,18 @@ class Keyed:
         """A digest of the settings: a state belongs to them. Keys may be declared later."""
         return digest(self.settings())
 
-    def start(self, randomness: Randomness | None = None) -> KeyedRelease:
-        """Begin with new noise for every key; `seeded(n)` only to simulate."""
+    def start(self, randomness: Randomness | None = None, *, record: bool = True) -> KeyedRelease:
+        """Begin with new noise for every key; `seeded(n)` only to simulate.
+
+        Without a `record` nothing can be asked of the release itself: keep the rows, or write them
+        to a file and ask that. Fixed methods with one threshold for all keys (`tops` with
+        `threshold="shared"`) then keep all keys in arrays: far more keys, and faster.
+        """
         source = secure() if randomness is None else randomness
         if not hasattr(source, "new_epoch"):
             raise SettingError("randomness", "must be tidegate.secure() or tidegate.seeded(7)")
         ownership = Ownership("keyed release")  # before there is a secret that a fork could share
-        return KeyedRelease(self, source.new_epoch(), ownership=ownership)
+        return KeyedRelease(self, source.new_epoch(), ownership=ownership, record=record)
 
     def resume(self, snapshot: bytes, key: bytes | None = None) -> KeyedRelease:
         """Go on from a snapshot, bit for bit; `key` is the one that it was sealed with."""

@@ -6,11 +6,14 @@ from fractions import Fraction
 from typing import Any
 
 from tidegate import threshold
+from tidegate.errors import SettingError
 from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.estimate.mixture.models import MOST_TRUNCATED
 from tidegate.exact_numbers import Number, positive
+from tidegate.methods._periods import Period, in_rows
 from tidegate.methods._without_holdout import TRUNCATED
 from tidegate.perturb.adaptive.event_trees import EventTrees
+from tidegate.run.event_means import EventMeans
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.ticks import CHOICE_SHARE, EVIDENCE, SUM_SHARE, Ticks
 from tidegate.stages import Threshold
@@ -27,6 +30,7 @@ def events(
     fixed: bool = False,
     horizon: int = 2**20,
     nodes: tuple[int, ...] | None = None,
+    period: Period = None,
     lower: Number = 0,
     resolution: Number | None = None,
     non_negative: bool = False,
@@ -48,6 +52,8 @@ def events(
             events of a warm-up.
         horizon: the longest range that should be answered well, in ticks, or how many will come.
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
+        period: a cycle to learn, as in `adaptive`: a length of time such as `1d`, a number of
+            ticks, or a list of them.
         lower: public lower bound of an event's value, 0 or below.
         resolution, non_negative, history: as in `adaptive`.
 
@@ -76,7 +82,9 @@ def events(
         perturber=EventTrees(
             epsilon=budget, horizon=horizon, nodes=nodes, warm_up=part, windows=part != 1
         ),
-        estimator=EventMixture(truncated=truncated, spread=spread),
+        estimator=EventMixture(
+            truncated=truncated, spread=spread, period=in_rows(period, ticks.length)
+        ),
         resolution=1 if bound is None else resolution,
         non_negative=non_negative,
         unit=AddedEvent(),
@@ -84,3 +92,35 @@ def events(
         lower=lower,
         ticks=ticks,
     )
+
+
+# Of ε, for the sums of a mean: their noise is scaled to θ, which is several times the mean. Where
+# it is 5 to 20 times that of numbers, relatively, the best share is 0.75 to 0.88.
+_SUMS = Fraction(4, 5)
+
+
+def event_means(
+    epsilon: Number, bound: Number, *, share: Number = _SUMS, **settings: Any
+) -> EventMeans:
+    """Sums, numbers and means of events over ranges of time; ε for all of them together.
+
+    Args:
+        epsilon: the budget of every event.
+        bound: public upper bound of an event's value.
+        share: the part of ε that sums get; numbers get the rest.
+        **settings: as in `events`.
+
+    >>> means = event_means(epsilon=1, bound=200, every="15min", start="2024-02-01", horizon=960)
+    >>> means.guarantee.epsilon, means.counts.guarantee.epsilon
+    (Fraction(1, 1), Fraction(1, 5))
+    """
+    budget, part = positive("epsilon", epsilon), positive("share", share)
+    if part >= 1:
+        raise SettingError("share", "must lie between 0 and 1")
+    counted = {name: settings[name] for name in settings if name not in _OF_VALUES}
+    return EventMeans(
+        events(part * budget, bound, **settings), events((1 - part) * budget, **counted)
+    )
+
+
+_OF_VALUES = ("lower", "resolution", "fixed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Unpack
 
@@ -26,6 +27,7 @@ def without_holdout(
     horizon: int,
     nodes: tuple[int, ...] | None = None,
     *,
+    period: int | Sequence[int] | None = None,
     windows: bool = True,
     restarts: bool = True,
     unit: Unit | None = None,
@@ -46,7 +48,7 @@ def without_holdout(
             stream_epsilon=per_event,
         ),
         perturber=perturber,
-        estimator=estimate.Mixture(truncated=min(MOST_TRUNCATED, truncated)),
+        estimator=estimate.Mixture(truncated=min(MOST_TRUNCATED, truncated), period=period),
         reselect=Refinement(windows=windows, restarts=restarts),
         unit=unit,
         **common,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Unpack
 
@@ -25,6 +26,7 @@ def adaptive(
     horizon: int = 2**20,
     holdout: int | None = None,
     nodes: tuple[int, ...] | None = None,
+    period: int | Sequence[int] | None = None,
     unit: Unit | None = None,
     start_early: int | None = None,
     rethreshold_every: int | None = None,
@@ -48,6 +50,9 @@ def adaptive(
             refined as values come (`tidegate.run.refinement.Refinement`). `start_early` and
             `rethreshold_every` go with a hold-out, of 65,536 values if none is given.
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
+        period: rows in a day, a week or another cycle that the stream may follow, such as 86400, or
+            a list of them. The cycle is learnt from released sums, and models without a cycle stay
+            in the mixture. Post-processing: noise and guarantee stay what they are.
         unit: what `epsilon` protects; None: one event.
         start_early: as in `tops`: begin after this many held-out values, and choose again.
         rethreshold_every: as in `tops`: choose the threshold again after this many released values.
@@ -68,7 +73,7 @@ def adaptive(
     )
     check_horizon(per_event, horizon, unit)
     if holdout is None and start_early is None and rethreshold_every is None:
-        return without_holdout(per_event, bound, horizon, nodes, unit=unit, **common)
+        return without_holdout(per_event, bound, horizon, nodes, period=period, unit=unit, **common)
     holdout = usual_holdout(holdout, per_event, unit)
 
     def selector(budget: Fraction, values: int) -> threshold.ScaleFree:
@@ -86,7 +91,9 @@ def adaptive(
         perturber=perturb.AdaptiveTrees(
             epsilon=per_event * (1 - share), horizon=horizon, nodes=nodes
         ),
-        estimator=estimate.Mixture(truncated=min(MOST_TRUNCATED, TRUNCATED / information)),
+        estimator=estimate.Mixture(
+            truncated=min(MOST_TRUNCATED, TRUNCATED / information), period=period
+        ),
         unit=unit,
         reselect=reselect,
         **common,

@@ -134,12 +134,9 @@ class HybridTrees(Spec):
     def noise_law(self, threshold: int) -> HybridNoise:
         """The noise for values truncated at `threshold` units."""
         half = self.epsilon * _HALF
-        (whole,) = level_scales(threshold, half, (Fraction(1),))
-        inside = [
-            level_scales(threshold, half, (Fraction(1, max(1, k)),))[0]  # of each of k levels
-            for k in range(_SEGMENTS)
-        ]
-        return HybridNoise(whole, tuple(inside))
+        shares = [Fraction(1, max(1, k)) for k in range(_SEGMENTS)]  # of each of k levels
+        inside = [level_scales(threshold, half, (share,))[0] for share in shares]
+        return HybridNoise(inside[0], tuple(inside))
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """Every scale, and which words go where."""
@@ -211,9 +208,13 @@ class HybridRun(OneLayoutRun):
 
     def push_one(self, value: int) -> int | None:
         """The same for one value."""
-        noisy: int = min(value, self._threshold) + self._coming().item(0)
+        return min(value, self._threshold) + self.next_noise()
+
+    def next_noise(self) -> int:
+        """The noise of the value that comes; it counts as taken."""
+        noise: int = self._coming().item(0)
         self.position += 1
-        return noisy
+        return noise
 
     def _coming(self) -> IntArray:
         """The noise of the values that come, of one at least."""
@@ -244,9 +245,8 @@ class HybridRun(OneLayoutRun):
         """The noise of a running sum in the segment, up to this part: nodes of 2^12 values on."""
         bits = [level for level in range(part.bit_length()) if part >> level & 1]
         named = [(segment, (part >> level) - 1, _BITS + level) for level in bits]
-        self._upper = {
-            key: self._upper[key] if key in self._upper else self._draw(*key) for key in named
-        }
+        kept = self._upper
+        self._upper = {key: kept[key] if key in kept else self._draw(*key) for key in named}
         return sum(self._upper.values())
 
     def _draw(self, segment: int, node: int, level: int) -> int:
@@ -270,8 +270,7 @@ def hybrid_counter(
 ) -> Pipeline:
     """The hybrid counter: running sums of a stream without a horizon. Pure ε-DP, exact arithmetic.
 
-    The error of a running sum grows with the logarithm of the time so far: small at first, and
-    never that of a tree that is begun anew.
+    The error of a running sum grows with the logarithm of the time so far: it is small at first.
 
     Args:
         horizon: queries look back on 16 of these; the noise knows no horizon.

@@ -71,9 +71,20 @@ def consistent_leaves(
     Returns:
         The integer leaves and the carry for the trees to the right.
     """
-    leaves = nodes[0]
+    found, carries = consistent_groves(nodes, fanout, weights, np.array([carry]))
+    return found[0], float(carries[0])
+
+
+def consistent_groves(
+    nodes: Sequence[IntArray], fanout: Fanouts, weights: Sequence[float], carries: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """`consistent_leaves` of many groves at once, bit for bit: a row and a carry for each.
+
+    Trees do not know of each other but by the carry, so the groves' nodes stand side by side.
+    """
+    leaves = nodes[0].reshape(carries.size, -1)
     if len(nodes) == 1:
-        return leaves.copy(), carry
+        return leaves.copy(), carries
     fanouts = _per_level(fanout, len(nodes))
     estimates, below = residuals_from_below(nodes, fanouts, weights)
     # Down: spread what a parent knows better evenly over its children.
@@ -81,7 +92,7 @@ def consistent_leaves(
     for level in range(len(weights) - 1, 0, -1):
         surplus = (final - below[level - 1]) / fanouts[level]
         final = estimates[level - 1] + np.repeat(surplus, fanouts[level])
-    return _rounded_on_prefixes(leaves, final, fanouts[0], carry)
+    return _rounded_on_prefixes(leaves, final.reshape(carries.size, -1), fanouts[0], carries)
 
 
 def residuals_from_below(
@@ -139,17 +150,18 @@ def _sum_of_siblings(values: FloatArray, fanout: int) -> FloatArray:
 
 
 def _rounded_on_prefixes(
-    leaves: IntArray, corrections: FloatArray, fanout: int, carry: float
-) -> tuple[IntArray, float]:
-    """Spread each parent's correction evenly over its leaves, rounding the running sum."""
-    ends = np.cumsum(np.concatenate(([carry], corrections)))  # sequential: the same everywhere
-    starts, each = ends[:-1], corrections / fanout
-    targets: NDArray[np.int64] = np.empty((corrections.size, fanout), dtype=np.int64)
+    leaves: IntArray, corrections: FloatArray, fanout: int, carries: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """Spread each parent's correction evenly over its leaves, rounding the running sum of a row."""
+    # Sequential: the same everywhere.
+    ends = np.cumsum(np.concatenate((carries[:, np.newaxis], corrections), axis=1), axis=1)
+    starts, each = ends[:, :-1], corrections / fanout
+    targets: NDArray[np.int64] = np.empty((*corrections.shape, fanout), dtype=np.int64)
     for child in range(fanout - 1):
-        targets[:, child] = np.floor(starts + (child + 1) * each + 0.5)
-    targets[:, fanout - 1] = np.floor(ends[1:] + 0.5)
-    running = targets.reshape(-1)
+        targets[:, :, child] = np.floor(starts + (child + 1) * each + 0.5)
+    targets[:, :, fanout - 1] = np.floor(ends[:, 1:] + 0.5)
+    running = targets.reshape(leaves.shape)
     # `carry` lies in [−½, ½), where the rounded running sum is 0: the first leaf subtracts nothing.
     result = leaves + running
-    result[1:] -= running[:-1]
-    return result, float(ends[-1] - running[-1])
+    result[:, 1:] -= running[:, :-1]
+    return result, ends[:, -1] - running[:, -1]

@@ -20,7 +20,12 @@ import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.noise import discrete_laplace, discrete_laplace_variance
-from tidegate.perturb.consistency import consistent_leaves, own_weights, prefix_leaves
+from tidegate.perturb.consistency import (
+    consistent_groves,
+    consistent_leaves,
+    own_weights,
+    prefix_leaves,
+)
 from tidegate.randomness import Keystream
 
 # Making this many leaves at once takes about as long as the fixed cost of making any.
@@ -104,6 +109,15 @@ class Forest:
         if self.consistent:
             return consistent_leaves(nodes, self.fanout, self.weights, carry)
         return prefix_leaves(nodes, self.fanout), 0.0
+
+    def combine_groves(
+        self, nodes: list[IntArray], carries: FloatArray
+    ) -> tuple[IntArray, FloatArray]:
+        """`combine` of many groves at once, whose nodes stand side by side: a row for each."""
+        if self.consistent:
+            return consistent_groves(nodes, self.fanout, self.weights, carries)
+        leaves = prefix_leaves(nodes, self.fanout)
+        return leaves.reshape(carries.size, -1), np.zeros(carries.size)
 
     # -- the law of the noise, for error bars ---------------------------------------------------
 

@@ -29,6 +29,18 @@ from tidegate.run.snapshot import record_of
 from tidegate.sealing import MALFORMED
 
 
+class SimulationError(SourceError):
+    """The file is a rehearsal of the local model, which is asked in another way.
+
+    Attributes:
+        metadata: of the file.
+    """
+
+    def __init__(self, metadata: dict[str, Any], problem: str, name: str) -> None:
+        super().__init__(None, problem, name)
+        self.metadata = metadata
+
+
 @dataclass(frozen=True)
 class ReleasedFile(ReleasedTable):
     """A file that `tidegate release` wrote. Made by `ReleasedFile.open`.
@@ -228,10 +240,10 @@ def _carried(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Reco
 def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[Phase]]:
     if metadata.get("simulation"):
         problem = (
-            "comes from `tidegate local simulate`; its errors are not those of a release. Query "
-            "the simulation itself (in Python, tidegate.topl(...).simulate(values).query)"
+            "comes from `tidegate local simulate`; its errors are not those of a release. Ask it "
+            "with `tidegate query`, by position"
         )
-        raise SourceError(None, problem, name)
+        raise SimulationError(dict(metadata), problem, name)
     if "keys" in metadata:
         raise SourceError(None, "has rows of many keys: open it with tidegate.open", name)
     try:

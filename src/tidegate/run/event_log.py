@@ -29,6 +29,7 @@ class EventLog:
         self.cap = cap  # θ, if it cannot change any more
         self._ticks: list[IntArray] = []
         self._units: list[IntArray] = []
+        self._ordered = True
 
     def __repr__(self) -> str:
         return "<EventLog>"  # neither values nor their number
@@ -37,6 +38,7 @@ class EventLog:
         """Take events; `ticks` are the positions of theirs."""
         if not ticks.size:
             return
+        self._ordered = False
         self._ticks.append(ticks.copy())
         self._units.append(units.copy() if self.cap is None else truncated(units, self.cap))
         if self.cap is not None and len(self._ticks) > _MOST_PIECES:
@@ -45,7 +47,8 @@ class EventLog:
     def values(self, start: int, end: int) -> IntArray:
         """The values of the events of [start, end), sorted; there are values still."""
         ticks, units = self._joined()
-        return np.sort(units[(ticks >= start) & (ticks < end)])
+        first, last = np.searchsorted(ticks, (start, end))
+        return np.sort(units[first:last])
 
     def take(self, start: int, end: int, cap: int) -> tuple[IntArray, IntArray]:
         """The sums of the ticks [start, end), and the values of their events, if there are any.
@@ -53,12 +56,13 @@ class EventLog:
         Both are forgotten here.
         """
         ticks, units = self._joined()
-        here, later = (ticks >= start) & (ticks < end), ticks >= end
+        first, last = np.searchsorted(ticks, (start, end)).tolist()
+        here = slice(first, last)
         values = NO_SUMS if self.cap is not None else np.sort(units[here])
         sums: IntArray = np.zeros(end - start, dtype=np.int64)
         np.add.at(sums, ticks[here] - start, truncated(units[here], cap, self.cap))
-        self._ticks, self._units = [ticks[later]], [units[later]]
-        units.fill(0)  # raw values are not kept longer than needed
+        self._ticks, self._units = [ticks[last:]], [units[last:]]
+        units[:last].fill(0)  # raw values are not kept longer than needed
         return np.clip(sums, -self._most, self._most), values
 
     def settle(self, cap: int) -> None:
@@ -72,11 +76,13 @@ class EventLog:
         self._fold()
 
     def _joined(self) -> tuple[IntArray, IntArray]:
-        if len(self._ticks) != 1:
-            pieces = self._units
-            self._ticks = [np.concatenate((NO_SUMS, *self._ticks))]
-            self._units = [np.concatenate((NO_SUMS, *pieces))]
-            for piece in pieces:
+        """All of them, in the order of their ticks."""
+        if len(self._ticks) != 1 or not self._ordered:
+            ticks = np.concatenate((NO_SUMS, *self._ticks))
+            order, pieces = np.argsort(ticks, kind="stable"), self._units
+            whole = np.concatenate((NO_SUMS, *pieces))
+            self._ticks, self._units, self._ordered = [ticks[order]], [whole[order]], True
+            for piece in (*pieces, whole):
                 piece.fill(0)
         return self._ticks[0], self._units[0]
 
@@ -100,6 +106,7 @@ class EventLog:
         """Go on from a saved state."""
         self.cap = state["cap"]
         self._ticks, self._units = [state["ticks"].copy()], [state["units"].copy()]
+        self._ordered = True  # `state` sorts them
 
 
 def truncated(units: IntArray, cap: int, known: int | None = None) -> IntArray:

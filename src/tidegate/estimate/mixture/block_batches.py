@@ -32,7 +32,7 @@ class Measured:
 
     start: int
     cells: Cells
-    sums: IntArray
+    sums: IntArray | FloatArray
     end: int
     noise_factor: float = 1.0
 

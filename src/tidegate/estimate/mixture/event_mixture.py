@@ -10,7 +10,7 @@ from tidegate.estimate.mixture.event_posterior import EventPosterior
 from tidegate.estimate.mixture.kalman import mixed
 from tidegate.estimate.mixture.models import models
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
-from tidegate.estimate.mixture.stage import Mixture, Share
+from tidegate.estimate.mixture.stage import Mixture, Periods, Share
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.settings import Exact
 from tidegate.stages import Layout, Perturber, Recorded, Saved
@@ -45,6 +45,7 @@ class EventMixture(Mixture):
 
     Args:
         truncated: what truncation takes from a tick on average, by estimate, as a share of θ.
+        period: as in `Mixture`, in ticks.
         spread: E[v²]/(θ·E[v]) of the truncated events: 1 where each counts as one, about 1/5 for
             values with a tail.
     """
@@ -52,20 +53,22 @@ class EventMixture(Mixture):
     KIND: ClassVar[str] = "estimate.EventMixture"
 
     truncated: Share = Share(default=0)  # again: mypy does not see through inherited descriptors
+    period: Periods = Periods(default=None)
     spread: Exact = Exact(default="1/5")
 
     def begin(
         self, *, cap: int, step: int, perturber: Perturber, saved: Saved | None = None
     ) -> EventMixtureRun:
         """Begin with models in units of 2^step·θ, or continue."""
-        facts = self.truncated, float(self.spread)
+        facts = self.truncated, float(self.spread), self.period or ()
         return EventMixtureRun(cap, step, *facts, perturber=perturber, saved=saved)
 
     def posterior(self, recorded: Recorded, until: int) -> EventPosterior:
         """The models' posterior, given every leaf sum."""
         step = recorded.blocks[-1].layout.cap_step
         scatter = scatter_of(float(self.spread), step)
-        return EventPosterior(recorded, until, self.truncated, step, scatter, float(self.spread))
+        facts = self.truncated, step, scatter, float(self.spread), self.period or ()
+        return EventPosterior(recorded, until, *facts)
 
 
 class EventMixtureRun(RescaledRun):
@@ -80,6 +83,7 @@ class EventMixtureRun(RescaledRun):
         step: int,
         truncated: float,
         spread: float,
+        periods: tuple[int, ...] = (),
         *,
         perturber: Perturber,
         saved: Saved | None = None,
@@ -87,7 +91,8 @@ class EventMixtureRun(RescaledRun):
         self._cap, self._spread = cap, spread
         self.step: int = step if saved is None else saved.state["step"]
         scatter = scatter_of(spread, self.step)
-        super().__init__(cap << self.step, truncated, perturber, saved, scatter=scatter)
+        facts = cap << self.step, truncated, perturber, saved
+        super().__init__(*facts, scatter=scatter, periods=periods)
 
     def state(self) -> dict[str, Any]:
         """All that is needed to continue."""
@@ -112,7 +117,8 @@ class EventMixtureRun(RescaledRun):
             unit=float(1 << self.step),
             scatter=self._scatter,
         )
-        expected = [mixed(self._weights, costs[options[index].nodes].tolist()) for index in here]
+        weights = self._careful_weights
+        expected = [mixed(weights, costs[options[index].nodes].tolist()) for index in here]
         return here[expected.index(min(expected))]
 
     def move(self, cap: int, step: int) -> None:
@@ -124,6 +130,8 @@ class EventMixtureRun(RescaledRun):
         augmented = self._filters.augmented
         augmented[:, :-1] *= ratio * ratio
         augmented[:, -1] *= ratio
+        if self._cycle is not None:
+            self._cycle.rescale(ratio)
         self._filters.inflate_level(min(1.0, _MOVED * (higher - 1)))
         self._cap, self.step, self._threshold = cap, step, cap << step
         self._scatter = scatter_of(self._spread, step)

@@ -7,19 +7,23 @@ from collections.abc import Sequence
 import numpy as np
 
 from tidegate.estimate.mixture.posterior import MixturePosterior
-from tidegate.estimate.mixture.truncated_tail import DOUBT, Levels, Tail
+from tidegate.estimate.mixture.truncated_tail import Levels, Tail
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import Block, Excess, Recorded
+from tidegate.stages import Aim, Block, Excess, Recorded
 
 # The expected excess over the caps in what is added to every published tick for it. (As in
 # `truncated_tail`, where it is 8·F.)
 _TIMES = 4.0
+# And how many times as much it may be, at the end of a 95 % interval.
+_UPPER = 15.5
 # The mean square of an excess over the square of its mean, and the mean in θ.
 _SQUARE, _EACH = 4.0, 0.5
 # The level may change within a cell by this part of itself and more: what a part of a cell has of
 # its sum is less certain by that.
 _WITHIN = 0.25
 _LEAST_LEVEL = 1e-6
+# A choice of θ is made for so many times the ticks before it (`tidegate.run.refinement.STRETCH`).
+STRETCH = 16
 
 
 class EventPosterior(MixturePosterior):
@@ -33,21 +37,29 @@ class EventPosterior(MixturePosterior):
         step: int,
         scatter: float,
         spread: float,
+        periods: tuple[int, ...] = (),
     ) -> None:
         self._cap = 1.0 / (1 << step)  # θ, in the unit of the models
         self._spread_of_events = spread
         self._scatter = scatter
-        super().__init__(recorded, until, truncated, recorded.threshold << step, scatter)
+        super().__init__(recorded, until, truncated, recorded.threshold << step, scatter, periods)
 
     def _truncated_tail(
-        self, recorded: Recorded, begun: Sequence[Block], truncated: float
+        self,
+        recorded: Recorded,
+        begun: Sequence[Block],  # the cap never moves
+        truncated: float,
+        aim: Aim,  # nothing tells the size of events from their number
     ) -> Tail | None:
         if recorded.threshold >= recorded.ceiling:
             return _Untruncated()  # all that lies within the public bound counts as it is
         if not truncated:
             return None
         room = recorded.ceiling / recorded.threshold - 1.0
-        return EventTail(self._known, self._cap, truncated, room)
+        # θ was chosen for a stretch of the stream: an early one leaves more of it above.
+        horizon, first = recorded.perturber.horizon, recorded.blocks[0].layout.length
+        stretch = min(horizon, STRETCH * max(recorded.origin, first))
+        return EventTail(self._known, self._cap, truncated * horizon / stretch, room)
 
     def _spread(self, cell: IntArray, width: IntArray, share: FloatArray) -> FloatArray:
         """Variance, in units², of a part of a cell whose sum is known.
@@ -98,7 +110,9 @@ class EventTail:
             for before in (self._sums, self._squares, self._room)
         )
         nothing = np.zeros(starts.size)
-        return Excess(sums * unit, nothing, squares * unit**2, room * unit, DOUBT)
+        upper = np.minimum(_UPPER * sums, np.maximum(room, sums))
+        parts = (sums, nothing, squares * unit, room, upper, nothing)
+        return Excess(*(part * unit for part in parts))
 
 
 def _before(each: FloatArray) -> FloatArray:

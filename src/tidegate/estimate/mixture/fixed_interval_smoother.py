@@ -19,8 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.block_batches import (
     BlockBatch,
@@ -30,7 +32,7 @@ from tidegate.estimate.mixture.block_batches import (
     block_batches,
 )
 from tidegate.estimate.mixture.block_chain import solve_chain
-from tidegate.estimate.mixture.covariances import CellCovariances, product
+from tidegate.estimate.mixture.covariances import CellCovariances, Misfit, product
 from tidegate.estimate.mixture.models import SCATTER, Models, models
 from tidegate.estimate.mixture.transition import (
     INNER,
@@ -50,11 +52,19 @@ class ModelSmoother:
 
     `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
     expected level there.
+
+    Attributes:
+        model, horizon: which model, and of which horizon.
+        closed_loop: C_k, one less than cells.
+        entries: what F of each cell consists of.
+        rows: the row of P_k of the sum.
+        updates: what was measured at the end of each cell.
     """
 
     def __init__(
         self, blocks: Sequence[Measured], horizon: int, model: int, scatter: float = SCATTER
     ) -> None:
+        self.model, self.horizon, self.scatter = model, horizon, scatter
         one = models(horizon, scatter=scatter).only(model)
         begin = blocks[0].start if blocks else 0
         blocks = [block for block in blocks if block.end > block.start]
@@ -66,33 +76,35 @@ class ModelSmoother:
         firsts, count = np.cumsum(per_block) - per_block, int(per_block.sum())
         self.edges: IntArray = np.full(count + 1, begin)
         self.sums, self.levels = np.zeros(count + 1), np.zeros(count + 1)
-        self._rows: FloatArray = np.empty((count, SIZE))  # of P, for the sum
+        self.rows: FloatArray = np.empty((count, SIZE))
+        self.updates = CellUpdates.empty(count)
         self._ends: FloatArray = np.empty((count, SIZE))  # (I − Λ P) e_sum
         updates: FloatArray = np.empty((count, SIZE, SIZE))
-        entries: FloatArray = np.empty((count, 6))
+        self.entries: FloatArray = np.empty((count, 6))
         starts = np.array([block.start for block in blocks], dtype=np.int64)
-        distance, passes = 0.0, []
+        distances, leaves = np.zeros(count + 1), np.zeros(count + 1, dtype=np.int64)
+        passes = []
         for batch in batches:
             numbers = batch.numbers
             cells = firsts[numbers, np.newaxis] + np.arange(len(batch.steps))
             passed = batch.filtered(chain.means[numbers], chain.covariances[numbers])
             passes.append((batch, cells, passed))
-            distance += float((np.square(passed.innovations) / passed.variances).sum())
+            distances[cells + 1] = np.square(passed.innovations) / passed.variances
+            leaves[cells + 1] = [step.measured is not None for step in batch.steps]
             widths = np.cumsum([step.width for step in batch.steps])
             self.edges[cells + 1] = starts[numbers, np.newaxis] + widths
-            self._rows[cells] = passed.sum_rows[..., :SIZE]
+            self.rows[cells] = passed.sum_rows[..., :SIZE]
+            self.updates.keep(cells, batch.steps, passed)
             updates[cells] = _updates(batch.steps, passed)
-            entries[cells] = _entries(batch.steps, one)
-        self._closed_loop = _closed_loop(updates[:-1], entries[1:])
+            self.entries[cells] = _entries(batch.steps, one)
+        self.closed_loop = enter(updates[:-1], self.entries[1:])
         for batch, cells, passed in passes:
             adjoints = self._adjoints(
                 batch, cells, passed, chain.after(batch.numbers), updates[cells[:, -1]]
             )
             self._smooth(cells, passed, adjoints)
         self.levels[0] = self.levels[min(1, count)]
-        # Reduced χ²: if innovations are larger than the model expects, so may be all else.
-        measured = sum(block.sums.size for block in blocks)
-        self._misfit = max(1.0, distance / max(measured, 1))
+        self._misfit = Misfit(distances, leaves)
 
     def _adjoints(
         self,
@@ -127,7 +139,7 @@ class ModelSmoother:
                     adjoint[:, row, SIZE] -= share * innovations / variances
             found[:, cell] = adjoint
             if cell:
-                closed_loop = self._closed_loop[cells[:, cell - 1]]
+                closed_loop = self.closed_loop[cells[:, cell - 1]]
         return found
 
     def _smooth(self, cells: IntArray, passed: FilterPass, adjoints: FloatArray) -> None:
@@ -141,11 +153,11 @@ class ModelSmoother:
     @cached_property
     def _own(self) -> FloatArray:
         """Posterior variance of the sum before each edge, in θ²."""
-        return np.concatenate(([0.0], (self._rows * self._ends).sum(axis=1)))
+        return np.concatenate(([0.0], (self.rows * self._ends).sum(axis=1)))
 
     @cached_property
     def _covariances(self) -> CellCovariances:
-        return CellCovariances(self._closed_loop, self._rows, self._ends)
+        return CellCovariances(self.closed_loop, self.rows, self._ends)
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """Posterior variance of sums between edges `starts` and `ends` (indices), in θ²."""
@@ -154,8 +166,34 @@ class ModelSmoother:
         inside = starts > 0
         shared[inside] = self._covariances.between(starts[inside] - 1, ends[inside] - 1)
         found: FloatArray = np.maximum(own[starts] + own[ends] - 2 * shared, 0.0)
-        found *= self._misfit
+        found *= self._misfit.between(starts, ends)
         return found
+
+
+class CellUpdates(NamedTuple):
+    """The updates at the ends of cells, one entry each."""
+
+    measured: NDArray[np.bool_]
+    shares: FloatArray  # of INNER in h
+    innovations: FloatArray
+    variances: FloatArray  # of the innovations
+    gains: FloatArray
+
+    @classmethod
+    def empty(cls, count: int) -> CellUpdates:
+        """For `count` cells at which nothing is measured."""
+        measured = np.zeros(count, dtype=np.bool_)
+        shares, innovations = np.zeros((2, count))
+        return cls(measured, shares, innovations, np.ones(count), np.zeros((count, SIZE)))
+
+    def keep(self, cells: IntArray, steps: Sequence[Step], passed: FilterPass) -> None:
+        """Note the updates of blocks of one kind."""
+        leaves = [step.measured for step in steps]
+        self.measured[cells] = [leaf is not None for leaf in leaves]
+        self.shares[cells] = [0.0 if leaf is None else leaf.share for leaf in leaves]
+        self.innovations[cells] = passed.innovations
+        self.variances[cells] = passed.variances
+        self.gains[cells] = passed.gains
 
 
 def _updates(steps: Sequence[Step], passed: FilterPass) -> FloatArray:
@@ -188,8 +226,11 @@ def _entries(steps: Sequence[Step], one: Models) -> FloatArray:
     return np.array(rows)
 
 
-def _closed_loop(updates: FloatArray, entries: FloatArray) -> FloatArray:
-    """C_k = F·(I − K·hᵀ), from the update at the end of cell k and the entry into the next one."""
+def enter(updates: FloatArray, entries: FloatArray) -> FloatArray:
+    """F times the columns of each matrix: from the update at the end of a cell into the next one.
+
+    For the update I − K·hᵀ that is C.
+    """
     inner, outer, handed, length, swing_sum, decay = entries.T[:, :, np.newaxis]
     found = updates.copy()
     found[:, INNER] = inner * found[:, INNER] + handed * found[:, OUTER]

@@ -130,16 +130,7 @@ class KalmanFilters:
 
     def weights(self) -> Weights:
         """Posterior probabilities of the models; models without any are left out."""
-        halvings, roots = self.halvings(), np.sqrt(self.determinant, self._roots).tolist()
-        least = min(halvings)
-        most = least + NOTHING
-        found, total = [], 0.0
-        for model, times in enumerate(halvings):
-            if times < most:
-                weight = halved(times - least) / roots[model]
-                found.append((model, weight))
-                total += weight
-        return [(model, weight / total) for model, weight in found]
+        return normalised(self.halvings(), np.sqrt(self.determinant, self._roots).tolist())
 
     def forecast(self, over: Transition, weights: Weights) -> float:
         """Expected sum of the values of the next cell."""
@@ -249,6 +240,19 @@ class KalmanFilters:
     def inflate_level(self, share: float) -> None:
         """Add variance: the cap changed, and may have moved the level by this share of itself."""
         self.covariance[LEVEL, LEVEL] += (share * self.mean[LEVEL]) ** 2
+
+
+def normalised(halvings: list[float], roots: list[float]) -> Weights:
+    """Weights of models whose likelihoods are 2^−halvings/root, those without any left out."""
+    least = min(halvings)
+    most = least + NOTHING
+    found, total = [], 0.0
+    for model, times in enumerate(halvings):
+        if times < most:
+            weight = halved(times - least) / roots[model]
+            found.append((model, weight))
+            total += weight
+    return [(model, weight / total) for model, weight in found]
 
 
 def mixed(weights: Weights, values: list[float]) -> float:

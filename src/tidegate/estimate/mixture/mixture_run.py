@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
+from tidegate.estimate.mixture.cycle_filters import CycleFilters
 from tidegate.estimate.mixture.grid import Cells as BlockCells
 from tidegate.estimate.mixture.grid import cells_of
-from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters, mixed
+from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters, Weights, mixed
 from tidegate.estimate.mixture.models import SCATTER, SECOND_CHANCE, models
 from tidegate.estimate.mixture.packed_weights import packed
 from tidegate.estimate.mixture.transition import Transition
@@ -36,6 +37,7 @@ class MixtureRun:
         saved: Saved | None = None,
         below: int = 0,
         scatter: float = SCATTER,
+        periods: tuple[int, ...] = (),
     ) -> None:
         """Begin, or continue; values lie between −`below` and `threshold` − `below`."""
         self._threshold = threshold
@@ -46,6 +48,9 @@ class MixtureRun:
         self._scatter = scatter
         self._models = models(perturber.horizon, scatter=scatter)
         self._filters = KalmanFilters(self._models)
+        self._cycle: CycleFilters | None = None
+        if periods:
+            self._cycle = CycleFilters(periods, self._models.count)
         self._cap_steps = CapSteps()
         self._cell = 0  # cells completed in this block
         self._filled = 0  # values of the present cell
@@ -58,10 +63,12 @@ class MixtureRun:
         if saved is not None:
             self._restore(saved.state)
             layout = saved.layout
-        self._weights = self._filters.weights()
+        self._weigh()
         self._cells = None if layout is None else cells_of(layout, threshold)
         self._width = 0 if self._cells is None else self._cells.widths[self._cell]
         self._transition = self._transition_over(self._width or 1)
+        if self._cycle is not None:
+            self._cycle.begin_cell(self._width)
 
     def _set_ends(self, below: int) -> None:
         """What is known about the ends of the values, beside the width between them."""
@@ -72,6 +79,7 @@ class MixtureRun:
         """All that is needed to continue."""
         filters = self._filters
         return {
+            **({} if self._cycle is None else {"cycle": self._cycle.state()}),
             "cell": self._cell,
             "filled": self._filled,
             "age": self._age,
@@ -92,6 +100,8 @@ class MixtureRun:
         filters.mahalanobis[:] = state["mahalanobis"]
         filters.determinant[:] = state["determinant"]
         filters.exponent[:] = state["exponent"]
+        if self._cycle is not None:
+            self._cycle.restore(state["cycle"])
         restore(self._cap_steps, state["cap_steps"])
         self._cell, self._filled, self._age = state["cell"], state["filled"], state["age"]
         self._total, self.prediction = state["total"], state["prediction"]
@@ -123,23 +133,40 @@ class MixtureRun:
         if len(here) == 1:
             return here[0]
         costs = tree_costs(self._perturber, self._threshold, options[0].length, age=self._age)
-        expected = [mixed(self._weights, costs[options[index].nodes].tolist()) for index in here]
+        weights = self._careful_weights
+        expected = [mixed(weights, costs[options[index].nodes].tolist()) for index in here]
         return here[expected.index(min(expected))]
+
+    @property
+    def _careful_weights(self) -> Weights:
+        """The models' weights in the choice of a tree."""
+        return self._weights if self._cycle is None else self._cycle.careful(self._weights)
 
     @property
     def model_weights(self) -> int:
         """The models' weights, in one number."""
-        return packed(self._weights)
+        return packed(self._weights, () if self._cycle is None else self._cycle.shares)
+
+    def _weigh(self) -> None:
+        """Weigh the models by their likelihoods; with a period, those with a cycle too."""
+        if self._cycle is None:
+            self._weights = self._filters.weights()
+        else:
+            self._weights = self._cycle.weights(self._filters)
 
     def _reconsider(self) -> None:
         """At a new horizon, bound how far models fall behind: every one gets a second chance."""
-        filters = self._filters
-        halvings = filters.halvings()
-        least = min(halvings)
-        for model, times in enumerate(halvings):
-            filters.mahalanobis[model] = min(times - least, SECOND_CHANCE) * DISTANCE_PER_HALVING
-        filters.exponent[:] = 0
-        self._weights = filters.weights()
+        both: list[KalmanFilters | CycleFilters] = (
+            [self._filters] if self._cycle is None else [self._filters, self._cycle]
+        )
+        halvings = [filters.halvings() for filters in both]
+        least = min(map(min, halvings))
+        for filters, every in zip(both, halvings, strict=True):
+            for model, times in enumerate(every):
+                bounded = min(times - least, SECOND_CHANCE)
+                filters.mahalanobis[model] = bounded * DISTANCE_PER_HALVING
+            filters.exponent[:] = 0
+        self._weigh()
 
     # -- what to publish -------------------------------------------------------------------------
 
@@ -190,17 +217,26 @@ class MixtureRun:
     def _end_cell(self, sums: Iterator[int]) -> int:
         """Predict, update if a leaf ends; give the cell's sum that corrects the running sum."""
         cells, filters, threshold = self._open_cells(), self._filters, self._threshold
-        filters.fade(self._width / (self._age + self._width))
+        cycle, part = self._cycle, self._width / (self._age + self._width)
+        filters.fade(part)
         filters.predict(self._transition)
+        if cycle is not None:
+            cycle.fade(part)
+            cycle.predict(self._transition, self._width)
         leaf = cells.closes[self._cell]
         if leaf is not None:
             noisy = next(sums)
             self._total += noisy
             filters.update(leaf, noisy / threshold)
-            self._weights = filters.weights()
+            if cycle is not None:
+                cycle.update(leaf, filters)
+            self._weigh()
         self._cell += 1
         added = self._truncated * self._width
-        whole = math.floor(filters.expected_sum(self._weights) * threshold + added + 0.5)
+        expected = filters.expected_sum(self._weights)
+        if cycle is not None:
+            expected += cycle.expected_sum()
+        whole = math.floor(expected * threshold + added + 0.5)
         filters.subtract_published((whole - added) / threshold)
         self._age = min(self._age + self._width, self._horizon)
         if self._cell == cells.count:
@@ -220,11 +256,16 @@ class MixtureRun:
         leaf = cells.opens[self._cell]
         if leaf is not None:
             self._filters.open_leaf(leaf)
+            if self._cycle is not None:
+                self._cycle.open_leaf(leaf)
         self._filled = 0
         self._width = width = cells.widths[self._cell]
         if self._transition.width != width:
             self._transition = self._transition_over(width)
         forecast = self._filters.forecast(self._transition, self._weights)
+        if self._cycle is not None:
+            self._cycle.begin_cell(width)
+            forecast += self._cycle.forecast(self._transition)
         each = forecast * self._threshold / width + self._truncated
         self.prediction = math.floor(each * _FORECAST_GRAIN + 0.5) / _FORECAST_GRAIN
 

@@ -10,6 +10,8 @@ fifteenth is fine enough: what matters is which two or three models have most of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tidegate.estimate.mixture.kalman import Weights
 from tidegate.estimate.mixture.models import COUNT
 
@@ -19,19 +21,30 @@ MOST_MODELS = 15  # in the 63 bits of a number in a record
 UNDECIDED = _MOST  # before the first block: the first model
 
 
-def packed(weights: Weights) -> int:
-    """Pack weights that sum to 1; those below a thirtieth are left out."""
-    return sum(int(weight * _MOST + 0.5) << _BITS * model for model, weight in weights)
+def packed(weights: Weights, cycles: Sequence[float] = ()) -> int:
+    """Pack weights that sum to 1; those below a thirtieth are left out.
+
+    `cycles` are the probabilities of a cycle, of each amplitude: in the places of more models.
+    """
+    both = [*weights, *enumerate(cycles, COUNT)]
+    return sum(int(weight * _MOST + 0.5) << _BITS * model for model, weight in both)
 
 
 def unpacked(model_weights: int) -> Weights:
-    """Unpack weights; they sum to 1.
+    """Unpack weights; they sum to 1, with and without a cycle together.
 
     Raises:
         ValueError: all weights are 0, or one is of an unknown model: a damaged record.
     """
     parts = [(model, model_weights >> _BITS * model & _MOST) for model in range(COUNT)]
     total = sum(part for _, part in parts)
-    if not total or model_weights >> _BITS * COUNT:
+    if not total or model_weights >> _BITS * MOST_MODELS:
         raise ValueError("the packed weights are of unknown models, or all 0")
     return [(model, part / total) for model, part in parts if part]
+
+
+def cycle_shares(model_weights: int) -> list[float]:
+    """The probabilities of a cycle, of each amplitude there is room for; at most 1 together."""
+    parts = [model_weights >> _BITS * place & _MOST for place in range(COUNT, MOST_MODELS)]
+    total = max(_MOST, sum(parts))
+    return [part / total for part in parts]

@@ -21,13 +21,16 @@ from operator import itemgetter
 import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.cycle_filters import prior_variances
+from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother, weighted
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import cells_of
+from tidegate.estimate.mixture.harmonics import Harmonics
 from tidegate.estimate.mixture.models import SCATTER
-from tidegate.estimate.mixture.packed_weights import unpacked
+from tidegate.estimate.mixture.packed_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import Block, Parts, Recorded
+from tidegate.stages import NO_AIM, Aim, Block, Parts, Recorded
 
 # Variances are doubled, once or twice, so that many blocks still form one batch. They are never
 # halved: intervals must not become too short.
@@ -35,6 +38,9 @@ _MOST_DOUBLINGS = 2
 # A block is reweighted only if less than this part of its noise variance is left. Where the level
 # may move, more is left, and a jump of the level must not be mistaken for a large draw.
 _RESOLVED = 0.5
+# A cycle that is likelier than not is taken into account when noise is looked for.
+_LIKELY = 0.5
+Smoothed = ModelSmoother | CycleSmoother
 
 
 class MixturePosterior:
@@ -51,6 +57,7 @@ class MixturePosterior:
         truncated: float,
         unit: int | None = None,
         scatter: float = SCATTER,
+        periods: tuple[int, ...] = (),
     ) -> None:
         self._threshold = unit or recorded.threshold
         self._step = recorded.step
@@ -73,24 +80,18 @@ class MixturePosterior:
                 )
             )
         horizon = recorded.perturber.horizon
-        self._known = MixtureSmoother(measured, horizon, latest.model_weights, scatter)
-        self._tail = self._truncated_tail(recorded, begun, truncated)
+        self._known = MixtureSmoother(measured, horizon, latest.model_weights, scatter, periods)
+        self._truncated, self._recorded, self._begun = truncated, recorded, begun
+        self._aim = NO_AIM
+        self._tail = self._truncated_tail(recorded, begun, truncated, NO_AIM)
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
     def _truncated_tail(
-        self, recorded: Recorded, begun: Sequence[Block], truncated: float
+        self, recorded: Recorded, begun: Sequence[Block], truncated: float, aim: Aim
     ) -> Tail | None:
         if not truncated:
             return None
-        return TruncatedTail(
-            self._known,
-            begun,
-            threshold=recorded.threshold,
-            ceiling=recorded.ceiling,
-            horizon=recorded.perturber.horizon,
-            below=recorded.below,
-            truncated=truncated,
-        )
+        return TruncatedTail(self._known, recorded, begun, truncated, aim)
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
@@ -98,6 +99,7 @@ class MixturePosterior:
         first, first_share, first_width = self._place(starts)
         last, last_share, last_width = self._place(ends)
         estimate = self._prefix(last, last_share) - self._prefix(first, first_share)
+        estimate += known.inside(ends, last, last_share) - known.inside(starts, first, first_share)
         # The nearer edge of the cell stands for a position inside it; a range inside one cell has
         # its share of the cell.
         near_first, near_last = first + (first_share >= 0.5), last + (last_share >= 0.5)
@@ -119,6 +121,12 @@ class MixturePosterior:
             self._largest * self._step**2,
             None if self._tail is None else self._tail.between(starts, ends, theta),
         )
+
+    def aim_at(self, aim: Aim) -> None:
+        """Estimate what truncation took away with this: cheap beside the smoother."""
+        if self._aim != aim:
+            self._aim = aim
+            self._tail = self._truncated_tail(self._recorded, self._begun, self._truncated, aim)
 
     def _prefix(self, cell: IntArray, share: FloatArray) -> FloatArray:
         sums = self._known.sums
@@ -154,16 +162,44 @@ class MixtureSmoother:
         horizon: int,
         model_weights: int,
         scatter: float = SCATTER,
+        periods: tuple[int, ...] = (),
     ) -> None:
-        weights = unpacked(model_weights)
+        weights, shares = unpacked(model_weights), cycle_shares(model_weights)
+        plain = max(0.0, 1.0 - sum(shares))
         likeliest, _ = max(weights, key=itemgetter(1))
-        weighed = reweighted(blocks, ModelSmoother(blocks, horizon, likeliest, scatter))
-        self._views = [
-            (weight, ModelSmoother(weighed, horizon, model, scatter)) for model, weight in weights
-        ]
+        harmonics, first = Harmonics(periods), ModelSmoother(blocks, horizon, likeliest, scatter)
+        seen: Smoothed = first
+        if plain < _LIKELY:
+            prior = prior_variances(harmonics)[shares.index(max(shares))]
+            seen = CycleResponses(blocks, harmonics, first).smoother(prior)
+        weighed = reweighted(blocks, seen)
+        self._views: list[tuple[float, Smoothed]] = []
+        self._harmonics, self._coefficients = harmonics, np.zeros(harmonics.count)
+        for model, weight in weights:
+            without = ModelSmoother(weighed, horizon, model, scatter)
+            if plain:
+                self._views.append((weight * plain, without))
+            if not any(shares):
+                continue
+            responses = CycleResponses(weighed, harmonics, without)
+            for share, prior in zip(shares, prior_variances(harmonics), strict=False):
+                if share:
+                    cycle = responses.smoother(prior)
+                    self._views.append((weight * share, cycle))
+                    self._coefficients += weight * share * cycle.coefficients
         self.edges: IntArray = self._views[0][1].edges
         self.sums = self._mixed([view.sums for _, view in self._views])
         self.levels = self._mixed([view.levels for _, view in self._views])
+
+    def inside(self, positions: IntArray, cell: IntArray, share: FloatArray) -> FloatArray:
+        """What the cycle adds before a position that is this share into a cell, beyond a line."""
+        if not self._harmonics.count:
+            return np.zeros(positions.size)
+        before, edges = self._harmonics.before, self.edges
+        after = np.minimum(cell + 1, edges.size - 1)
+        part = share[:, np.newaxis]
+        shape = before(positions) - (1 - part) * before(edges[cell]) - part * before(edges[after])
+        return weighted(shape, self._coefficients)
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """Variance of sums between edges (indices): the law of total variance over the models."""
@@ -184,7 +220,7 @@ class MixtureSmoother:
         return total
 
 
-def reweighted(blocks: Sequence[Measured], seen: ModelSmoother) -> list[Measured]:
+def reweighted(blocks: Sequence[Measured], seen: Smoothed) -> list[Measured]:
     """The blocks, with a larger noise variance where the noise was probably large.
 
     With N the expected noise of the block's sum and V the variance that is left of it, the variance

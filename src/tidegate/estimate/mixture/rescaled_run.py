@@ -32,6 +32,8 @@ class RescaledRun(MixtureRun):
         augmented = self._filters.augmented
         augmented[:, :-1] *= ratio * ratio
         augmented[:, -1] *= ratio
+        if self._cycle is not None:
+            self._cycle.rescale(ratio)
         self._filters.inflate_level(min(1.0, _MOVED * (max(ratio, 1 / ratio) - 1)))
         self._threshold = threshold
         self._set_ends(below)
@@ -45,6 +47,8 @@ class RescaledRun(MixtureRun):
         filters.augmented[:, LEVEL] = 0.0
         filters.mean[LEVEL] = -_NEW_MEAN if fell else _NEW_MEAN
         filters.covariance[LEVEL, LEVEL] = _NEW_VARIANCE
+        if self._cycle is not None:
+            self._cycle.forget_level()
 
     def at_once(self, layout: Layout, noisy: int, *, published: float | None = None) -> int:
         """A warm-up had this noisy sum; how the running sum moves, in units.
@@ -54,12 +58,23 @@ class RescaledRun(MixtureRun):
         """
         filters, threshold, count = self._filters, self._threshold, layout.length
         (leaf,) = noise_path(layout.nodes, [each / threshold**2 for each in layout.variances])
+        over, part = Transition(self._models, count), count / (self._age + count)
+        cycle = self._cycle
         filters.open_leaf(leaf)
-        filters.fade(count / (self._age + count))
-        filters.predict(Transition(self._models, count))
+        filters.fade(part)
+        filters.predict(over)
         filters.update(leaf, noisy / threshold)
-        self._weights = filters.weights()
-        whole = math.floor(filters.expected_sum(self._weights) * threshold + 0.5)
+        if cycle is not None:
+            cycle.open_leaf(leaf)
+            cycle.begin_cell(count)
+            cycle.fade(part)
+            cycle.predict(over, count)
+            cycle.update(leaf, filters)
+        self._weigh()
+        expected = filters.expected_sum(self._weights)
+        if cycle is not None:
+            expected += cycle.expected_sum()
+        whole = math.floor(expected * threshold + 0.5)
         filters.subtract_published((whole if published is None else published) / threshold)
         self._age = min(self._age + count, self._perturber.horizon)
         return whole
@@ -77,4 +92,7 @@ class RescaledRun(MixtureRun):
     @property
     def mean(self) -> float:
         """Expected level, in units."""
-        return mixed(self._weights, self._filters.mean[LEVEL].tolist()) * self._threshold
+        level = mixed(self._weights, self._filters.mean[LEVEL].tolist())
+        if self._cycle is not None:
+            level += self._cycle.level()
+        return level * self._threshold

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.estimate.defaults import EstimatorDefaults
+from tidegate.estimate.mixture.harmonics import LONGEST_PERIOD, MOST_PERIODS
 from tidegate.estimate.mixture.leaf_noise import MOST_LEVELS
 from tidegate.estimate.mixture.mixture_run import MixtureRun
-from tidegate.estimate.mixture.packed_weights import unpacked
+from tidegate.estimate.mixture.packed_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.posterior import MixturePosterior
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
-from tidegate.exact_numbers import Number, exact
+from tidegate.exact_numbers import Number, exact, whole
 from tidegate.settings import Setting, Spec
 from tidegate.stages import Perturber, Recorded, Saved
 
@@ -26,6 +28,24 @@ class Share(Setting[float, Number]):
         if not 0 <= number < 1:
             raise SettingError(self.name, f"must lie between 0 and 1, not {value}")
         return float(number)
+
+
+class Periods(Setting[tuple[int, ...] | None, int | Sequence[int] | None]):
+    """None, or periods in rows: one, or a few of them."""
+
+    def check(self, value: int | Sequence[int] | None) -> tuple[int, ...] | None:
+        """Whole numbers of at least 3 rows, each once."""
+        if value is None:
+            return None
+        several = value if isinstance(value, list | tuple) else (value,)
+        periods = tuple(whole(self.name, period, 3) for period in several)
+        if not 0 < len(periods) <= MOST_PERIODS:
+            raise SettingError(self.name, f"must be 1 to {MOST_PERIODS} numbers of rows")
+        if len(set(periods)) < len(periods):
+            raise SettingError(self.name, "must name each period once")
+        if max(periods) > LONGEST_PERIOD:
+            raise SettingError(self.name, f"must be at most {LONGEST_PERIOD:,} rows")
+        return periods
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -50,11 +70,15 @@ class Mixture(EstimatorDefaults, Spec):
         truncated: what truncation takes from a value on average, by estimate, as a share of θ; it
             is added to every published value. `tidegate.adaptive` fills it in. Where values below
             0 are truncated too, the two shares are subtracted.
+        period: a cycle to expect, in rows, or a list of them: the day, the week. Their harmonics
+            are learnt from released sums (`cycle_filters`) beside models without a cycle, so a
+            period that is not there costs little. None: no cycle.
     """
 
     KIND: ClassVar[str] = "estimate.Mixture"
 
     truncated: Share = Share(default=0)
+    period: Periods = Periods(default=None)
 
     adds_up: ClassVar[bool] = False
 
@@ -62,6 +86,13 @@ class Mixture(EstimatorDefaults, Spec):
     def allowance(self) -> float:
         """What is added to every value for truncation, as a share of θ."""
         return self.truncated
+
+    def settings(self) -> dict[str, Any]:
+        """The specification as plain data; `period` only where there is one: noise keys stay."""
+        found = super().settings()
+        if self.period is None:
+            del found["period"]
+        return found
 
     def check(self, perturber: Perturber) -> None:
         """Refuse trees of more than three levels: `noise_path` has state for no more."""
@@ -81,18 +112,22 @@ class Mixture(EstimatorDefaults, Spec):
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> MixtureRun:
         """Begin with equal weights, or continue."""
-        return MixtureRun(threshold, self.truncated, perturber, saved, below)
+        facts = threshold, self.truncated, perturber, saved, below
+        return MixtureRun(*facts, periods=self.period or ())
 
     def follow(
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> RescaledRun:
         """The same for a release whose threshold will change."""
-        return RescaledRun(threshold, self.truncated, perturber, saved, below)
+        facts = threshold, self.truncated, perturber, saved, below
+        return RescaledRun(*facts, periods=self.period or ())
 
     def posterior(self, recorded: Recorded, until: int) -> MixturePosterior:
         """The models' posterior, given every leaf sum."""
-        return MixturePosterior(recorded, until, self.truncated)
+        return MixturePosterior(recorded, until, self.truncated, periods=self.period or ())
 
     def check_model_weights(self, model_weights: int) -> None:
-        """Refuse weights of unknown models."""
+        """Refuse weights of unknown models, and of a cycle where no period was given."""
         unpacked(model_weights)
+        if self.period is None and any(cycle_shares(model_weights)):
+            raise ValueError("the packed weights are of a cycle, and there is no period")

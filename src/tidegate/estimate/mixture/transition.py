@@ -67,6 +67,7 @@ class Transition:
         # Of the first model, or of all, as plain numbers.
         self.swing_decay = float(decay[0])
         self.width, self.swing_sums = float(lengths[0]), swing_sums.tolist()
+        self.swing_row = swing_sums
 
     def repeated(self, count: int) -> Transition:
         """The same, side by side: of one model, for `count` filters of that model."""

@@ -1,0 +1,100 @@
+"""Many keys of a fixed method: values a second, memory a key, the longest tick, both engines.
+
+    python -m benchmarks.keyed                      # 100,000 keys
+    python -m benchmarks.keyed --keys 1000000 --ticks 20
+
+A tick is one value for each key. Time is that of the processor, since machines are shared: compare
+ratios within one run. Memory is what Python and numpy hold for the run (tracemalloc), names of keys
+included, after its rows were given away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+import tracemalloc
+
+import numpy as np
+
+import tidegate as tg
+from tidegate.keyed.release import KeyedRelease
+
+BLOCK_TICKS = 256  # of the pipeline below: noise of all keys is needed within the first of them
+
+
+def pipeline() -> tg.Pipeline:
+    """ToPS with a public threshold: blocks of 256 values, 16 to a horizon."""
+    return tg.Pipeline(
+        threshold=tg.threshold.Fixed(50),
+        perturber=tg.perturb.Hierarchy(epsilon="0.1", horizon=4096),
+        resolution="1/100",
+    )
+
+
+def started(keys: int, *, record: bool) -> KeyedRelease:
+    """A run that has seen nothing yet."""
+    return tg.keyed(pipeline(), keys=range(keys)).start(record=record)
+
+
+def ticks(release: KeyedRelease, keys: np.ndarray, count: int) -> np.ndarray:
+    """Processor seconds of each tick."""
+    values = np.random.default_rng(0).integers(0, 60, keys.size).astype(float)
+    found = np.empty(count)
+    for tick in range(count):
+        begin = time.process_time()
+        release.push(keys, values)
+        found[tick] = time.process_time() - begin
+    return found
+
+
+def memory(keys: int, count: int, *, record: bool) -> float:
+    """Bytes a key after some ticks."""
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    release = started(keys, record=record)
+    ticks(release, np.arange(keys), count)
+    gc.collect()
+    held = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert release.position
+    return held / keys
+
+
+def report(keys: int, count: int, few: int) -> None:
+    """Print one row for each engine and order of rows."""
+    print(f"{keys:,} keys; objects with {few:,}\n")
+    print("| engine, rows | M values/s | median tick, ms | longest / median | bytes a key |")
+    print("|---|---|---|---|---|")
+    release = started(keys, record=False)
+    begin = time.process_time()
+    release.push(np.arange(keys), np.zeros(keys))
+    first = time.process_time() - begin
+    found = ticks(release, np.arange(keys), count)
+    later = found[BLOCK_TICKS:] if count > 2 * BLOCK_TICKS else found
+    used = memory(keys, 3, record=False)
+    rate, median = keys * count / found.sum() / 1e6, np.median(later)
+    longest = found.max() / np.median(found)
+    print(f"| columns, in order | {rate:.1f} | {median * 1e3:.2f} | {longest:.1f} | {used:.0f} |")
+    shuffled = np.random.default_rng(1).permutation(keys)
+    found = ticks(release, shuffled, max(3, count // 10))
+    rate = keys * found.size / found.sum() / 1e6
+    print(f"| columns, shuffled | {rate:.1f} | {np.median(found) * 1e3:.2f} | | |")
+    repeated = np.repeat(np.arange(keys // 64 or 1), 64)
+    found = ticks(release, repeated, max(3, count // 10))
+    rate = repeated.size * found.size / found.sum() / 1e6
+    print(f"| columns, 64 rows of a key together | {rate:.1f} | | | |")
+    release = started(few, record=True)
+    found = ticks(release, np.arange(few), 6)[1:]
+    rate = few * found.size / found.sum() / 1e6
+    print(f"| objects, in order | {rate:.3f} | | | {memory(few, 3, record=True):.0f} |")
+    print(f"\nstart of a key: {first / keys * 1e6:.2f} µs (the first tick, all keys at once)")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--ticks", type=int, default=600)
+    parser.add_argument("--few", type=int, default=500)
+    given = parser.parse_args()
+    report(given.keys, given.ticks, given.few)

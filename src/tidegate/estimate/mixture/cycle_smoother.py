@@ -1,0 +1,148 @@
+"""What all released sums together say about the past, if the stream has a cycle.
+
+Given the coefficients β of the cycle, what is left of the sums after taking away Cβ follows a model
+without a cycle, and its smoother is linear in the sums: it gives s − R·β, R the smoothed harmonics.
+So the innovations e − E·β of that model, of variance v, have all that is known about β,
+
+    B = (1/prior + Σ E·Eᵀ/v)⁻¹,    b = B·Σ E·e/v,
+
+and a sum has the posterior mean s + (C − R)·b, and beyond the variance given β that of (C − R)·β.
+Post-processing of released sums: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother, enter
+from tidegate.estimate.mixture.harmonics import Harmonics
+from tidegate.estimate.mixture.transition import INNER, LEAF, SIZE, SUM
+from tidegate.lattice import FloatArray, IntArray
+
+
+class CycleResponses:
+    """What the smoother `without` a cycle makes of the harmonics, all side by side."""
+
+    def __init__(
+        self, blocks: Sequence[Measured], harmonics: Harmonics, without: ModelSmoother
+    ) -> None:
+        self.harmonics, self.without = harmonics, without
+        self._blocks = [block for block in blocks if block.end > block.start]
+        self._sums = [_leaf_sums(block, harmonics) for block in self._blocks]
+        seen = without.updates
+        count = seen.variances.size
+        measured: FloatArray = np.zeros((count, harmonics.count))
+        measured[seen.measured] = np.concatenate((*self._sums, measured[:0]))
+        # The sum z of a leaf enters as K·z, and is taken from INNER; the leaf is closed.
+        inputs = seen.gains.copy()
+        inputs[:, INNER] -= 1.0
+        inputs[:, LEAF] = 0.0
+        inputs[~seen.measured] = 0.0
+        inputs = enter(inputs[:-1, :, np.newaxis], without.entries[1:])
+        state: FloatArray = np.zeros((SIZE, harmonics.count))
+        told, sums = np.zeros_like(measured), np.zeros((count + 1, harmonics.count))
+        for cell, share in enumerate(seen.shares.tolist()):
+            sums[cell + 1] = state[SUM]
+            if seen.measured[cell]:
+                told[cell] = measured[cell] - ((1.0 - share) * state[LEAF] + share * state[INNER])
+            if cell < count - 1:
+                state = _product(without.closed_loop[cell], state) + inputs[cell] * measured[cell]
+        adjoint: FloatArray = np.zeros((SIZE, harmonics.count))
+        scaled = told / seen.variances[:, np.newaxis]
+        for cell in range(count - 1, -1, -1):
+            if cell < count - 1:
+                adjoint = _product(without.closed_loop[cell].T, adjoint)
+            share = seen.shares.item(cell)
+            adjoint[LEAF] -= (1.0 - share) * scaled[cell]
+            adjoint[INNER] -= share * scaled[cell]
+            sums[cell + 1] -= (without.rows[cell][:, np.newaxis] * adjoint).sum(axis=0)
+        self.sums, self.told = sums, told  # R, and E: a column for each harmonic
+
+    def left(self, coefficients: FloatArray) -> ModelSmoother:
+        """The smoother of what is left after the cycle with these coefficients."""
+        blocks = [
+            replace(block, sums=block.sums - block.cells.unit * weighted(sums, coefficients))
+            for block, sums in zip(self._blocks, self._sums, strict=True)
+        ]
+        without = self.without
+        return ModelSmoother(blocks, without.horizon, without.model, without.scatter)
+
+    def smoother(self, prior: FloatArray) -> CycleSmoother:
+        """With these variances of the coefficients before anything is known, in θ²."""
+        return CycleSmoother(self, prior)
+
+
+class CycleSmoother:
+    """`ModelSmoother` of one model with a cycle: the same attributes, in units of θ.
+
+    `coefficients` is b.
+    """
+
+    def __init__(self, responses: CycleResponses, prior: FloatArray) -> None:
+        harmonics, without = responses.harmonics, responses.without
+        self.coefficients, self._covariance = _posterior(
+            prior, responses.told.T, without.updates.innovations, without.updates.variances
+        )
+        self._left = left = responses.left(self.coefficients)
+        self.edges: IntArray = without.edges
+        before = harmonics.before(self.edges)
+        before -= before[0]
+        self._response: FloatArray = before - responses.sums
+        self.sums: FloatArray = left.sums + weighted(before, self.coefficients)
+        level = weighted(harmonics.at(self.edges), self.coefficients)
+        self.levels: FloatArray = left.levels + level
+
+    def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
+        """Posterior variance of sums between edges `starts` and `ends` (indices), in θ²."""
+        found = self._left.variances(starts, ends)
+        response = self._response[ends] - self._response[starts]
+        for row, weights in zip(response.T, self._covariance, strict=True):
+            found += row * weighted(response, weights)
+        return found
+
+
+def _leaf_sums(block: Measured, harmonics: Harmonics) -> FloatArray:
+    """The sums of all harmonics over each leaf that was measured."""
+    tree = block.cells.tree
+    edges = np.array([tree.edge(leaf) for leaf in range(block.sums.size + 1)], dtype=np.int64)
+    return np.diff(harmonics.before(block.start + edges), axis=0)
+
+
+def _product(matrix: FloatArray, columns: FloatArray) -> FloatArray:
+    found: FloatArray = (matrix[:, :, np.newaxis] * columns).sum(axis=1)
+    return found
+
+
+def weighted(parts: FloatArray, weights: FloatArray) -> FloatArray:
+    """Σ weight·column, one after the other."""
+    total: FloatArray = np.zeros(len(parts))
+    for column, weight in zip(parts.T, weights.tolist(), strict=True):
+        total += weight * column
+    return total
+
+
+def _posterior(
+    prior: FloatArray, told: FloatArray, innovations: FloatArray, variances: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance of the coefficients."""
+    scaled = told / variances
+    information = np.array([[(one * two).sum() for two in told] for one in scaled])
+    information += np.diag(1.0 / prior)
+    covariance = _inverse(information)
+    return weighted(covariance, (scaled * innovations).sum(axis=1)), covariance
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    """The inverse of a symmetric positive definite matrix, by elimination in a fixed order."""
+    size = len(matrix)
+    work = np.concatenate((matrix, np.eye(size)), axis=1)
+    for at in range(size):
+        work[at] /= work[at, at]
+        for row in range(size):
+            if row != at:
+                work[row] -= work[row, at] * work[at]
+    return work[:, size:]

@@ -1,0 +1,98 @@
+"""Harmonics of public periods: their sums over any range of positions, in closed form.
+
+A cycle of period T is Σ_h a_h·cos(2πhp/T) + b_h·sin(2πhp/T) at position p, h = 1 … 4. Its first
+four harmonics are most of a daily cycle; more would cost more to learn than they tell. With
+ω = 2πh/T, the sums over positions before p are, up to a constant, sin(ω(p − ½))/(2·sin(ω/2)) and
+−cos(ω(p − ½))/(2·sin(ω/2)).
+
+Angles are fractions of a turn, reduced in whole numbers; sine and cosine are polynomials in a fixed
+order. So all machines agree on every bit (see `portable_math`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.lattice import FloatArray, IntArray
+
+HARMONICS = 4
+MOST_PERIODS = 3
+LONGEST_PERIOD = 1 << 40  # rows; whole numbers stay far from overflow
+_TURN = 6.283185307179586
+# Of the series of sine and cosine up to an eighth of a turn, highest power first: 1/n!.
+_SINE = tuple(np.array(part) for part in (1 / 355687428096000, -1 / 1307674368000, 1 / 6227020800,
+    -1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6, 1.0))  # fmt: skip
+_COSINE = tuple(np.array(part) for part in (1 / 20922789888000, -1 / 87178291200, 1 / 479001600,
+    -1 / 3628800, 1 / 40320, -1 / 720, 1 / 24, -1 / 2, 1.0))  # fmt: skip
+
+
+class Harmonics:
+    """The harmonics of these periods, a cosine and a sine each; none faster than rows are.
+
+    Attributes:
+        count: cosines and sines.
+        order: for each of them, which harmonic of its period it is: 1 … 4.
+    """
+
+    def __init__(self, periods: tuple[int, ...]) -> None:
+        pairs = [
+            (period, number)
+            for period in periods
+            for number in range(1, HARMONICS + 1)
+            if 2 * number < period
+        ]
+        self._period, self._number = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        self.count = 2 * len(pairs)
+        self.order: FloatArray = np.repeat(self._number, 2).astype(np.float64)
+        _, half_sine = _cos_sin(self._number, 2 * self._period)  # sin(ω/2)
+        self._scale: FloatArray = 2.0 * half_sine
+
+    def at(self, positions: int | IntArray) -> FloatArray:
+        """The value of each at positions: the last axis is one entry for each."""
+        return self._pairs(2 * (np.asarray(positions)[..., np.newaxis] % self._period))
+
+    def before(self, positions: int | IntArray) -> FloatArray:
+        """The sum of each over positions before these, up to a constant."""
+        halves = 2 * (np.asarray(positions)[..., np.newaxis] % self._period) - 1
+        found = self._pairs(halves)
+        swapped = np.empty_like(found)
+        swapped[..., 0::2] = found[..., 1::2] / self._scale
+        swapped[..., 1::2] = -found[..., 0::2] / self._scale
+        return swapped
+
+    def _pairs(self, halves: IntArray) -> FloatArray:
+        """Cosine and sine in turn, at positions that are counted in halves."""
+        cosine, sine = _cos_sin(self._number * halves, 2 * self._period)
+        found = np.empty((*halves.shape[:-1], self.count))
+        found[..., 0::2], found[..., 1::2] = cosine, sine
+        return found
+
+
+def _cos_sin(part: IntArray, whole: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Cosine and sine of part/whole of a turn, part and whole being whole numbers.
+
+    >>> cosine, sine = _cos_sin(np.array([0, 1, 3]), np.array([12, 12, 12]))
+    >>> cosine.round(3).tolist(), sine.round(3).tolist()
+    ([1.0, 0.866, 0.0], [0.0, 0.5, 1.0])
+    """
+    quarter, left = np.divmod(
+        4 * (part % whole), whole
+    )  # left/(4·whole) of a turn beyond a quarter
+    mirrored = 2 * left > whole
+    near = np.where(mirrored, whole - left, left) * _TURN / (4 * whole)  # up to an eighth
+    square = near * near
+    sine, cosine = _horner(_SINE, square) * near, _horner(_COSINE, square)
+    sine, cosine = np.where(mirrored, cosine, sine), np.where(mirrored, sine, cosine)
+    turned = quarter % 2 == 1
+    sine, cosine = np.where(turned, cosine, sine), np.where(turned, sine, cosine)
+    return (
+        np.where((quarter == 1) | (quarter == 2), -cosine, cosine),
+        np.where(quarter >= 2, -sine, sine),
+    )
+
+
+def _horner(parts: tuple[FloatArray, ...], at: FloatArray) -> FloatArray:
+    total: FloatArray = parts[0] * at
+    for part in parts[1:-1]:
+        total = (total + part) * at
+    return total + parts[-1]

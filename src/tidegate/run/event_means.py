@@ -1,0 +1,89 @@
+"""Means of events over ranges of time: a sum over a number, both private, with an interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tidegate.guarantee import Guarantee, sequential
+from tidegate.randomness import Randomness
+from tidegate.record.answer import Answer
+from tidegate.record.ratio import Ratio, ratio
+from tidegate.record.rows import Rows
+from tidegate.record.time_ranges import Moment
+from tidegate.run.event_release import EventRelease
+from tidegate.run.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class EventMeans:
+    """Two event streams of one log: sums and numbers. `start` it to release them.
+
+    Privacy: both read the same events, so their budgets add up (sequential composition).
+    """
+
+    sums: Pipeline
+    counts: Pipeline
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Derived: of both together."""
+        return sequential(self.sums.guarantee, self.counts.guarantee)
+
+    def start(self, randomness: Randomness | None = None) -> EventMeansRelease:
+        """Begin both releases, each with noise of its own."""
+        return EventMeansRelease(self.sums.start(randomness), self.counts.start(randomness))
+
+
+class EventMeansRelease:
+    """Both releases at work on one log.
+
+    Attributes:
+        sums: of the values per tick. It has rows, a record and snapshots of its own.
+        counts: the numbers of events per tick; the same.
+    """
+
+    def __init__(self, sums: Any, counts: Any) -> None:
+        if not isinstance(sums, EventRelease) or not isinstance(counts, EventRelease):
+            raise AssertionError("both are event streams")
+        self.sums, self.counts = sums, counts
+
+    def __repr__(self) -> str:
+        return f"<EventMeansRelease position={self.sums.position}; {self.guarantee}>"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to every event of the log."""
+        return sequential(self.sums.guarantee, self.counts.guarantee)
+
+    def push(self, times: Any, values: Any) -> None:
+        """Take events. An event without a value counts as one of value 0."""
+        self.sums.push(times, values)
+        self.counts.push(times)
+
+    def advance(self, until: Moment) -> tuple[Rows, Rows]:
+        """Release every tick that is over: the sums, and the numbers."""
+        return self.sums.advance(until), self.counts.advance(until)
+
+    def sum(self, *where: Any, **how: Any) -> Answer:
+        """The sum of the events of a range, asked as `Release.query` is."""
+        return self.sums.query(*where, **how)
+
+    def count(self, *where: Any, **how: Any) -> Answer:
+        """Their number."""
+        return self.counts.query(*where, **how)
+
+    def mean(self, *where: Any, **how: Any) -> Ratio:
+        """Their mean, with Fieller's interval, cut to the public bounds of a value.
+
+        Raises:
+            QueryError: the number cannot be told from 0.
+        """
+        found = ratio(self.sum(*where, **how), self.count(*where, **how))
+        lattice = self.sums.pipeline.lattice
+        least, most = float(lattice.lower), float(lattice.bound)
+        inside = {
+            name: min(max(getattr(found, name), least), most)
+            for name in ("estimate", "low", "high")
+        }
+        return replace(found, **inside)

@@ -1,0 +1,222 @@
+"""The gate: one thread that releases what requests bring, a group at a time.
+
+    requests of a moment → push, push, … → one transaction ║ answers, live readers
+
+The transaction holds states, journals, released rows, idempotency keys and the ledger. Answers
+leave after it. If it fails, nothing was released; what is in memory is ahead of the database then,
+so it is forgotten and read again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from tidegate.durable import DurableRelease, StorageError
+from tidegate.errors import TidegateError
+from tidegate.ledger import Ledger
+from tidegate.service.database import Database
+from tidegate.service.group import Group
+from tidegate.service.pending import Busy, Fault, Pending
+from tidegate.service.streams import Streams
+
+Result = TypeVar("Result")
+_MOST_WAITING = 4096  # requests
+_MOST_VALUES = 1 << 22  # of all that wait
+_GROUP = 1024  # requests in a transaction
+
+
+class Gate:
+    """Owns everything that changes. `submit` and `call` may be used from any thread.
+
+    Args:
+        database: is opened by `open`.
+        key: 32 bytes that seal the states; None: they are not sealed.
+        cap: the most ε that any one source may spend.
+    """
+
+    def __init__(self, database: Database, *, key: bytes | None = None, cap: Any = None) -> None:
+        self.database = database
+        self.streams = Streams(database, key, cap)
+        # Held while memory is ahead of the database: who reads from memory waits.
+        self.lock = threading.RLock()
+        self._waiting: deque[Pending | _Call[Any]] = deque()
+        self._values = 0
+        self._news = threading.Condition()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self.listener: Callable[[Group], None] | None = None  # is told of what was released
+        self.failure: str | None = None  # why the last transaction failed; None: it did not
+
+    def open(self) -> None:
+        """Open the database and begin to work."""
+        self.database.open()
+        try:
+            with self.database.transaction():
+                self.streams.open_ledger()
+        except BaseException:
+            self.database.close()
+            raise
+        self._thread = threading.Thread(target=self._work, name="tidegate gate", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Finish what waits, then close the database."""
+        with self._news:
+            self._stopping = True
+            self._news.notify()
+        if self._thread is not None:
+            self._thread.join()
+        self.database.close()
+
+    # -- from any thread -------------------------------------------------------------------------
+
+    def submit(self, pending: Pending) -> None:
+        """Let values wait for their turn; `pending.answer` tells.
+
+        Raises:
+            Busy: too much waits.
+        """
+        with self._news:
+            if self._stopping:
+                raise Busy("the service is stopping: send it to the next one")
+            if (
+                len(self._waiting) >= _MOST_WAITING
+                or self._values + pending.values.size > _MOST_VALUES
+            ):
+                raise Busy("too much is waiting to be released: send it again in a moment")
+            self._values += pending.values.size
+            self._waiting.append(pending)
+            self._news.notify()
+
+    def call(self, function: Callable[[], Result]) -> Future[Result]:
+        """Let a function change something, in a transaction of its own."""
+        waiting = _Call(function)
+        with self._news:
+            if self._stopping:
+                raise Busy("the service is stopping: send it to the next one")
+            self._waiting.append(waiting)
+            self._news.notify()
+        return waiting.answer
+
+    def ask(self, name: str, question: Callable[[DurableRelease], Result]) -> Result:
+        """Ask a stream about what is committed. Nothing is pushed meanwhile."""
+        with self.lock:
+            if not self.streams.loaded(name):
+                with self._transaction(refusable=True):
+                    self.streams.run(name)
+            return question(self.streams.run(name))
+
+    def spent(self, question: Callable[[Ledger], Result]) -> Result:
+        """Ask the ledger about what is committed."""
+        with self.lock:
+            if not self.streams.ledger_open:
+                with self._transaction():
+                    pass  # which opens it
+            return question(self.streams.ledger)
+
+    # -- the thread ------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while True:
+            with self._news:
+                while not self._waiting and not self._stopping:
+                    self._news.wait()
+                if not self._waiting:
+                    return
+                work = self._next()
+            if isinstance(work, _Call):
+                self._called(work)
+            else:
+                self._released(work)
+
+    def _next(self) -> _Call[Any] | list[Pending]:
+        """A call, or all requests before the next one."""
+        first = self._waiting[0]
+        if isinstance(first, _Call):
+            self._waiting.popleft()
+            return first
+        group: list[Pending] = []
+        while self._waiting and len(group) < _GROUP:
+            one = self._waiting[0]
+            if isinstance(one, _Call):
+                break
+            self._values -= one.values.size
+            group.append(one)
+            self._waiting.popleft()
+        return group
+
+    def _called(self, work: _Call[Any]) -> None:
+        try:
+            with self.lock, self._transaction(refusable=True):
+                result = work.function()
+        except TidegateError as error:
+            work.answer.set_exception(error)
+        except Exception:  # noqa: BLE001  # its words may quote what is secret
+            work.answer.set_exception(Fault())
+        else:
+            work.answer.set_result(result)
+
+    def _released(self, requests: list[Pending]) -> None:
+        group = Group(self.streams, self.database)
+        try:
+            with self.lock, self._transaction():
+                group.push(requests)
+        except Exception as error:  # noqa: BLE001  # its words may quote what is secret
+            known = isinstance(error, StorageError)
+            for one in requests:
+                one.answer.set_exception(error if known else Fault())
+            return
+        group.answer()
+        if self.listener is not None:
+            self.listener(group)
+
+    def _transaction(self, *, refusable: bool = False) -> _Guarded:
+        return _Guarded(self, refusable=refusable)
+
+
+class _Guarded:
+    """A transaction after whose failure memory is read from the database again.
+
+    `refusable`: what is done in it changes memory last, so an error of ours leaves memory right.
+    """
+
+    def __init__(self, gate: Gate, *, refusable: bool) -> None:
+        self._gate = gate
+        self._refusable = refusable
+        self._inner = gate.database.transaction()
+
+    def __enter__(self) -> None:
+        try:
+            self._inner.__enter__()
+            self._gate.streams.open_ledger()
+        except BaseException as error:
+            self._failed(error)
+            raise
+
+    def __exit__(self, *reason: Any) -> None:
+        try:
+            self._inner.__exit__(*reason)
+        except BaseException as error:
+            self._failed(error)
+            raise
+        if reason[1] is None:
+            self._gate.failure = None
+        else:
+            self._failed(reason[1])
+
+    def _failed(self, error: BaseException) -> None:
+        refused = isinstance(error, TidegateError) and not isinstance(error, StorageError)
+        if refused and self._refusable:
+            return
+        self._gate.streams.forget()
+        self._gate.failure = str(error) if isinstance(error, StorageError) else "a fault"
+
+
+class _Call(Generic[Result]):
+    def __init__(self, function: Callable[[], Result]) -> None:
+        self.function = function
+        self.answer: Future[Result] = Future()

@@ -1,0 +1,36 @@
+"""Numbers for Prometheus: public facts only, no counts of what was not released."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from tidegate.service.group import Group
+from tidegate.service.live import Live
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """Counts what leaves the gate."""
+
+    def __init__(self, live: Live) -> None:
+        self._registry = CollectorRegistry()
+        self._rows = Counter(
+            "tidegate_released_rows", "Released rows.", ["stream"], registry=self._registry
+        )
+        self._groups = Counter(
+            "tidegate_transactions", "Groups of requests that were committed.",
+            registry=self._registry,
+        )  # fmt: skip
+        readers = Gauge("tidegate_live_readers", "Live readers.", registry=self._registry)
+        readers.set_function(lambda: live.readers)
+
+    def count(self, group: Group) -> None:
+        """Note what a group released."""
+        self._groups.inc()
+        for stream, pieces in group.rows.items():
+            self._rows.labels(stream).inc(sum(rows.values.size for rows in pieces))
+
+    def text(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return generate_latest(self._registry)

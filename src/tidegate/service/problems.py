@@ -1,0 +1,89 @@
+"""Errors as problem details (RFC 9457): what happened and what to do, never a value."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from tidegate.durable import StorageError
+from tidegate.errors import (
+    InputError,
+    MissingError,
+    QueryError,
+    RefusedError,
+    SettingError,
+    TidegateError,
+)
+from tidegate.ledger import CapExceeded
+from tidegate.service.pending import Busy, Conflict, Fault
+
+MEDIA_TYPE = "application/problem+json"
+_log = logging.getLogger(__name__)
+# The first that fits decides.
+_KINDS: tuple[tuple[type[TidegateError], int, str], ...] = (
+    (Busy, 429, "too much is waiting"),
+    (Conflict, 409, "conflict"),
+    (CapExceeded, 403, "the budget is spent"),
+    (MissingError, 404, "not found"),
+    (StorageError, 503, "the database is not available"),
+    (SettingError, 422, "a setting is wrong"),
+    (InputError, 422, "the input is wrong"),
+    (QueryError, 422, "the question is wrong"),
+    (RefusedError, 409, "refused"),
+    (Fault, 500, "a fault of Tidegate"),
+    (TidegateError, 400, "refused"),
+)
+
+
+def problem(
+    status: int, title: str, detail: str, *, headers: dict[str, str] | None = None, **more: Any
+) -> JSONResponse:
+    """A response with problem details."""
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
+    return JSONResponse(body, status, headers, media_type=MEDIA_TYPE)
+
+
+def of(error: TidegateError) -> JSONResponse:
+    """What a client is told of an error of ours: they hold no values."""
+    status, title = next((code, name) for kind, code, name in _KINDS if isinstance(error, kind))
+    headers = {"Retry-After": "1"} if status in (429, 503) else None
+    more = {"seen": error.seen} if isinstance(error, Conflict) else {}
+    return problem(status, title, str(error), headers=headers, **more)
+
+
+def install(app: FastAPI) -> None:
+    """Let the app answer every error in this form. Frameworks echo input by default."""
+
+    @app.exception_handler(TidegateError)
+    async def ours(_: Request, error: TidegateError) -> JSONResponse:
+        return of(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        places = sorted({".".join(map(str, one["loc"])) for one in error.errors()})
+        return problem(
+            422, "the request is wrong", f"missing, unknown or wrong: {', '.join(places)}"
+        )
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> JSONResponse:
+        headers = dict(error.headers) if error.headers else None
+        return problem(error.status_code, "refused", str(error.detail), headers=headers)
+
+
+def fault(error: Exception) -> JSONResponse:
+    """What is told of an error that should not happen: neither its words nor a traceback.
+
+    Both may quote the data. The framework would write them to its log.
+    """
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}"
+    _log.error("this should not happen: %s", place)
+    return problem(500, "a fault of Tidegate", f"{place}. Please report it (SECURITY.md)")

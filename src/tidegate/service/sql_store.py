@@ -1,0 +1,255 @@
+"""The state of one stream in the service's database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
+
+from tidegate.durable import StateError
+from tidegate.durable.folder import Anchor
+from tidegate.durable.tables import Changes, UserRows
+from tidegate.ledger import Ledger
+from tidegate.ledger.chain_lines import ChainLines, Link
+from tidegate.ledger.entries import LedgerError
+from tidegate.run.phased_run import Phase
+from tidegate.service import schema
+from tidegate.service.database import Database
+
+_READ_AT_ONCE = 256  # rows of the journal
+_CONTENT = (
+    schema.facts,
+    schema.states,
+    schema.journal,
+    schema.users,
+    schema.inputs,
+    schema.phases,
+)
+
+
+class NoAnchors:
+    """The database as a whole has an anchor (`Database`), so a stream needs none."""
+
+    anchor = commit = None
+
+    def keep(self, anchor: Anchor) -> None:
+        """The charge is part of the transaction."""
+
+    def keep_commit(self, anchor: Anchor) -> None:
+        """The commit is part of the transaction."""
+
+
+class SqlStore:
+    """Keeps one stream. Writes join the open transaction of the database."""
+
+    own_ledger = False
+    disowned = False
+
+    def __init__(self, database: Database, name: str, ledger: Ledger) -> None:
+        self._database = database
+        self._name = name
+        self._ledger = ledger
+        self._rows: dict[str, int] = {}  # how many there are, by table
+        self.lock = NoAnchors()
+
+    @property
+    def place(self) -> str:
+        """The stream, for messages."""
+        return f"the stream {self._name!r}"
+
+    @property
+    def default_source(self) -> str:
+        """The name of the stream."""
+        return self._name
+
+    def ledger(self, *, cap: Any, expected: Anchor | None, needed: bool) -> Ledger:
+        """The ledger of the service, which must contain the anchor of the stream."""
+        if expected is not None:
+            self._ledger.check_anchor(expected)
+        return self._ledger
+
+    def close(self) -> None:
+        """The database stays open."""
+
+    @property
+    def _open(self) -> Connection:
+        return self._database.connection
+
+    def _here(self, table: Table) -> ColumnElement[bool]:
+        found: ColumnElement[bool] = table.c.stream == self._name
+        return found
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows, anchor: Anchor) -> None:
+        """Make the first commit of a release."""
+        for table in _CONTENT:
+            self._open.execute(delete(table).where(self._here(table)))
+        self._rows = {}
+        self._write_users(users)
+        self._write_facts({**facts, "anchor": json.dumps(anchor).encode()})
+        self._open.execute(insert(schema.states).values(stream=self._name, body=state))
+
+    def commit(self, state: bytes, anchor: Anchor, changes: Changes) -> None:
+        """Write a new state and new rows of everything else."""
+        self._write_users(changes.users)
+        self._write_facts({"anchor": json.dumps(anchor).encode()})
+        self._replace(state)
+        self._add(schema.journal, changes.journal)
+        if changes.inputs:
+            self._add(schema.inputs, [changes.inputs])
+        for phase in changes.phases:
+            self._open.execute(
+                insert(schema.phases).values(
+                    stream=self._name,
+                    start=phase.start,
+                    threshold=phase.threshold,
+                    epoch=phase.epoch,
+                    floor=phase.floor,
+                )
+            )
+
+    def replace_state(self, state: bytes, facts: dict[str, bytes], users: UserRows) -> None:
+        """Replace the state: another key, or erasure."""
+        self._write_users(users)
+        self._replace(state)
+        self._write_facts(facts)
+
+    def scrub(self) -> None:
+        """SQLite overwrites what was deleted; PostgreSQL does when it vacuums."""
+
+    def _replace(self, state: bytes) -> None:
+        change = update(schema.states).where(self._here(schema.states)).values(body=state)
+        if self._open.execute(change).rowcount != 1:
+            raise StateError(f"{self.place} has no state: the database is damaged")
+
+    def _write_facts(self, facts: dict[str, bytes]) -> None:
+        table = schema.facts
+        for name, value in facts.items():
+            change = update(table).where(self._here(table), table.c.name == name)
+            if not self._open.execute(change.values(value=value)).rowcount:
+                row = {"stream": self._name, "name": name, "value": value}
+                self._open.execute(insert(table).values(**row))
+
+    def _write_users(self, users: UserRows) -> None:
+        if users.replace:
+            self._open.execute(delete(schema.users).where(self._here(schema.users)))
+            self._rows["users"] = 0
+        self._add(schema.users, users.bodies)
+
+    def _add(self, table: Table, bodies: list[bytes]) -> None:
+        if not bodies:
+            return
+        known = self._length(table)
+        rows = [
+            {"stream": self._name, "number": known + at, "body": body}
+            for at, body in enumerate(bodies, start=1)
+        ]
+        self._open.execute(insert(table), rows)
+        self._rows[table.name] = known + len(bodies)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def _length(self, table: Table) -> int:
+        if table.name not in self._rows:
+            query = select(func.coalesce(func.max(table.c.number), 0)).where(self._here(table))
+            self._rows[table.name] = int(self._open.execute(query).scalar_one())
+        return self._rows[table.name]
+
+    def fact(self, name: str) -> bytes | None:
+        """A public fact."""
+        table = schema.facts
+        query = select(table.c.value).where(self._here(table), table.c.name == name)
+        return _bytes(self._open.execute(query).scalar())
+
+    def anchor(self) -> Anchor | None:
+        """The ledger's newest entry at the last commit."""
+        fact = self.fact("anchor")
+        if fact is None:
+            return None
+        count, head = json.loads(fact)
+        return int(count), str(head)
+
+    def state(self) -> bytes | None:
+        """The last committed state."""
+        query = select(schema.states.c.body).where(self._here(schema.states))
+        return _bytes(self._open.execute(query).scalar())
+
+    def journal_length(self) -> int:
+        """How many rows the journal has."""
+        return self._length(schema.journal)
+
+    def journal_rows(self, start: int, end: int) -> list[bytes]:
+        """Rows [start, end) of the journal, counted from 0; some of them."""
+        table = schema.journal
+        query = (
+            select(table.c.body)
+            .where(self._here(table), table.c.number > start, table.c.number <= end)
+            .order_by(table.c.number)
+            .limit(_READ_AT_ONCE)
+        )
+        with self._database.reading() as connection:
+            return [bytes(body) for body in connection.execute(query).scalars()]
+
+    def journal(self, start: int, end: int) -> Iterator[bytes]:
+        """Rows [start, end) of the journal."""
+        while start < end and (rows := self.journal_rows(start, end)):
+            yield from rows
+            start += len(rows)
+
+    def users(self) -> list[bytes]:
+        """The rows that count users, in order."""
+        return self._bodies(schema.users)
+
+    def inputs(self) -> bytes:
+        """All input digests, one after the other."""
+        return b"".join(self._bodies(schema.inputs))
+
+    def _bodies(self, table: Table) -> list[bytes]:
+        query = select(table.c.body).where(self._here(table)).order_by(table.c.number)
+        return [bytes(body) for body in self._open.execute(query).scalars()]
+
+    def phases(self) -> list[Phase]:
+        """Every phase so far."""
+        table = schema.phases
+        columns = (table.c.start, table.c.threshold, table.c.epoch, table.c.floor)
+        query = select(*columns).where(self._here(table)).order_by(table.c.start)
+        return [Phase(*row) for row in self._open.execute(query)]
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+class SqlChain(ChainLines):
+    """The ledger of the service: a row of the database for each line."""
+
+    def __init__(self, database: Database, key: bytes | None = None) -> None:
+        super().__init__(Path("ledger of the service"), key)
+        self._database: Database | None = database
+
+    @property
+    def _open(self) -> Connection:
+        if self._database is None:
+            raise LedgerError(self.path, "it is closed: nothing can be charged")
+        return self._database.connection
+
+    def read(self) -> Iterator[Link]:
+        """Verify and return all entries."""
+        table = schema.ledger
+        lines = self._open.execute(select(table.c.line).order_by(table.c.number)).scalars()
+        for number, line in enumerate(lines):
+            if not number:
+                self._check_header(bytes(line))
+            yield self._verified(bytes(line))
+
+    def _write(self, line: bytes) -> None:
+        row = {"number": self.count + 1, "line": line.removesuffix(b"\n")}
+        self._open.execute(insert(schema.ledger).values(**row))
+
+    def close(self) -> None:
+        """Refuse everything further: what is in memory may be ahead of the database."""
+        self._database = None

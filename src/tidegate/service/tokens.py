@@ -1,0 +1,74 @@
+"""Who may do what: bearer tokens with a role, stored as hashes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import threading
+from datetime import UTC, datetime
+
+from sqlalchemy import delete, insert, select
+
+from tidegate.errors import SettingError
+from tidegate.randomness import random_bytes
+from tidegate.service import schema
+from tidegate.service.database import Database
+
+# What each role may do. Nobody can read raw values: there is no such permission.
+PERMISSIONS: dict[str, frozenset[str]] = {
+    "producer": frozenset({"write"}),
+    "reader": frozenset({"read"}),
+    "auditor": frozenset({"read facts", "read ledger"}),
+    "admin": frozenset({"read", "read facts", "read ledger", "manage"}),
+}
+_PREFIX = "tg_"
+_BYTES = 32
+
+
+class Tokens:
+    """The tokens of a service."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: dict[str, str] | None = None  # role by digest
+        self._lock = threading.Lock()
+
+    def make(self, role: str, label: str) -> str:
+        """A new token, in the open transaction. It is shown once: only its hash is kept."""
+        if role not in PERMISSIONS:
+            raise SettingError("role", f"must be one of {', '.join(PERMISSIONS)}, not {role!r}")
+        token = _PREFIX + base64.urlsafe_b64encode(random_bytes(_BYTES)).decode().rstrip("=")
+        row = {"digest": _digest(token), "role": role, "label": label}
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        self._database.connection.execute(insert(schema.tokens).values(**row, created=when))
+        self._known = None
+        return token
+
+    def revoke(self, label: str) -> int:
+        """Remove all tokens with this label, in the open transaction; how many there were."""
+        gone = delete(schema.tokens).where(schema.tokens.c.label == label)
+        count: int = self._database.connection.execute(gone).rowcount
+        self._known = None
+        return count
+
+    def listed(self) -> list[dict[str, str]]:
+        """Role, label and time of every token; not the tokens, which nobody knows."""
+        table = schema.tokens
+        query = select(table.c.role, table.c.label, table.c.created).order_by(table.c.created)
+        with self._database.reading() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def role(self, token: str) -> str | None:
+        """The role of a token; None: it is unknown."""
+        with self._lock:
+            if self._known is None:
+                table = schema.tokens
+                with self._database.reading() as connection:
+                    rows = connection.execute(select(table.c.digest, table.c.role)).all()
+                self._known = {str(row[0]): str(row[1]) for row in rows}
+            return self._known.get(_digest(token))
+
+
+def _digest(token: str) -> str:
+    """Tokens have 256 random bits, so a plain hash is enough; looked up by it, nothing leaks."""
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

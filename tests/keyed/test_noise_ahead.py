@@ -1,0 +1,55 @@
+"""Noise of many keys at once is the noise of each key's own stream, whatever was drawn with it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+import tidegate as tg
+from tidegate.keyed.grove_cache import GroveCache
+from tidegate.keyed.names import Names
+from tidegate.keyed.noise_ahead import GroveNoise
+from tidegate.noise import discrete_laplace
+from tidegate.noise.discrete_laplace import discrete_laplace_rows
+from tidegate.perturb.forest import Forest
+
+LAW = Forest(3, 27, (Fraction(40), Fraction(90, 7), Fraction(5)))
+
+
+def test_keys_and_places_are_those_of_single_streams() -> None:
+    epoch, names = tg.seeded(5).new_epoch(), Names(["a", "ü", "7"])
+    codes, chunks, groves = np.array([2, 0, 1, 0]), np.array([0, 3, 1, 0]), np.array([0, 0, 2, 1])
+    carries = np.array([0.0, 0.25, -0.5, 0.1])
+    rows, after = GroveNoise(epoch, names, LAW, b"law").make(codes, chunks, groves, carries)
+    for row, code in enumerate(codes.tolist()):
+        stream = epoch.of_key(names.names[code]).keystream("perturb", b"law")
+        nodes = LAW.nodes(stream, int(chunks[row]), int(groves[row]))
+        leaves, carry = LAW.combine(nodes, float(carries[row]))
+        assert rows[row].tolist() == leaves.tolist()
+        assert after[row] == carry
+
+
+def test_rows_that_need_more_words_are_named() -> None:
+    """At a scale of 1 a quarter of the samples is −0; the rows without are right as they are."""
+    sources = [tg.seeded(seed).new_epoch().keystream("x", b"") for seed in range(300)]
+    words = np.stack([one.at().take(4) for one in sources])
+    for scale in (Fraction(1), Fraction(1000), Fraction(1 << 41)):
+        noise, others = discrete_laplace_rows(words, scale)
+        expected = np.stack([discrete_laplace(one.at(), 4, scale) for one in sources])
+        whole = np.setdiff1d(np.arange(300), others)
+        assert (noise[whole] == expected[whole]).all()
+        assert others.size == 300 if scale > 1 << 40 else others.size < 250
+
+
+def test_noise_beyond_32_bits_is_kept_whole() -> None:
+    law = Forest(2, 8, (Fraction(1 << 33),))
+    epoch, names = tg.seeded(1).new_epoch(), Names(["a", "b"])
+    source = GroveNoise(epoch, names, law, b"law")
+    cache = GroveCache(law, source)
+    cache.grow(2)
+    codes, zeros = np.array([0, 1]), np.array([0, 0])
+    found = [cache.take(codes, np.full(2, leaf)) for leaf in range(8)]
+    rows, _ = source.make(codes, zeros, zeros, np.zeros(2))
+    assert np.array_equal(np.stack(found, axis=1), rows)
+    assert np.abs(rows).max() > 1 << 31

@@ -1,0 +1,86 @@
+"""`tidegate serve` and `tidegate token`, as processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.invoking import run
+from tests.service.conftest import Place
+
+httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_a_service_from_the_command_line(tmp_path: Path) -> None:
+    port = free_port()
+    command = [
+        sys.executable,
+        "-m",
+        "tidegate",
+        "serve",
+        str(tmp_path / "gate"),
+        "--port",
+        str(port),
+    ]
+    environment = {**os.environ, "TIDEGATE_KEY": "ab" * 32}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            assert process.stdout is not None
+            token = process.stdout.readline().rpartition(" ")[2].strip()
+            assert token.startswith("tg_")
+            headers = {"Authorization": f"Bearer {token}"}
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers) as client:
+                while True:
+                    try:
+                        client.get("/healthz")
+                        break
+                    except httpx.ConnectError:
+                        assert process.poll() is None, process.stderr and process.stderr.read()
+                        time.sleep(0.05)
+                new = {"name": "meters", "epsilon": "1", "bound": 100}
+                assert client.post("/v1/streams", json=new).status_code == 201
+            process.send_signal(signal.SIGTERM)
+            _, error = process.communicate(timeout=240)
+        finally:
+            process.kill()
+    assert process.returncode in (0, -signal.SIGTERM), error
+    assert "Traceback" not in error
+    assert f"http://127.0.0.1:{port}/" in error
+    assert "not sealed" not in error
+
+    made = run("token", str(tmp_path / "gate"), "producer", "--label", "meters")
+    assert made.exit_code == 0, made.output
+    assert made.stdout.startswith("tg_")
+    gone = run("token", str(tmp_path / "gate"), "producer", "--label", "meters", "--revoke")
+    assert gone.stdout.startswith("1 tokens")
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "gate"
+    result = run("token", str(folder), "king", "--label", "x")
+    assert result.exit_code == 2
+    assert "role: must be one of producer, reader" in result.stderr
+    result = run("serve", str(folder), "--database", "mysql://x")
+    assert result.exit_code == 2
+    assert "database: must begin with postgresql://" in result.stderr
+    service = Place(folder, None).opened()
+    result = run("token", str(folder), "reader", "--label", "x")
+    assert result.exit_code == 3
+    assert "another process is at work" in result.stderr
+    service.gate.close()

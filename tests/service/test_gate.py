@@ -1,0 +1,177 @@
+"""The gate: what is acknowledged is durable and released once, on both databases."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import text
+
+import tidegate as tg
+from tests.service.conftest import Place, sender
+from tidegate.durable import StateError, StorageError
+from tidegate.errors import MissingError
+from tidegate.ledger import CapExceeded
+from tidegate.record.rows import Rows
+from tidegate.service.pending import Conflict, Pending
+from tidegate.service.released_rows import between
+from tidegate.service.server import Service
+
+PIPELINE = tg.adaptive(epsilon=1, bound=100, horizon=600)
+VALUES = np.random.default_rng(3).gamma(2, 10, 700)
+
+
+def create(service: Service, name: str = "meters", pipeline: Any = PIPELINE, **more: Any) -> None:
+    service.gate.call(lambda: service.gate.streams.create(name, pipeline, **more)).result()
+
+
+def rows_of(service: Service, name: str = "meters") -> list[Rows]:
+    return list(between(service.gate.database, name, 0, 10**9))
+
+
+def released(service: Service, name: str = "meters") -> Any:
+    return np.concatenate([rows.values for rows in rows_of(service, name)])
+
+
+def test_requests_in_any_grouping_release_what_one_push_does(place: Place) -> None:
+    """Law 1 over the gate: the state is copied, and both copies get the same values."""
+    service = place.opened()
+    create(service)
+    sealed = service.gate.ask("meters", lambda run: run._release.snapshot())
+    waiting = [Pending("meters", part) for part in np.split(VALUES, [1, 2, 3, 100, 350])]
+    for one in waiting:  # the gate takes them together or apart, as they come
+        service.gate.submit(one)
+    starts = [one.answer.result(timeout=240).start for one in waiting]
+    assert starts == [0, 1, 2, 3, 100, 350]
+    alone = PIPELINE.resume(sealed)
+    assert released(service).tobytes() == alone.push(VALUES).tobytes()
+    found = service.gate.ask("meters", lambda run: run.query(50, 600))
+    assert (found.estimate, found.low) == (lambda a: (a.estimate, a.low))(alone.query(50, 600))
+    service.gate.close()
+    again = place.opened()  # and after a restart
+    assert again.gate.ask("meters", lambda run: run.query(50, 600)).estimate == found.estimate
+    sender(again, "meters")(7.0, start=VALUES.size)
+    assert released(again)[-1] == alone.push(7.0)
+    again.gate.close()
+
+
+def test_a_repeated_request_releases_nothing(place: Place) -> None:
+    service = place.opened()
+    create(service)
+    send = sender(service, "meters")
+    assert not send(1.0, 2.0, key="a").repeated
+    again = send(1.0, 2.0, key="a")
+    assert (again.start, again.count, again.repeated) == (0, 2, True)
+    with pytest.raises(Conflict, match="another request"):
+        send(1.0, 2.5, key="a")
+    assert send(1.0, 2.0, start=0).repeated  # by its place, without a key
+    with pytest.raises(Conflict, match="other values") as error:
+        send(1.0, 2.5, start=0)
+    assert error.value.seen == 2
+    with pytest.raises(Conflict, match="missing"):
+        send(9.0, start=3)
+    assert send(9.0, start=2).start == 2
+    assert service.gate.ask("meters", lambda run: run.seen) == 3
+    service.gate.close()
+
+
+def test_the_cap_of_a_source_holds_over_its_streams(place: Place) -> None:
+    service = place.opened(cap=1.5)
+    for name in ("a", "b"):
+        create(service, name, source="house")
+    sender(service, "a")(1.0)
+    with pytest.raises(CapExceeded):
+        sender(service, "b")(1.0)
+    create(service, "c", source="other house")
+    sender(service, "c")(1.0)
+    total = service.gate.streams.ledger.total
+    assert (total("house").epsilon, total("other house").epsilon) == (1, 1)
+    service.gate.close()
+
+
+def test_one_wrong_request_does_not_harm_its_group(place: Place) -> None:
+    service = place.opened()
+    create(service)
+    with service.gate.lock:  # so that they form one group
+        good, wrong, last = (
+            Pending("meters", np.array([1.0])),
+            Pending("nowhere", np.array([1.0])),
+            Pending("meters", np.array([2.0])),
+        )
+        for one in (good, wrong, last):
+            service.gate.submit(one)
+    assert (good.answer.result(240).start, last.answer.result(240).start) == (0, 1)
+    with pytest.raises(MissingError):
+        wrong.answer.result(240)
+    service.gate.close()
+
+
+def test_a_transaction_that_fails_releases_nothing_and_changes_no_noise(place: Place) -> None:
+    """The database refuses a commit; the same values come again, then others: nobody saw noise."""
+    service = place.opened()
+    create(service)
+    send = sender(service, "meters")
+    send(*VALUES[:300])
+    before = released(service)
+    real = service.gate.database._counted
+    service.gate.database._counted = _fails  # type: ignore[method-assign]
+    with pytest.raises(StorageError):
+        send(*VALUES[300:400])
+    assert service.gate.failure is not None
+    service.gate.database._counted = real  # type: ignore[method-assign]
+    assert released(service).tobytes() == before.tobytes()
+    assert send(*VALUES[300:400], start=300).start == 300
+    assert service.gate.failure is None
+    assert released(service).size == 400
+    assert service.gate.ask("meters", lambda run: run.seen) == 400
+    service.gate.close()
+
+
+def _fails(connection: Any) -> None:
+    connection.execute(text("SELECT * FROM no_such_table"))
+
+
+def test_a_second_service_is_fenced_off(place: Place, tmp_path: Any) -> None:
+    service = place.opened()
+    with pytest.raises(StateError, match="another process"):
+        place.opened()
+    if place.url is not None:  # the same database from another folder
+        with pytest.raises(StateError, match="another service"):
+            Service.opened(tmp_path / "elsewhere", place.url)
+    service.gate.close()
+
+
+def test_a_restored_database_is_refused(tmp_path: Any) -> None:
+    place = Place(tmp_path / "gate", None)
+    service = place.opened()
+    create(service)
+    service.gate.close()
+    shutil.copy(place.folder / "service.sqlite", tmp_path / "backup")
+    service = place.opened()
+    sender(service, "meters")(*VALUES[:200])
+    service.gate.close()
+    shutil.copy(tmp_path / "backup", place.folder / "service.sqlite")
+    with pytest.raises(StateError, match="restored"):
+        place.opened()
+
+
+def test_states_are_sealed(tmp_path: Any) -> None:
+    place = Place(tmp_path / "gate", None)
+    service = place.opened()
+    create(service)
+    sender(service, "meters")(*np.full(30, 77.25))  # held in the warm-up, raw
+    service.gate.close()
+    content = (place.folder / "service.sqlite").read_bytes()
+    raw = np.full(3, PIPELINE.lattice.unit(77.25), dtype=np.int64).tobytes()
+    assert raw not in content
+    assert np.full(3, 77.25).tobytes() not in content
+    unsealed = Place(tmp_path / "open", None)
+    service = unsealed.opened(key=None)
+    create(service)
+    sender(service, "meters")(*np.full(30, 77.25))
+    service.gate.close()
+    assert raw in (unsealed.folder / "service.sqlite").read_bytes()
+    with pytest.raises(StateError):
+        place.opened(key=b"x" * 32).gate.ask("meters", lambda run: run.seen)

@@ -1,0 +1,90 @@
+"""kill −9 of the service at any moment: what it acknowledged is released, once, with its noise."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+
+import tidegate as tg
+from tests.service.conftest import Place
+from tidegate.service.database import Database
+from tidegate.service.gate import Gate
+from tidegate.service.pending import Pending
+from tidegate.service.released_rows import between
+
+PIPELINE = tg.adaptive(epsilon=1, bound=100, horizon=1000)
+VALUES = np.random.default_rng(5).gamma(2, 10, 1200)
+REQUEST = 10  # values
+KILLS = int(os.environ.get("TIDEGATE_KILLS", "12"))  # the nightly number is 100
+KEY = b"k" * 32
+
+
+def work(folder: Path, url: str | None, first: int, told: Connection) -> None:
+    """A service and a producer in one process: sends requests, and tells what was acknowledged."""
+    gate = Gate(Database(folder, url), key=KEY)
+    gate.open()
+    for number in range(first, VALUES.size // REQUEST):
+        values = VALUES[number * REQUEST : (number + 1) * REQUEST]
+        one = Pending("meters", values, key=f"request {number}", start=number * REQUEST)
+        gate.submit(one)
+        receipt = one.answer.result()
+        told.send((number, receipt.start, receipt.count))
+    gate.close()
+    told.send(None)
+
+
+def test_kills_leave_no_trace(place: Place) -> None:
+    service = place.opened(KEY)
+    service.gate.call(lambda: service.gate.streams.create("meters", PIPELINE)).result()
+    # What an undisturbed release gives: the same noise, on the same values.
+    whole = PIPELINE.resume(service.gate.ask("meters", lambda run: run._release.snapshot()))
+    service.gate.close()
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    draws = random.Random(17)
+    kills, acknowledged, done = 0, -1, False
+    while not done:
+        ours, theirs = context.Pipe()
+        # Sent again from a little earlier: a producer does not know what was taken.
+        first = max(0, acknowledged - 2)
+        process = context.Process(target=work, args=(place.folder, place.url, first, theirs))
+        process.start()
+        theirs.close()
+        more = draws.randrange(0, 6) if kills < KILLS else VALUES.size
+        while True:
+            try:
+                told = ours.recv()
+            except EOFError:
+                break
+            if told is None:
+                done = True
+                break
+            number, start, count = told
+            assert (start, count) == (number * REQUEST, REQUEST)
+            acknowledged = max(acknowledged, number)
+            if number > first + 2 + more or (kills < KILLS and more == 0):
+                time.sleep(draws.random() * 0.004)  # somewhere in the next request
+                os.kill(process.pid or 0, signal.SIGKILL)
+                kills += 1
+                break
+        process.join()
+        ours.close()
+    assert kills >= KILLS
+
+    service = place.opened(KEY)
+    rows = list(between(service.gate.database, "meters", 0, 10**9))
+    ends = np.cumsum([piece.values.size for piece in rows])
+    assert [piece.first for piece in rows] == [0, *ends[:-1]]  # no gap, nothing twice
+    released = np.concatenate([piece.values for piece in rows])
+    assert released.tobytes() == whole.push(VALUES).tobytes()
+    assert service.gate.streams.ledger.total("meters").epsilon == 1
+    assert service.gate.ask("meters", lambda run: run.query(100, 1100)) == whole.query(100, 1100)
+    service.gate.close()
