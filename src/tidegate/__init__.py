@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate.keyed.file import open_released as open  # noqa: A004  # as in `tg.open`
     from tidegate.methods._events import event_means, events
     from tidegate.methods.adaptive import adaptive
+    from tidegate.methods.banded_root import banded_root
     from tidegate.methods.binary_tree import binary_tree
     from tidegate.methods.budget_absorption import budget_absorption
     from tidegate.methods.budget_distribution import budget_distribution
@@ -83,6 +84,7 @@ __all__ = [
     "TidegateError",
     "__version__",
     "adaptive",
+    "banded_root",
     "binary_tree",
     "budget_absorption",
     "budget_distribution",

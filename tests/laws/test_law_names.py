@@ -51,6 +51,7 @@ GOLDEN = {
     "local.Topl": "c4cd197a2ba6ff69",
     "methods.AbsorbedBudget": "e9edff208e9b716d",
     "methods.AdaptiveSampling": "99dc20aaf2e3e6c5",
+    "methods.BandedRoot": "065c1ecbc327f55b",
     "methods.BottomUpTree": "e90ff27d39f2155d",
     "methods.DistributedBudget": "c8cbb4c2cae85fd8",
     "methods.FilteredLevel": "6fcf8e01150916eb",

@@ -41,8 +41,8 @@ from tidegate.settings import Delta, Exact, OptionalWhole, Spec, Whole
 from tidegate.stages import Estimator, Layout
 from tidegate.units import Unit
 
-_PLACES = 16  # binary places of the coefficients
-_HALF = 24  # sums are made of two halves, so that they fit 64 bits
+PLACES = 16  # binary places of the coefficients
+HALF = 24  # sums are made of two halves, so that they fit 64 bits
 _USUAL_LEAVES, _MOST_LEAVES = 1 << 12, 1 << 14  # of a horizon: the work grows with their square
 _TAIL = 16  # |Z| exceeds as many standard deviations with probability 2·e^-128
 _INT64 = 1 << 62
@@ -55,7 +55,7 @@ def coefficients(leaves: int) -> IntArray:
     >>> coefficients(4)
     array([65536, 32768, 24576, 20480])
     """
-    exact, found = 1 << (_PLACES + 64), []
+    exact, found = 1 << (PLACES + 64), []
     for k in range(leaves):
         found.append((exact + (1 << 63)) >> 64)
         exact = exact * (2 * k + 1) // (2 * k + 2)
@@ -72,7 +72,7 @@ class RootNoise:
     @property
     def identity(self) -> str:
         """All that decides about the noise. Part of its key: never change it."""
-        return f"SquareRoot(leaves={self.leaves}, variance={self.variance}, places={_PLACES})"
+        return f"SquareRoot(leaves={self.leaves}, variance={self.variance}, places={PLACES})"
 
     @property
     def grove_leaves(self) -> int:
@@ -92,11 +92,11 @@ class RootNoise:
         found: IntArray = np.zeros(self.leaves, dtype=np.int64)
         for at in range(self.leaves):
             known = reverse[self.leaves - 1 - at : self.leaves - 1]  # c_at … c_1
-            total = int(known @ low[:at]) + (int(known @ high[:at]) << _HALF)
-            value = int(draws[at]) - ((total + (1 << (_PLACES - 1))) >> _PLACES)
+            total = int(known @ low[:at]) + (int(known @ high[:at]) << HALF)
+            value = int(draws[at]) - ((total + (1 << (PLACES - 1))) >> PLACES)
             found[at] = value
-            high[at], low[at] = value >> _HALF, value & ((1 << _HALF) - 1)
-        running = (np.cumsum(found) + (1 << (_PLACES - 1))) >> _PLACES
+            high[at], low[at] = value >> HALF, value & ((1 << HALF) - 1)
+        running = (np.cumsum(found) + (1 << (PLACES - 1))) >> PLACES
         return np.diff(running, prepend=0), 0.0
 
     # -- the law of the noise, for error bars ---------------------------------------------------
@@ -116,7 +116,7 @@ class RootNoise:
 
     @cached_property
     def _coefficients(self) -> FloatArray:
-        return coefficients(self.leaves) / float(1 << _PLACES)
+        return coefficients(self.leaves) / float(1 << PLACES)
 
     def _within(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """The variance of (√A·Z)_b − (√A·Z)_a, with m = b − a:
@@ -125,7 +125,7 @@ class RootNoise:
 
         The last sum is made once for each m; sequential, so the same on every machine.
         """
-        own = _running(np.square(self._coefficients))
+        own = running_sums(np.square(self._coefficients))
         result: FloatArray = own[ends] + own[starts]
         lengths, places = np.unique(ends - starts, return_inverse=True)
         order = np.argsort(places, kind="stable")
@@ -133,12 +133,25 @@ class RootNoise:
         for length, group in zip(lengths.tolist(), groups, strict=True):
             most = int(starts[group].max())
             shared = self._coefficients[:most] * self._coefficients[length : length + most]
-            result[group] -= 2 * _running(shared)[starts[group]]
-        return np.maximum(result, 0.0) * (self.variance / 4.0**_PLACES)
+            result[group] -= 2 * running_sums(shared)[starts[group]]
+        return np.maximum(result, 0.0) * (self.variance / 4.0**PLACES)
 
 
-def _running(values: FloatArray) -> FloatArray:
+def running_sums(values: FloatArray) -> FloatArray:
+    """0, and the sums of the first values."""
     return np.concatenate(([0.0], np.cumsum(values)))
+
+
+def check_variance(variance: int, leaves: int, sums: int) -> None:
+    """Refuse noise whose running sums, beside those of values, might not fit 64 bits."""
+    # |W| < 4·max |Z|: the coefficients of C⁻¹ sum to less than 2, of a band of C to less than 2.5.
+    deviation = math.isqrt(variance) + 1
+    if 4 * _TAIL * deviation * leaves + (sums << PLACES) >= _INT64:
+        raise SettingError(
+            "resolution",
+            "too fine: the noise could overflow 64-bit sums; choose a coarser resolution, a "
+            "smaller bound or a shorter horizon",
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -216,7 +229,7 @@ class SquareRoot(Spec):
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
         """One. Its noise is not that of a tree, so an estimator that needs trees refuses it."""
-        variance = self.noise_law(min(threshold, ceiling)).variance / 4.0**_PLACES
+        variance = self.noise_law(min(threshold, ceiling)).variance / 4.0**PLACES
         leaves = -(-length // self.block)
         cap = min(threshold, ceiling)
         return (Layout(length, (leaves,), cap, (), (variance,), consistent=False),)
@@ -228,14 +241,7 @@ class SquareRoot(Spec):
                 "block",
                 f"is too small: {self.leaves:,} leaves in a horizon (at most {_MOST_LEAVES:,})",
             )
-        deviation = math.isqrt(self.noise_law(ceiling).variance) + 1
-        # |W| ≤ 3·max |Z| (the coefficients of C⁻¹ sum to less than 2); a prefix sums `leaves`.
-        if 3 * _TAIL * deviation * self.leaves + (self.horizon * ceiling << _PLACES) >= _INT64:
-            raise SettingError(
-                "resolution",
-                "too fine: the noise could overflow 64-bit sums; choose a coarser resolution, a "
-                "smaller bound or a shorter horizon",
-            )
+        check_variance(self.noise_law(ceiling).variance, self.leaves, self.horizon * ceiling)
 
     def start(
         self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
