@@ -10,6 +10,7 @@ from tidegate.errors import SettingError
 from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.estimate.mixture.models import MOST_TRUNCATED
 from tidegate.exact_numbers import Number, positive
+from tidegate.methods._periods import Period, in_rows
 from tidegate.methods._without_holdout import TRUNCATED
 from tidegate.perturb.adaptive.event_trees import EventTrees
 from tidegate.run.event_means import EventMeans
@@ -30,6 +31,7 @@ def events(
     cycles: bool = True,
     horizon: int = 2**20,
     nodes: tuple[int, ...] | None = None,
+    period: Period = None,
     lower: Number = 0,
     resolution: Number | None = None,
     non_negative: bool = False,
@@ -50,9 +52,11 @@ def events(
         fixed: truncate at the bound. False: at a threshold that is chosen privately, from the
             events of a warm-up.
         cycles: expect the level to follow the day and the week, where a horizon has some of them;
-            learnt from what was released, so it costs no privacy.
+            learnt from what was released, so it costs no privacy. `period` names others.
         horizon: the longest range that should be answered well, in ticks, or how many will come.
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
+        period: a cycle to learn, as in `adaptive`: a length of time such as `1d`, a number of
+            ticks, or a list of them.
         lower: public lower bound of an event's value, 0 or below.
         resolution, non_negative, history: as in `adaptive`.
 
@@ -76,14 +80,14 @@ def events(
             stream_epsilon=budget,
         )
         part, truncated = SUM_SHARE, min(MOST_TRUNCATED, TRUNCATED / float(budget * horizon))
+    usual = _periods(ticks, horizon) if cycles else None
+    expected = usual if period is None else in_rows(period, ticks.length)
     return Pipeline(
         threshold=rule,
         perturber=EventTrees(
             epsilon=budget, horizon=horizon, nodes=nodes, warm_up=part, windows=part != 1
         ),
-        estimator=EventMixture(
-            truncated=truncated, spread=spread, period=_periods(ticks, horizon) if cycles else None
-        ),
+        estimator=EventMixture(truncated=truncated, spread=spread, period=expected),
         resolution=1 if bound is None else resolution,
         non_negative=non_negative,
         unit=AddedEvent(),
