@@ -201,7 +201,7 @@ def close(
     from tidegate.durable import DurableRelease
 
     outcome, named = Outcome.of(run, result), f"{column}: " if column else ""
-    if result.unmeasured:
+    if result.unmeasured and result.released:
         complain(f"{named}{unmeasured(result, durable=isinstance(run, DurableRelease))}")
         raise typer.Exit(NOTHING)
     if not result.released:  # never hidden: a script would take a missing output for a good one
