@@ -128,7 +128,7 @@ async function means() {
   if (!parts.length) return;
   const pick = (/** @type {any[]} */ column) => parts.map((/** @type {number} */ at) => column[at]);
   const ended = (/** @type {number[]} */ numbers) => [...numbers, numbers[numbers.length - 1]];
-  const x = [...pick(columns.start).map((start) => chart.x[start - from]), chart.x[chart.x.length - 1]];
+  const x = [...pick(columns.start).map((/** @type {number} */ start) => chart.x[start - from]), chart.x[chart.x.length - 1]];
   chart.setMeans({
     x,
     middle: ended(pick(over(columns.estimate))),
@@ -156,6 +156,7 @@ async function ask() {
   const [from, to] = [String(form.get("from")).trim(), String(form.get("to")).trim()];
   const positions = /^\d+$/.test(from) && /^\d+$/.test(to);
   const last = current.facts.released;
+  /** @type {Record<string, string>} */
   const query = positions ? { start: from, end: String(Math.min(Number(to), last)) } : { from, to };
   const place = element("answer");
   try {
