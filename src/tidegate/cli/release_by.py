@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 import tidegate as tg
 from tidegate.cli.exits import NOTHING, complain
+from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.pipelines import DEFAULT_PRESET, build
 from tidegate.errors import MissingError, SettingError
-from tidegate.keyed import Keyed
+from tidegate.keyed import Keyed, KeyedRelease
 
-_GO_WITHOUT = ("user-column", "follow", "stdin", "emit", "new-epoch", "ledger-source", "cap")
+if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
+    from tidegate.io import Source
+    from tidegate.keyed.transfer import KeyedTransferred
+
+_GO_WITHOUT = ("user-column", "follow", "stdin", "emit", "new-epoch")
 _ENDLESS = 1 << 60  # what a file says about the past is not forgotten
 _SHORTEST = 1000  # rows that a key is expected to have at least
 
@@ -64,16 +69,17 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
         ) as opened,
         Progress(opened, quiet=quiet, output=options.get("output")) as progress,
     ):
-        # Values that add up are asked in the file; others need the record, for the file.
-        release = specification.start(record=not specification.pipeline.estimator.adds_up)
-        result = transfer_keyed(
-            opened,
-            release,
-            options.get("output"),
-            format=output_format,
-            late=options.get("late", "refuse"),
-            progress=progress.advance,
-        )
+        into: dict[str, Any] = {
+            "format": output_format,
+            "late": options.get("late", "refuse"),
+            "progress": progress.advance,
+        }
+        if "state" in options:
+            release, result = _durably(opened, specification, options, into)
+        else:
+            # Values that add up are asked in the file; others need the record, for the file.
+            release = specification.start(record=not specification.pipeline.estimator.adds_up)
+            result = transfer_keyed(opened, release, options.get("output"), **into)
         progress.close()
     if result.dropped:  # never hidden: the operator must know
         complain(
@@ -85,6 +91,25 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
         raise typer.Exit(NOTHING)
     if not quiet:
         _summarise(release, result)
+
+
+def _durably(
+    opened: Source, specification: Keyed, options: dict[str, Any], into: dict[str, Any]
+) -> tuple[KeyedRelease, KeyedTransferred]:
+    """With state: every row once, whatever happens in between."""
+    from tidegate.keyed.durable import DurableKeyed
+    from tidegate.keyed.durable_transfer import transfer_durably
+
+    key = read_key(options.get("key-file"))
+    named = {"source": options.get("ledger-source"), "cap": options.get("cap")}
+    with DurableKeyed.open(options["state"], specification, key=key, **named) as state:
+        if key is None and not state.release.seen and not options.get("quiet"):
+            complain(
+                f"the state in {options['state']} is not sealed (no --key-file, no TIDEGATE_KEY): "
+                f"{READABLE}"
+            )
+        result = transfer_durably(opened, state, options.get("output") or "-", **into)
+        return state.release, result
 
 
 def _specification(source: str, options: dict[str, Any]) -> Keyed:

@@ -7,7 +7,7 @@
 | --- | --- |
 | `specification` | `keyed(pipeline, keys=…)`: what to release, and its guarantee |
 | `names` | keys as text, and the code of each row |
-| `release` | the run: rows in, released rows out |
+| `release`, `public_side` | the run: rows in, released rows out; what can be read off it |
 | `objects` | the general engine: a `Release` for each key |
 | `columns` | the engine in columns: fixed methods with one threshold, all keys in arrays |
 | `grove_cache`, `noise_ahead`, `segments` | its noise, made ahead; rows cut into blocks |
@@ -16,6 +16,7 @@
 | `snapshot` | the state as bytes |
 | `transfer` | source → keyed release → file |
 | `sink`, `row_text`, `metadata` | the file that rows are written to, and its public facts |
+| `durable`, `store`, `committed_rows`, `durable_transfer` | state on the disk; every row once |
 | `file`, `file_index` | a released file with keys: `tidegate.open` |
 """
 

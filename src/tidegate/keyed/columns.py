@@ -61,6 +61,7 @@ class ColumnsEngine:
     """All keys in arrays, by code."""
 
     KIND: ClassVar[str] = "columns"
+    PAGE: ClassVar[int] = 1024  # keys that are stored together
     STATE: ClassVar[tuple[str, ...]] = ("position", "total", "prediction", "carry", "last")
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
@@ -232,18 +233,21 @@ class ColumnsEngine:
         self.prediction[code] = self._first
         self._noise.forget(code)
 
-    def state(self, brief: bool) -> dict[str, Any]:
-        """All that is needed to go on; the noise is made again."""
+    def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
+        """All that the keys with these codes need to go on; the noise is made again."""
         self._grow()
-        count = len(self._names)
-        return {name: getattr(self, name)[:count] for name in self.STATE}
+        return {"start": start, **{name: getattr(self, name)[start:end] for name in self.STATE}}
 
-    def restore(self, state: Mapping[str, Any], codes: IntArray) -> None:
-        """Go on from `state`, whose keys have these codes now."""
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with the keys of a `state`."""
         self._grow()
+        mine = np.arange(state["start"], state["start"] + state["position"].size)
         for name in ("position", "total", "prediction"):
-            getattr(self, name)[codes] = state[name]
+            getattr(self, name)[mine] = state[name]
         if state["last"].size:
-            self.last = np.full(self.position.size, _NEVER)
-            self.last[codes] = state["last"]
-        self._noise.restore(codes, state["position"] // self._block, state["carry"])
+            if not self.last.size:
+                self.last = np.full(self.position.size, _NEVER)
+            self.last[mine] = state["last"]
+        began = state["position"] > 0
+        closed = state["position"][began] // self._block
+        self._noise.restore(mine[began], closed, state["carry"][began])

@@ -26,10 +26,11 @@ class Names:
 
     Args:
         declared: all keys that there can be; None: every key that comes is taken.
+        more: whether keys are taken that are not declared; None: only if none is.
     """
 
-    def __init__(self, declared: Sequence[str] | None) -> None:
-        self.open = declared is None
+    def __init__(self, declared: Sequence[str] | None, *, more: bool | None = None) -> None:
+        self.open = declared is None if more is None else more
         self.names: list[str] = []
         self._codes: dict[Any, int] = {}  # of texts
         self._table = np.full(0, UNDECLARED, dtype=np.int32)  # of whole numbers: 8 bytes each
@@ -144,6 +145,13 @@ def key_text(key: Any) -> str:
     if text is None:
         raise SettingError("keys", f"a key is a text of up to {_LONGEST} characters, or a number")
     return text
+
+
+def key_texts(keys: Any) -> list[str | None]:
+    """Each key as text; None where it is missing, or is none."""
+    listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+    known = {key: _text_or_none(key) for key in dict.fromkeys(listed)}
+    return [known[key] for key in listed]
 
 
 def _text_or_none(key: Any) -> str | None:

@@ -27,6 +27,7 @@ class Objects:
     """Releases by code; a key has one from its first row on."""
 
     KIND: ClassVar[str] = "objects"
+    PAGE: ClassVar[int] = 64  # keys that are stored together
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
         self._pipeline, self._epoch, self._names, self._ends = pipeline, epoch, names, ends
@@ -95,17 +96,18 @@ class Objects:
         """Forget the state of a key; the caller keeps a tombstone."""
         self.releases.pop(code, None)
 
-    def state(self, brief: bool) -> dict[str, Any]:
-        """The state of each key that has one."""
-        states = [one.snapshot(brief=brief) for one in self.releases.values()]
+    def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
+        """The state of the keys with these codes, of those that have one."""
+        found = [code for code in range(start, end) if code in self.releases]
+        states = [self.releases[code].snapshot(brief=brief) for code in found]
         return {
-            "codes": np.array([*self.releases], dtype=np.int64),
+            "codes": np.array(found, dtype=np.int64),
             "sizes": np.array([len(one) for one in states], dtype=np.int64),
             "states": np.frombuffer(b"".join(states), dtype=np.uint8),
         }
 
-    def restore(self, state: Mapping[str, Any], codes: IntArray) -> None:
-        """Go on from `state`, whose keys have these codes now."""
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with the keys of a `state`."""
         ends, stored = np.cumsum(state["sizes"]), state["states"].tobytes()
         for code, size, end in zip(state["codes"], state["sizes"], ends, strict=True):
-            self.releases[int(codes[code])] = self._pipeline.resume(stored[end - size : end])
+            self.releases[int(code)] = self._pipeline.resume(stored[end - size : end])

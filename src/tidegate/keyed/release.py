@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.clock import Clock
-from tidegate.errors import InputError, QueryError, SettingError, TidegateError
-from tidegate.guarantee import Guarantee, cost
+from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.keyed.columns import ColumnsEngine, fits
 from tidegate.keyed.engine import Released
 from tidegate.keyed.groups import Groups
-from tidegate.keyed.names import Names, key_text
+from tidegate.keyed.names import Names
 from tidegate.keyed.objects import Objects
-from tidegate.keyed.queries import KeyedQueries
+from tidegate.keyed.public_side import ReadableKeyed
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.snapshot import sealed
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
-from tidegate.record.record import Record
 from tidegate.run.ends import Ends, choose
-from tidegate.run.phased_run import Phase
 from tidegate.run.warm_up import HoldOut
 from tidegate.settings import digest
 from tidegate.timestamps import Times, read_times
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from tidegate.keyed.specification import Keyed
 
 
-class KeyedRelease(KeyedQueries):
+class KeyedRelease(ReadableKeyed):
     """A stream for each key, at work. Made by `Keyed.start` or `Keyed.resume`.
 
     What comes out for a key is, bit for bit, what a release of its rows alone would give with the
@@ -43,18 +40,26 @@ class KeyedRelease(KeyedQueries):
     """
 
     def __init__(
-        self, specification: Keyed, epoch: Epoch, *, ownership: Ownership, record: bool = True
+        self,
+        specification: Keyed,
+        epoch: Epoch,
+        *,
+        ownership: Ownership,
+        record: bool = True,
+        names: Sequence[str] | None = None,
     ) -> None:
         self.specification = specification
         self._epoch, self._ownership = epoch, ownership
         self._pipeline = specification.pipeline
-        self._names = Names(specification.keys)
+        known = specification.keys if names is None else names
+        self._names = Names(known, more=specification.keys is None)
         self._ended: set[int] = set()  # tombstones: these keys must not begin again
         self._seen = self._dropped = 0
         self._clock: Clock | None = None
         self._sample = HoldOut(self._pipeline.holdout if specification.shared else 0)
         self._ends: Ends | None = None  # of all keys, if they are shared
         self._record_kept = record  # for queries
+        self.changed: set[int] = set()  # pages of keys, for who stores them (`Objects.PAGE`)
         self._engine: Objects | ColumnsEngine | None = None
         if not self._sample.missing:
             self._begin()
@@ -134,6 +139,7 @@ class KeyedRelease(KeyedQueries):
             out = Released.empty(rest.size)
         else:
             out = engine.push(groups, rest, times, late)
+            self.changed.update(np.unique(groups.codes // engine.PAGE).tolist())
         ticks = None if times is None else times.ticks
         numbers_out = out.positions, out.values, out.levels
         rows = KeyedRows(self._names.names, groups.codes, *numbers_out, ticks, self._clock)
@@ -185,96 +191,7 @@ class KeyedRelease(KeyedQueries):
             self._ended.add(code)
             if self._engine is not None:
                 self._engine.drop(code)
-
-    # -- public facts ----------------------------------------------------------------------------
-
-    @property
-    def keys(self) -> list[str]:
-        """All keys: declared, or seen so far."""
-        return list(self._names.names)
-
-    @property
-    def position(self) -> int:
-        """How many rows have been released, of all keys."""
-        return 0 if self._engine is None else int(self._engine.positions().sum())
-
-    @property
-    def seen(self) -> int:
-        """How many rows have been taken: released, held out and dropped ones."""
-        return self._seen
-
-    @property
-    def holding(self) -> int:
-        """How many more rows of any key the shared hold-out takes before anything is released."""
-        return self._sample.missing
-
-    @property
-    def dropped(self) -> int:
-        """How many rows had a key that was not declared. For the operator: it is not private."""
-        return self._dropped
-
-    @property
-    def threshold(self) -> float | None:
-        """The shared θ, in the unit of the data; None: it is not chosen yet, or not shared."""
-        return None if self._ends is None else self._ends.above * self._pipeline.lattice.step
-
-    @property
-    def clock(self) -> Clock | None:
-        """The zone of the times, and how they are written; None: rows have none so far."""
-        return self._clock
-
-    @property
-    def epoch(self) -> str:
-        """The public id of this run's noise."""
-        return self._epoch.id.hex()
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised to every row."""
-        return cost(self.specification.guarantee, simulation=self._epoch.simulation)
-
-    def record(self, key: Any) -> Record:
-        """What was measured of a key, ready for queries."""
-        with self._ownership.lock:
-            self._ownership.check()
-            name = key_text(key)
-            try:
-                found = None if self._engine is None else self._engine.record(self._code(name))
-            except QueryError as error:
-                raise QueryError(f"key {name!r}: {error}") from None
-            if found is None:
-                raise QueryError(f"key {name!r} has no released rows")
-            return found
-
-    def released_keys(self) -> list[tuple[str, int, list[Phase]]]:
-        """Each key that has released rows: its name, how many, and its thresholds."""
-        if self._engine is None:
-            return []
-        counts, names = self._engine.positions().tolist(), self._names.names
-        found = [code for code, count in enumerate(counts) if count]
-        return [(names[code], counts[code], self._engine.phases(code)) for code in found]
-
-    def unmeasured(self) -> int:
-        """How many keys have rows, and nothing measured: their warm-up or hold-out is open."""
-        return 0 if self._engine is None else self._engine.unmeasured()
-
-    def _reading(self) -> AbstractContextManager[Any]:
-        return self._ownership.lock
-
-    def _active(self) -> list[str]:
-        counts = np.zeros(0) if self._engine is None else self._engine.positions()
-        return [self._names.names[code] for code in np.flatnonzero(counts).tolist()]
-
-    def _code(self, key: Any) -> int:
-        code = self._names.code(key)
-        if code is None:
-            raise QueryError("there is no such key")
-        return code
-
-    def __repr__(self) -> str:
-        return (
-            f"<KeyedRelease of {len(self._names)} keys position={self.position}; {self.guarantee}>"
-        )
+                self.changed.add(code // self._engine.PAGE)
 
     # -- state -----------------------------------------------------------------------------------
 

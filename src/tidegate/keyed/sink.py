@@ -66,8 +66,8 @@ class TextKeyedSink(Completed):
                 self._out = Packed(self._outgoing, kind.compression)
             if append_at is not None:
                 self._outgoing.cut(append_at)
-            elif self._path is not None:
-                self._remove_metadata()  # of a file that this one replaces
+            if self._path is not None:
+                self._remove_metadata()  # it speaks of the file as it was
             if kind.format == "csv" and not append_at:
                 self._out.write((",".join(names_of(timed=clock is not None)) + "\n").encode())
         except BaseException:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from tidegate.clock import Clock
 from tidegate.errors import SnapshotError
@@ -22,14 +21,25 @@ _CONTENT = "keyed snapshot"
 
 def sealed(release: KeyedRelease, key: bytes | None, *, brief: bool) -> bytes:
     """All keys with their states, the noise key with them: as secret as the raw data."""
-    header = {
+    engine, body = release._engine, head(release)
+    body["state"] = engine and engine.state(brief, 0, len(release._names))
+    return seal(header(release), body, key)
+
+
+def header(release: KeyedRelease) -> dict[str, Any]:
+    """What stays readable of a state."""
+    return {
         "content": _CONTENT,
         "settings": release.specification.identity.hex(),
         "epoch": release.epoch,
         "position": release.seen,
     }
+
+
+def head(release: KeyedRelease) -> dict[str, Any]:
+    """The state but for that of single keys."""
     engine = release._engine
-    body: dict[str, Any] = {
+    return {
         "secret": release._epoch.secret,
         "simulation": release._epoch.simulation,
         "names": release._names.names,
@@ -41,28 +51,38 @@ def sealed(release: KeyedRelease, key: bytes | None, *, brief: bool) -> bytes:
         "clock": release._clock and release._clock.plain(),
         "record": release._record_kept,
         "engine": engine and engine.KIND,
-        "state": engine and engine.state(brief),
     }
-    return seal(header, body, key)
 
 
 def resumed(specification: Keyed, data: bytes, key: bytes | None) -> KeyedRelease:
     """The release that `sealed` was given."""
+    ownership = Ownership("keyed release")  # before the secret is read: see there
+    public, body = unseal(data, key)
+    return restored(specification, public, body, [body["state"]], ownership)
+
+
+def restored(
+    specification: Keyed,
+    public: Mapping[str, Any],
+    body: Mapping[str, Any],
+    states: Iterable[Mapping[str, Any] | None],
+    ownership: Ownership,
+) -> KeyedRelease:
+    """The release with this head, and with these states of its keys."""
     from tidegate.keyed.release import KeyedRelease  # on demand: it imports this one
 
-    ownership = Ownership("keyed release")  # before the secret is read: see there
-    header, body = unseal(data, key)
-    if header.get("content") != _CONTENT:
+    if public.get("content") != _CONTENT:
         raise SnapshotError("this is not a snapshot of a keyed release")
-    if header["settings"] != specification.identity.hex():
+    if public["settings"] != specification.identity.hex():
         raise SnapshotError("it belongs to a keyed release with other settings")
-    epoch = Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"])
-    release = KeyedRelease(specification, epoch, ownership=ownership, record=body["record"])
-    names = release._names
     if specification.keys is not None and not {*body["names"]} <= {*specification.keys}:
         raise SnapshotError("it has keys that are not declared: declare them, or end them first")
-    codes = [names.add(name) for name in body["names"]]  # by name: more keys may be declared
-    release._ended = {codes[code] for code in body["ended"]}
+    epoch = Epoch(body["secret"], bytes.fromhex(public["epoch"]), body["simulation"])
+    before = {*body["names"]}  # their codes stay; more keys may be declared
+    names = [*body["names"], *(key for key in specification.keys or () if key not in before)]
+    kept: dict[str, Any] = {"ownership": ownership, "record": body["record"], "names": names}
+    release = KeyedRelease(specification, epoch, **kept)
+    release._ended = {*body["ended"]}
     release._seen, release._dropped = body["seen"], body["dropped"]
     release._clock = body["clock"] and Clock.from_plain(body["clock"])
     if body["ends"] is not None and specification.shared:
@@ -72,6 +92,7 @@ def resumed(specification: Keyed, data: bytes, key: bytes | None) -> KeyedReleas
     engine = release._engine
     if body["engine"] != (engine and engine.KIND):
         raise SnapshotError("its parts do not belong together")
-    if engine is not None:
-        engine.restore(body["state"], np.array(codes, dtype=np.int64))
+    for state in states:
+        if engine is not None and state is not None:
+            engine.restore(state)
     return release

@@ -69,6 +69,11 @@ def transfer_keyed(
         if sink is not None:
             sink.abort()
         raise
+    return outcome(release, unmeasured)
+
+
+def outcome(release: KeyedRelease, unmeasured: int) -> KeyedTransferred:
+    """How far a release has come."""
     return KeyedTransferred(
         release.seen,
         release.position,

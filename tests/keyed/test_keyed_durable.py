@@ -1,0 +1,204 @@
+"""A keyed release on the disk: whatever the moment of a kill, every row is written once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tests.cli.invoking import run
+from tidegate.durable.folder import StateError
+from tidegate.io import Batch
+from tidegate.io.batches import objects
+from tidegate.io.outgoing import Outgoing
+from tidegate.keyed.durable import DurableKeyed
+from tidegate.keyed.durable_transfer import transfer_durably
+from tidegate.keyed.release import KeyedRelease
+from tidegate.keyed.row_text import RowText
+from tidegate.keyed.store import KeyedStore
+from tidegate.ledger import CapExceeded
+from tidegate.ownership import Ownership
+
+MOMENTS = int(os.environ.get("TIDEGATE_KILLS", "40"))
+MOST = max(1000, 30 * MOMENTS)  # rows
+KEY = bytes(range(32))
+KINDS = {
+    "columns": (tg.tops(epsilon=1, bound=40, holdout=60, horizon=64, fanout=4), "shared"),
+    "objects": (tg.tops(epsilon=1, bound=40, holdout=20, horizon=64, fanout=4), "per key"),
+}
+
+
+def specification(kind: str, keys: str = "abc") -> Any:
+    pipeline, threshold = KINDS[kind]
+    return tg.keyed(pipeline, keys=list(keys), threshold=threshold)
+
+
+class Pieces:
+    """Rows in batches of any sizes; the last key is not declared."""
+
+    rows = None
+
+    def __init__(self, count: int, seed: int = 0, value: int | None = None) -> None:
+        random = np.random.default_rng(5)
+        self.keys = random.choice(list("abcx"), MOST)[:count]
+        self.values = random.integers(0, 40, MOST)[:count].astype(float)
+        if value is not None:
+            self.values[value] += 1
+        self._sizes = np.random.default_rng(seed)
+
+    def batches(self) -> Iterator[Batch]:
+        at = 0
+        while at < self.values.size:
+            end = at + int(self._sizes.integers(1, 90))
+            yield Batch(self.values[at:end], objects(self.keys[at:end].tolist()))
+            at = end
+
+    def fraction(self) -> float | None:
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+class Killed(BaseException):
+    """The process is gone: nothing that follows may matter."""
+
+
+class Fuse:
+    """Kills at the n-th write or commit: before it, in the middle of it, or after it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left, self.how = 1 << 60, "before"
+        write, commit = Outgoing.write, KeyedStore.commit
+
+        def cut_write(out: Outgoing, data: Any) -> None:
+            if self._burns():
+                if self.how != "before":
+                    write(out, data if self.how == "after" else bytes(data)[: len(data) // 2])
+                raise Killed
+            write(out, data)
+
+        def cut_commit(store: KeyedStore, *parts: Any) -> None:
+            if self._burns():
+                if self.how == "after":
+                    commit(store, *parts)
+                raise Killed
+            commit(store, *parts)
+
+        monkeypatch.setattr(Outgoing, "write", cut_write)
+        monkeypatch.setattr(KeyedStore, "commit", cut_commit)
+
+    def _burns(self) -> bool:
+        self.left -= 1
+        return self.left == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_row_is_written_once_whenever_it_is_killed(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fuse, random = Fuse(monkeypatch), np.random.default_rng(1)
+    out, killed, length = tmp_path / "out.csv", 0, 0
+    while True:
+        fuse.left = int(random.integers(1, 8)) if killed < MOMENTS else 1 << 60
+        fuse.how = ("before", "within", "after")[killed % 3]
+        length = min(length + 30, MOST)
+        try:
+            with DurableKeyed.open(tmp_path / "state", specification(kind), key=KEY) as state:
+                source = Pieces(length, seed=length)
+                transfer_durably(source, state, out)  # type: ignore[arg-type]
+                epoch = state.release._epoch
+            if length == MOST:
+                break
+        except Killed:
+            killed += 1
+    assert killed > MOMENTS // 2
+    expected = KeyedRelease(specification(kind), epoch, ownership=Ownership(), record=False)
+    rows = expected.push(Pieces(MOST).keys.tolist(), Pieces(MOST).values)
+    text = (
+        "key,position,value,level\n"
+        + bytes(RowText(json_lines=False, clock=None).lines(rows)).decode()
+    )
+    assert out.read_text() == text
+    file = tg.open(out)
+    assert len(file) == len(rows)
+    assert file.query(key="a").end == np.count_nonzero(rows.codes == 0)  # type: ignore[call-arg]
+
+
+def written(folder: Path, count: int, kind: str = "columns", **chosen: Any) -> None:
+    given = {"key": KEY, **{name: chosen.pop(name) for name in ("key", "cap") if name in chosen}}
+    with DurableKeyed.open(folder / "state", specification(kind), **given) as state:
+        transfer_durably(Pieces(count, **chosen), state, folder / "out.csv")  # type: ignore[arg-type]
+
+
+def test_another_input_output_key_or_an_older_state_is_refused(tmp_path: Path) -> None:
+    written(tmp_path, 500)
+    copy = (tmp_path / "state" / "keys.sqlite").read_bytes()
+    text = (tmp_path / "out.csv").read_text()
+    with pytest.raises(StateError, match="the input differs"):
+        written(tmp_path, 600, value=77)
+    with pytest.raises(StateError, match="ends 100 rows before"):
+        written(tmp_path, 400)
+    assert (tmp_path / "out.csv").read_text() == text
+    with pytest.raises(StateError, match="the key is another one"):
+        written(tmp_path, 600, key=bytes(32))
+    with pytest.raises(StateError, match="is sealed"):
+        written(tmp_path, 600, key=None)
+    (tmp_path / "out.csv").write_text(text[:40])
+    with pytest.raises(StateError, match="put it back"):
+        written(tmp_path, 600)
+    (tmp_path / "out.csv").write_text(text.replace("a,", "b,"))
+    with pytest.raises(StateError, match="is not what this state has written"):
+        written(tmp_path, 600)
+    (tmp_path / "out.csv").write_text(text[:-5])  # a row of the last commit, cut: written again
+    written(tmp_path, 600)
+    assert (tmp_path / "out.csv").read_text().startswith(text)
+    (tmp_path / "state" / "keys.sqlite").write_bytes(copy)
+    with pytest.raises(StateError, match="put back from a copy"):
+        written(tmp_path, 700)
+
+
+def test_the_state_is_sealed_and_charged_before_rows_are_read(tmp_path: Path) -> None:
+    written(tmp_path, 500, cap="1.5")
+    data = b"".join(path.read_bytes() for path in (tmp_path / "state").iterdir())
+    assert b"tops" not in data
+    assert (tmp_path / "state" / "ledger.jsonl").read_text().count("of any key") == 1
+    (tmp_path / "state" / "keys.sqlite").unlink()  # lost: a new epoch would be charged on top
+    (tmp_path / "out.csv").unlink()
+    with pytest.raises(CapExceeded):
+        written(tmp_path, 500, cap="1.5")
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_more_keys_may_be_declared_later(tmp_path: Path) -> None:
+    written(tmp_path, 300)
+    given = specification("columns", "xcba"), KEY
+    with DurableKeyed.open(tmp_path / "state", given[0], key=given[1]) as state:
+        result = transfer_durably(Pieces(600), state, tmp_path / "out.csv")  # type: ignore[arg-type]
+    file = tg.open(tmp_path / "out.csv")
+    assert sorted(file.keys) == list("abcx")  # type: ignore[union-attr]
+    assert result.dropped == np.count_nonzero(Pieces(600).keys[:300] == "x")
+    assert len(file) == 600 - 60 - result.dropped
+
+
+def test_the_command_line_goes_on(tmp_path: Path) -> None:
+    source = Pieces(900)
+    lines = [f"{key},{value:g}" for key, value in zip(source.keys, source.values, strict=True)]
+    words = ["release", tmp_path / "in.csv", "--by", "k", "--keys-are-public", "--column", "v"]
+    words += ["-o", tmp_path / "out.csv", "--epsilon", 1, "--bound", 40, "--state", tmp_path / "s"]
+    words += ["--preset", "tops", "--holdout", 50, "--horizon", 64, "--shared-threshold"]
+    for count in (400, 900):
+        (tmp_path / "in.csv").write_text("k,v\n" + "\n".join(lines[:count]) + "\n")
+        result = run(*words)
+        assert result.exit_code == 0, result.stderr
+        assert f"released {count - 50:,} of {count:,} rows" in result.stderr
+    assert (
+        "must be a file"
+        in run(*[word for word in words if word not in ("-o", tmp_path / "out.csv")]).stderr
+    )
+    assert "has the state of a release without keys" not in result.stderr
