@@ -7,7 +7,8 @@ later, when all values were released. For each cell: how often the interval hold
 the sum of values capped as they were; and the median half-width over the smallest honest one, the
 95 % quantile of the absolute error of these very estimates.
 
-Constants of the intervals were chosen on `choose` alone; `report` is only reported on.
+Constants of the intervals were chosen on `choose` alone; `report` is only reported on. `unseen` was
+run for the first time after everything else was final.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 
 import tidegate as tg
 from benchmarks.accuracy_adaptive import bounds
+from benchmarks.coverage_streams import CHOOSE, TABLES, UNSEEN, of_table
 from benchmarks.kinds import KINDS, Values
 from benchmarks.short_streams import HARD
 from benchmarks.timing import progress
@@ -42,7 +44,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("pos_length", "twitter_per_sec", "bikeshare_duration_s", "smart_meter_wh"),
         (
             "lognormal 1", "Pareto 2, huge bound", "Poisson 30", "level up tenfold", "bursts",
-            "thousandfold ramp", "silence first", "swings",
+            "thousandfold ramp", "silence first", "swings", *CHOOSE,
         ),
     ),
     "report": (
@@ -58,6 +60,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "daily cycle, Poisson", "level up twofold", "walk", "short bursts",
         ),
     ),
+    "unseen": (tuple(TABLES), tuple(UNSEEN)),
 }  # fmt: skip
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -93,23 +96,29 @@ def _column(name: str) -> Values:
     return np.minimum(column, bounds()[name])
 
 
-def piece(name: str, count: int, seed: int) -> tuple[Values, int]:
-    """A slice at another place for every seed; shorter streams are extended by mirrored copies."""
+def piece(name: str, count: int, seed: int) -> tuple[Values, int, int]:
+    """A slice at another place for every seed, and its bounds.
+
+    Shorter streams are extended by mirrored copies.
+    """
+    stream = CHOOSE.get(name) or UNSEEN.get(name)
+    if stream is not None:
+        return stream.values(name, count, seed), stream.bound, stream.lower
     made = HARD.get(name) or KINDS.get(name)
     if made is not None:
-        return made(count)
-    column = _column(name)
+        return *made(count), 0
+    column, bound, lower = of_table(name) if name in TABLES else (_column(name), bounds()[name], 0)
     copies = -(-count // column.size)
     column = np.concatenate([column if copy % 2 == 0 else column[::-1] for copy in range(copies)])
     random = np.random.default_rng([zlib.crc32(name.encode()), count, seed])
     first = int(random.integers(0, column.size - count + 1))
-    return column[first : first + count], bounds()[name]
+    return column[first : first + count], bound, lower
 
 
 def released(name: str, count: int, epsilon: float, seed: int, holdout: int | None) -> Record:
     """What one run released."""
-    values, bound = piece(name, count + (holdout or 0), seed)
-    pipeline = tg.adaptive(epsilon, bound, horizon=count, holdout=holdout)
+    values, bound, lower = piece(name, count + (holdout or 0), seed)
+    pipeline = tg.adaptive(epsilon, bound, horizon=count, holdout=holdout, lower=lower)
     release = pipeline.start(tg.seeded(seed))
     release.push(values)
     return release.record
@@ -121,7 +130,8 @@ def capped(record: Record, values: Values) -> Floats:
     for segment in record.segments:
         for block in segment.blocks:
             inside = slice(block.start, min(block.start + block.layout.length, segment.end))
-            found[inside] = np.minimum(found[inside], block.layout.cap * segment.method.step)
+            cap = (block.layout.cap - segment.below) * segment.method.step
+            found[inside] = np.clip(found[inside], segment.floor, cap)
     return found
 
 

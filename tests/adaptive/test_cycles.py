@@ -10,7 +10,7 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import dense, least_squares_covariance
 from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.cycle_filters import CycleFilters, prior_variances
+from tidegate.estimate.mixture.cycle_filters import RARER, CycleFilters, prior_variances
 from tidegate.estimate.mixture.cycle_smoother import CycleResponses
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import Cells
@@ -92,7 +92,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int) -> None:
     expected = filters.mean[SUM, 0] + cycle.expected_sum()
     assert expected == pytest.approx(above @ posterior, rel=3e-3)
     # The likelihood too, so that weights are right: the second amplitude's, over no cycle's.
-    halvings = cycle.halvings()[1] + np.log2(cycle.determinant[1]) / 2
+    halvings = cycle.halvings()[1] - RARER + np.log2(cycle.determinant[1]) / 2
     _, determinant = np.linalg.slogdet(total)
     distance = missed @ np.linalg.solve(total, missed)
     assert halvings == pytest.approx((distance + determinant) / 2 / np.log(2), rel=3e-3)
@@ -111,7 +111,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int) -> None:
     exact = [left[i:j, i:j].sum() for i, j in zip(first.tolist(), last.tolist(), strict=True)]
     found = back.variances(first, last)
     given_cycle = back._left.variances(first, last)
-    rescaled = found - given_cycle + given_cycle / back._left._misfit
+    rescaled = found - given_cycle + given_cycle / back._left._misfit.between(first, last)
     np.testing.assert_allclose(rescaled, exact, rtol=0.02, atol=2e-3)
     assert (found > 1.05 * given_cycle).any()  # what is not known of the cycle matters here
 
@@ -188,3 +188,33 @@ def test_the_past_knows_the_cycle_too() -> None:
         for seed in range(2)
     ]
     assert np.mean(gains) > np.log(1.3)
+
+
+def test_periods_of_time_in_rows_and_ticks() -> None:
+    hourly = tg.events(epsilon=1, every="1h", start="2024-02-01", horizon=960, period=["1d", 5])
+    assert hourly.estimator.settings()["period"] == [24, 5]
+    for period, message in (("90min", "90min is not a whole number"), ("1mo", "lengths of time")):
+        with pytest.raises(tg.SettingError, match=f"period: .*{message}"):
+            tg.events(epsilon=1, every="1h", start="2024-02-01", period=period)
+
+
+def test_events_learn_their_cycle() -> None:
+    """The same events with and without a period: less error with it, in what is published."""
+    day, ticks = 400, 16_000
+    random = np.random.default_rng(1)
+    counts = random.poisson(4 * (1 + 0.9 * np.sin(2 * np.pi * np.arange(ticks) / day)))
+    start = np.datetime64("2024-02-01T00:00:00", "s")
+    times = np.repeat(start + np.arange(ticks), counts)
+    gains = []
+    for seed in range(3):
+        errors = []
+        for period in (None, day):
+            pipeline = tg.events(
+                epsilon="1/5", every="1s", start="2024-02-01", horizon=ticks, period=period
+            )
+            release = pipeline.start(tg.seeded(seed))
+            release.push(times)
+            out = release.advance(start + ticks).values
+            errors.append(float(np.var(np.cumsum(out - counts))))
+        gains.append(np.log(errors[0] / errors[1]))
+    assert np.mean(gains) > 0

@@ -14,7 +14,7 @@ import pytest
 import tidegate as tg
 
 COUNT, BOUND = 4096, 100_000
-SEEDS, RANGES = 4, 40
+SEEDS, RANGES = 2, 40
 CLASSES = {"short": (4, 64), "middle": (64, 512), "long": (512, 4096)}
 Random = np.random.Generator
 

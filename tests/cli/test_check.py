@@ -88,3 +88,25 @@ def test_a_profile_does_not_depend_on_how_it_is_fed(pieces: int) -> None:
     kept = values[np.isfinite(values)]
     assert share == pytest.approx((kept > 20).mean())
     assert lost == pytest.approx(np.maximum(kept - 20, 0).sum() / kept.sum())
+
+
+def test_the_owner_is_shown_which_columns_there_are(meters: Path) -> None:
+    shown = run("check", meters.name, "--delimiter", ";").stdout
+    assert "Choose a column with --column: 'time', 'watts'" in shown
+    rows = meters.with_name("rows.jsonl")
+    rows.write_text('{"ts": 1706745600, "d": {"temp": 1.5}}\n' * 30)
+    assert "--column: 'ts', 'd.temp'" in run("check", rows.name).stdout
+    found = run("check", rows.name, "--column", "d.temp").stdout
+    assert "time       column 'ts'" in found
+    assert "--column d.temp --time ts" in found
+
+
+@pytest.mark.parametrize("written", ["$1234.00", "1 234.50", "1'234.5", "12€", "(5)"])
+def test_money_is_told_from_other_text(meters: Path, written: str) -> None:
+    meters.write_text(f"time;watts\nx;{written}\n")
+    result = run("check", meters.name, "--column", "watts", "--delimiter", ";")
+    assert "currency sign or marks of thousands" in result.stderr
+    assert written not in result.stderr
+    meters.write_text("time;watts\nx;12a\n")
+    result = run("check", meters.name, "--column", "watts", "--delimiter", ";")
+    assert "currency" not in result.stderr

@@ -77,11 +77,16 @@ def computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same ranges are asked at every confidence: what does not depend on it, once."""
     compute, last = Segment.parts, {}
 
-    def parts(self: Segment, starts: np.ndarray, ends: np.ndarray, as_of: int | None = None) -> Any:
+    def parts(
+        self: Segment, starts: np.ndarray, ends: np.ndarray, as_of: int | None, aim: Any
+    ) -> Any:
         asked = (id(self), self.end, starts.tobytes(), ends.tobytes(), as_of)
         if asked not in last:
             last.clear()
-            last[asked] = (self, compute(self, starts, ends, as_of))  # kept: no other has its id
+            last[asked] = (
+                self,
+                compute(self, starts, ends, as_of, aim),
+            )  # kept: no other has its id
         return last[asked][1]
 
     monkeypatch.setattr(Segment, "parts", parts)

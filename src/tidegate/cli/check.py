@@ -74,6 +74,8 @@ def check(
     with plain_errors():
         typer.echo(_FIRST)
         reading = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
+        if column is None and source != "-":
+            _name_columns(source, reading)
         timing = Timing.found(source, time, zone, reading)
         profile = _profile(source, column, timing, reading)
         if not profile.rows or profile.rows == profile.missing:
@@ -89,6 +91,17 @@ def check(
         reading |= timing.options()
         for line in _settings(profile, thought, source, {"column": column, **reading}):
             typer.echo(line)
+
+
+def _name_columns(source: str, reading: dict[str, Any]) -> None:
+    """Show the owner which columns there are, where the format does not do so itself."""
+    from tidegate.io.time_columns import column_names
+
+    if reading["header"] is False:
+        return
+    names = column_names(source, reading["format"], reading["delimiter"])
+    if len(names) > 1:
+        typer.echo(f"Choose a column with --column: {', '.join(map(repr, names))}")
 
 
 def _profile(source: str, column: str | None, timing: Timing, reading: dict[str, Any]) -> Profile:

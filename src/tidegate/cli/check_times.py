@@ -74,7 +74,9 @@ class Timing:
         if self.clock is None:
             return found
         ends = Clock(self.clock.zone).texts(np.array([self.oldest, self.newest]))
-        naive = "" if self.clock.zone else "; times have no zone (--zone says where they were read)"
+        naive = (
+            "" if self.clock.zone else "; times have no zone (--zone says where they were written)"
+        )
         found.append(("from, to", f"{ends[0]}, {ends[1]}{naive}"))
         order = "rows are in order of time"
         if self.late:

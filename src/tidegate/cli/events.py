@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tidegate as tg
+from tidegate.cli.periods import parts_of
 from tidegate.errors import SettingError
 from tidegate.record.time_ranges import Moment
 
@@ -64,6 +65,8 @@ def build(options: dict[str, Any]) -> tg.Pipeline:
         raise SettingError("bound", "is required for sums of events; --count counts them instead")
     arguments = {name: options[name] for name in _ARGUMENTS if name in options}
     arguments["non_negative"] = bool(options.get("non-negative"))
+    if "period" in options:
+        arguments["period"] = parts_of(options)
     pipeline = tg.events(**arguments)
     if pipeline.ticks is None or {"horizon", "state"} & options.keys():
         return pipeline

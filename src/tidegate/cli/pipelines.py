@@ -113,7 +113,7 @@ def build(options: Mapping[str, Any]) -> tg.Pipeline:
     if "unit" in options:
         arguments["unit"] = unit(options["unit"])
     if "period" in options:
-        arguments["period"] = [_number(part) for part in str(options["period"]).split(",")]
+        arguments["period"] = [_rows(part) for part in str(options["period"]).split(",")]
     if "rethreshold" in options:
         arguments.update(_rethreshold(options["rethreshold"]))
     if "set" in options:
@@ -190,6 +190,14 @@ def _own(text: str) -> dict[str, Any]:
         if name in taken:
             raise SettingError("set", f"{said(name)} has an option of its own")
     return {name: _number(value) for name, value in parts.items()}
+
+
+def _rows(text: str) -> int | str:
+    if not text.strip().isdecimal():
+        raise SettingError(
+            "period", f"must be numbers of rows here, such as 1440, not {said(text)}"
+        )
+    return _number(text.strip())
 
 
 def _number(text: str) -> int | str:

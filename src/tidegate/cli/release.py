@@ -12,6 +12,7 @@ from tidegate.cli.choices import EMITTED, LATE, PIPES
 from tidegate.cli.column_options import of_one_column
 from tidegate.cli.exits import NOTHING, complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
+from tidegate.cli.periods import with_rows
 from tidegate.cli.pipelines import build, with_config, with_length
 from tidegate.cli.release_by import check_by, run_by
 from tidegate.cli.release_options import KINDS, with_release_options
@@ -62,6 +63,8 @@ def _run(source: str, options: dict[str, Any]) -> None:
     from tidegate.io import open_source
 
     check_options(source, options)
+    if not events.of_events(options):
+        options = with_rows(options, source, source_options(options))
     if "by" in options and events.of_events(options):
         raise SettingError("every", "goes without --by: events by key are not offered yet")
     if "by" in options:
@@ -198,11 +201,11 @@ def close(
     from tidegate.durable import DurableRelease
 
     outcome, named = Outcome.of(run, result), f"{column}: " if column else ""
-    if result.unmeasured:
-        complain(f"{named}{unmeasured(result, durable=isinstance(run, DurableRelease))}")
-        raise typer.Exit(NOTHING)
     if not result.released:  # never hidden: a script would take a missing output for a good one
         complain(f"{named}{nothing_released(outcome, durable=isinstance(run, DurableRelease))}")
+        raise typer.Exit(NOTHING)
+    if result.unmeasured:
+        complain(f"{named}{unmeasured(result, durable=isinstance(run, DurableRelease))}")
         raise typer.Exit(NOTHING)
     if not quiet:
         summarise(outcome, named)

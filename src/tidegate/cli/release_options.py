@@ -34,7 +34,9 @@ OPTIONS: dict[str, Any] = {
         "adaptive none)."
     ),
     "horizon": whole("Longest range to answer well (default 1048576, or the input's rows)."),
-    "period": text("Rows in a day, a week or another cycle to learn: 1440, or 1440,10080."),
+    "period": text(
+        "A cycle to learn: rows in a day, such as 1440 or 1440,10080; with times 1d or 1d,1w."
+    ),
     "preset": text(
         f"Method: {', '.join(PRESETS)} (default {DEFAULT_PRESET}; tops is the paper's). See "
         "`tidegate methods`.",

@@ -10,6 +10,8 @@ from tidegate.errors import SettingError
 
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SPELT = {"tab": "\t", "\\t": "\t"}  # what a shell lets through
+# Digits by threes, or a sign of a currency before or after the digits.
+_MONEY = re.compile(rb"[-+(]?[^\w\s]{0,3}\s?\d+([, '.]\d{3})*([.,]\d+)?\s?[^\w\s]{0,3}\)?")
 _DECIMAL_COMMA = re.compile(rb"[-+]?\d*,\d+")
 
 
@@ -86,4 +88,6 @@ class Dialect:
             return "; it seems to have a decimal comma: use --decimal ','" + (
                 " with --delimiter ';'" if self.delimiter == "," else ""
             )
+        if _MONEY.fullmatch(field) and self.number(field) is None:
+            return "; it seems to have a currency sign or marks of thousands: write 1234.5"
         return ""

@@ -29,6 +29,24 @@ def time_columns(path: str, format: str | None, delimiter: str | None) -> list[s
     return [name for name in names if _are_times([row.get(name) for row in rows])]
 
 
+def column_names(path: str, format: str | None, delimiter: str | None) -> list[str]:  # noqa: A002  # as above
+    """The names in the first line or row of a text file; keys inside of objects as a.b."""
+    kind = kind_of(path, format)
+    if kind.format == "parquet":
+        return []  # its own message lists them
+    separator = "tab" if delimiter is None and has_tabs(path) else delimiter
+    rows = _first_rows(path, kind, Dialect.given(separator, None))[:1]
+    return [name for row in rows for name in _flat(row)]
+
+
+def _flat(row: dict[str, Any], before: str = "") -> list[str]:
+    found = []
+    for name, value in row.items():
+        inside = _flat(value, f"{before}{name}.") if isinstance(value, dict) else []
+        found += inside or [f"{before}{name}"]
+    return found
+
+
 def _first_rows(path: str, kind: Kind, dialect: Dialect) -> list[dict[str, Any]]:
     incoming = Incoming(path, kind.compression)
     try:

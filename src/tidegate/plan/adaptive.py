@@ -107,7 +107,7 @@ def _added(excess: Excess | None, more: Excess | None, times: int) -> Excess | N
     """With the mean over all ranges, so many times; None: it is not known."""
     if more is None:
         return None
-    means = [np.array([times * part.mean()]) for part in more[:4]]
+    means = [np.array([times * part.mean()]) for part in more]
     if excess is not None:
-        means = [old + new for old, new in zip(excess[:4], means, strict=True)]
-    return Excess(means[0], means[1], means[2], means[3], more.doubt)
+        means = [old + new for old, new in zip(excess, means, strict=True)]
+    return Excess(*means)

@@ -150,8 +150,8 @@ def _in_unit(excess: Excess | None, step: float) -> Excess | None:
     """From lattice units to the unit of the data."""
     if excess is None:
         return None
-    expected, fallen, variance, most, doubt = excess
-    return Excess(expected * step, fallen * step, variance * step**2, most * step, doubt)
+    found = Excess(*(part * step for part in excess))
+    return found._replace(variance=found.variance * step)
 
 
 def half_width(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,21 +93,19 @@ class Answers(Tabular):
         `noise` and `prediction` are variances. `allowance` is what the estimate adds for values
         that truncation took away, which `low` takes back (`high`, where it is negative): an
         interval of the capped sum. `excess` is still to be added, and makes it one of the sum
-        itself: `low` allows for no excess at all, `high` for a large factor (the other way round
-        for what lay below a floor). The factor is the same for all values of a range, not noise
-        that would average out, so its part of the width grows as the range does.
+        itself. It is no noise that would average out: its ends grow as the range does.
         """
         below: FloatArray = np.square(errors) * (noise + prediction)
         above, missing = below, np.zeros_like(estimate)
         if excess is not None:
             times = normal_quantile(confidence)
-            factor = math.exp(excess.doubt * times)
             lost, fallen = excess.expected, excess.fallen
             estimate = estimate + lost - fallen
             chance = times**2 * excess.variance
-            below = below + chance + np.square(lost) + np.square(fallen * (factor - 1))
-            above = above + chance + np.square(np.minimum(lost * factor, excess.most) - lost)
-            above += np.square(fallen)
+            power = times / normal_quantile(0.95)
+            upper, lower = reach(lost, excess.upper, power), reach(fallen, excess.lower, power)
+            below = below + chance + np.square(lost) + np.square(lower - fallen)
+            above = above + chance + np.square(upper - lost) + np.square(fallen)
             missing = truncation_errors(excess)
         high = estimate + np.sqrt(above) - np.minimum(allowance, 0.0)
         return cls(
@@ -180,18 +177,27 @@ class Answers(Tabular):
         return answer_words.warnings(self)
 
 
-def truncation_errors(excess: Excess) -> FloatArray:
-    """Standard errors of what truncation took away: of the factor, to first order, and chance."""
-    ends = np.square(excess.expected) + np.square(excess.fallen)
-    found: FloatArray = np.sqrt(excess.variance + excess.doubt**2 * ends)
-    return found
-
-
 def normal_quantile(confidence: float) -> float:
     """How many standard deviations of a normal variable hold it with this confidence."""
     from statistics import NormalDist  # on demand: importing it is slow
 
     return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def truncation_errors(excess: Excess) -> FloatArray:
+    """Standard errors of what truncation took away: of the factor, to first order, and chance."""
+    ends = np.square(excess.upper - excess.expected) + np.square(excess.lower - excess.fallen)
+    return np.asarray(np.sqrt(excess.variance + ends / normal_quantile(0.95) ** 2))
+
+
+def reach(expected: FloatArray, upper: FloatArray, power: float) -> FloatArray:
+    """Where an excess ends: upper at 95 %, by the power of a log-normal factor elsewhere."""
+    if power == 1.0:
+        return upper
+    some = (upper > expected) & (expected > 0)
+    found = upper.copy()
+    found[some] = expected[some] * np.power(upper[some] / expected[some], power)
+    return found
 
 
 class RangeQueries(ABC):

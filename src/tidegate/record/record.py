@@ -14,13 +14,15 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import time_sums
+from tidegate.record.aims import aims
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile
 from tidegate.record.moving_average import small_picture
+from tidegate.record.refusals import out_of_range
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable
 from tidegate.record.unseen import unseen
-from tidegate.stages import Excess
+from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 
 _FARTHEST = (1 << 63) - 1
@@ -35,9 +37,8 @@ class Gathered:
         noise, prediction: variances; noise of different segments and keys is independent.
         largest: the largest share of the noise that one node has.
         unseen: how much larger the sums may be without the choice of a cap having seen it.
-        truncated: expected, fallen, variance and most of what truncation took away.
-        doubt: of the factor of that: one factor for all segments and keys, since what is unknown
-            of one tail is unknown of all.
+        truncated: what truncation took away (`Excess`). Its ends add up over segments and keys,
+            since what is unknown of one tail is unknown of all.
         capped: nothing is known of what truncation took away, somewhere.
         caps: lowest and highest cap, and the sum of all; the same of the floors. One row for each
             fact, so that each lies in one piece.
@@ -52,7 +53,6 @@ class Gathered:
     truncated: FloatArray
     caps: FloatArray
     latest: tuple[float, float]
-    doubt: float = 0.0
     capped: bool = False
 
     @classmethod
@@ -60,11 +60,17 @@ class Gathered:
         """Nothing yet; `threshold` and `floor` are said of a range without values."""
         estimate, noise, prediction, largest, unseen = np.zeros((5, ranges))
         caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], ranges, 1)
-        truncated, latest = np.zeros((4, ranges)), (threshold, floor)
+        truncated, latest = np.zeros((len(Excess._fields), ranges)), (threshold, floor)
         return cls(estimate, noise, prediction, largest, unseen, truncated, caps, latest)
 
     def add(
-        self, segment: Segment, begin: IntArray, end: IntArray, as_of: int | None, short: float
+        self,
+        segment: Segment,
+        begin: IntArray,
+        end: IntArray,
+        as_of: int | None,
+        short: float,
+        aim: Aim,
     ) -> None:
         """Add what a segment has of these ranges; its values may be `short` of that (`unseen`)."""
         inside = (end > segment.start) & (begin < segment.end)
@@ -73,7 +79,7 @@ class Gathered:
         here = slice(None) if inside.all() else inside  # no copies where all are inside
         low = np.maximum(begin[here], segment.start)
         high = np.minimum(end[here], segment.end)
-        parts = segment.parts(low, high, as_of)
+        parts = segment.parts(low, high, as_of, aim)
         self.estimate[here] += parts.estimate
         self.noise[here] += parts.noise_variance
         self.prediction[here] += parts.prediction_variance
@@ -81,8 +87,7 @@ class Gathered:
         if parts.excess is None:
             self.capped = True
         else:
-            self.truncated[:, here] += parts.excess[:4]
-            self.doubt = max(self.doubt, parts.excess.doubt)
+            self.truncated[:, here] += parts.excess
         self.unseen[here] += short * (high - low)
         lowest, highest, full = segment.cap_range(low, high)
         caps = self.caps
@@ -106,7 +111,6 @@ class Gathered:
         ):
             self.caps[row] = fold(self.caps[row], other.caps[row])
         self.latest = min(self.latest[0], other.latest[0]), max(self.latest[1], other.latest[1])
-        self.doubt = max(self.doubt, other.doubt)
         self.capped = self.capped or other.capped
 
     def answers(self, begin: IntArray, end: IntArray, confidence: float) -> Answers:
@@ -114,7 +118,6 @@ class Gathered:
         caps, (threshold, floor) = self.caps, self.latest
         nothing = np.isinf(caps[0])  # empty ranges
         caps[:2, nothing], caps[3:5, nothing] = threshold, floor
-        expected, fallen, variance, most = self.truncated
         return Answers.around(
             self.estimate,
             begin,
@@ -122,7 +125,7 @@ class Gathered:
             noise=self.noise,
             prediction=self.prediction,
             errors=quantile(self.noise, self.largest, confidence),
-            excess=None if self.capped else Excess(expected, fallen, variance, most, self.doubt),
+            excess=None if self.capped else Excess(*self.truncated),
             confidence=confidence,
             threshold=float(caps[0].min()) if begin.size else threshold,
             caps=caps.T,
@@ -200,9 +203,7 @@ class Record(RangeQueries):
         block that is still open, the variance after k of B values is estimated as (k/B)²·D² +
         k(1 − k/B)·max(p(θ − p), θ²/16): D² is the mean squared prediction error of the last 16
         block sums (it includes noise, which is conservative), and the second term is the largest
-        variance that independent values in [0, θ] with mean p can have. The quantile lies between
-        the normal one (many nodes) and the Laplace one (a single node), by the largest share that
-        one node can have of the variance.
+        variance that independent values in [0, θ] with mean p can have.
         """
         confidence = checked_confidence(confidence)
         begin, end = self.checked(starts, ends)
@@ -216,9 +217,20 @@ class Record(RangeQueries):
         """What the segments know about these ranges, added up: before any interval."""
         last = self.segments[-1]
         found = Gathered.empty(begin.size, last.threshold_value, last.floor)
-        for segment, short in zip(self.segments, self._unseen(), strict=True):
-            found.add(segment, begin, end, as_of, short)
+        known = zip(self.segments, self._unseen(), self._aims(as_of), strict=True)
+        for segment, short, aim in known:
+            found.add(segment, begin, end, as_of, short, aim)
         return found
+
+    def _aims(self, as_of: int | None) -> list[Aim]:
+        """What the phases tell about each other; kept until more is released or asked for."""
+        last = self.segments[-1]
+        if last.method.estimator.adds_up:
+            return [NO_AIM] * len(self.segments)
+        asked = self.segments[0].start, last.end, len(self.segments), as_of
+        if last.aims is None or last.aims[0] != asked:
+            last.aims = asked, aims(self.segments, as_of)
+        return last.aims[1]
 
     @property
     def time_index(self) -> TimeIndex:
@@ -248,20 +260,10 @@ class Record(RangeQueries):
         begin, end = paired(starts, ends)
         wrong = np.flatnonzero((begin > end) | (begin < self.start) | (end > self.end))
         if wrong.size:
-            raise QueryError(self._complaint(int(begin[wrong[0]]), int(end[wrong[0]])))
+            raise QueryError(
+                out_of_range(int(begin[wrong[0]]), int(end[wrong[0]]), self.start, self.end)
+            )
         return begin, end
-
-    def _complaint(self, start: int, end: int) -> str:
-        if start > end:
-            return f"range [{start}, {end}) ends before it starts"
-        if end > self.end:
-            return f"range [{start}, {end}) reaches beyond the {self.end} values released so far"
-        if start < 0:
-            return f"range [{start}, {end}) starts before the first released value"
-        return (
-            f"range [{start}, {end}) is older than the record, which begins at {self.start}: ask a "
-            "stored record, or keep more with `history` (a fork's record begins where it branched)"
-        )
 
 
 def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:

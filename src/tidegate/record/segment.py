@@ -12,10 +12,13 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.journal_entry import Trace
 from tidegate.record.ring_buffer import RingBuffer
 from tidegate.record.span_buffer import SpanBuffer
+from tidegate.record.unmeasured import Unmeasured
 from tidegate.stages import (
+    NO_AIM,
+    Aim,
+    AimedPosterior,
     Block,
     Estimator,
-    Excess,
     Layout,
     Noisy,
     Parts,
@@ -40,21 +43,6 @@ class Method:
     step: float  # one lattice unit, in the unit of the data
     history: int  # how many values are kept
     bounded: bool = True  # whether a value lies below the threshold; False: a sum of many does not
-
-
-class _Unmeasured:
-    """The posterior of withheld values, which chose a threshold: a prediction was published."""
-
-    def __init__(self, prediction: float, threshold: int, step: float, doubt: float) -> None:
-        self._prediction, self._threshold, self._step = prediction, threshold, step
-        self._doubt = doubt
-
-    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
-        """Nothing was measured: the error is taken as a share of the threshold for each value."""
-        lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
-        error = np.square(lengths * self._threshold * self._doubt)
-        excess = Excess.nothing(starts.size)  # values are not truncated: they are not measured
-        return Parts(lengths * self._prediction, np.zeros(starts.size), error, 0.0, excess)
 
 
 class Segment:
@@ -101,8 +89,10 @@ class Segment:
         self._spans = SpanBuffer(origin) if method.perturber.irregular else None
         self._buffer = self._spans or RingBuffer(block=self._width, most=most)
         self._pending: list[tuple[int, float]] = []
-        self._known: tuple[tuple[int, int], Posterior] | None = None  # of the last query
-        self.known_unseen: tuple[tuple[int, ...], list[float]] | None = None  # the same
+        # Of the last query: the posterior, and what all segments up to this one tell of each other.
+        self._known: tuple[tuple[int, int], Posterior] | None = None
+        self.known_unseen: tuple[tuple[int, ...], list[float]] | None = None
+        self.aims: tuple[tuple[int | None, ...], list[Aim]] | None = None
 
     # -- facts -----------------------------------------------------------------------------------
 
@@ -159,6 +149,11 @@ class Segment:
         """The caps at which the values that are kept were truncated."""
         caps = {block.layout.cap for block in self.blocks} or {self.threshold}
         return [(cap - self.below) * self.method.step for cap in sorted(caps)]
+
+    @property
+    def highest_cap(self) -> int:
+        """The highest level above 0 at which the values that are kept were truncated, in units."""
+        return max((block.layout.cap for block in self.blocks), default=self.threshold) - self.below
 
     @property
     def floor(self) -> float:
@@ -278,7 +273,9 @@ class Segment:
 
     # -- answering -------------------------------------------------------------------------------
 
-    def parts(self, starts: IntArray, ends: IntArray, as_of: int | None = None) -> Parts:
+    def parts(
+        self, starts: IntArray, ends: IntArray, as_of: int | None = None, aim: Aim = NO_AIM
+    ) -> Parts:
         """The sums over [start, end), which must lie within [self.start, self.end].
 
         `as_of`: from what was released up to that position, which is not before any end.
@@ -286,13 +283,16 @@ class Segment:
         until = self.end if as_of is None else min(as_of, self.end)
         if self._known is None or self._known[0] != (self.end, until):
             self._known = (self.end, until), self._posterior(until)
-        return self._known[1].parts(starts, ends)
+        posterior = self._known[1]
+        if aim is not NO_AIM and isinstance(posterior, AimedPosterior):
+            posterior.aim_at(aim)
+        return posterior.parts(starts, ends)
 
     def _posterior(self, until: int) -> Posterior:
         if self.prediction is not None:
             # A warm-up is begun again because values have outgrown the threshold.
             doubt = 1.0 if self.epoch == WARMING else 0.25
-            return _Unmeasured(self.prediction, self.threshold, self.method.step, doubt)
+            return Unmeasured(self.prediction, self.threshold, self.method.step, doubt)
         return self.method.estimator.posterior(self.recorded, until)
 
 

@@ -17,8 +17,11 @@ from tidegate.stages.contracts import (
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS, NoiseLaw, Noisy
 from tidegate.stages.recorded import (
+    NO_AIM,
     NO_CELLS,
     NO_NUMBERS,
+    Aim,
+    AimedPosterior,
     Block,
     Cells,
     Excess,
@@ -31,9 +34,12 @@ from tidegate.stages.recorded import (
 
 __all__ = [
     "ENDLESS",
+    "NO_AIM",
     "NO_CELLS",
     "NO_NUMBERS",
     "NO_SUMS",
+    "Aim",
+    "AimedPosterior",
     "Block",
     "Cells",
     "Estimator",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -109,27 +109,47 @@ class Recorded(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """What truncation took away from range sums, in the unit of the data.
+    """What truncation took away from range sums, in the unit of the data; all parts add up.
 
     Attributes:
-        expected: the estimate. The truth is that times a factor, the same for all of a range.
+        expected: the estimate. It may also be 0.
         fallen: the same of values below the floor, as a positive number.
         variance: added by chance, since few values make up an excess.
         most: what it would be if all truncated values were at the bound.
-        doubt: standard deviation of the logarithm of the factor, upwards; it may also be 0.
+        upper: what it hardly exceeds: the end of a 95 % interval.
+        lower: the same for `fallen`.
     """
 
     expected: FloatArray
     fallen: FloatArray
     variance: FloatArray
     most: FloatArray
-    doubt: float
+    upper: FloatArray
+    lower: FloatArray
 
     @classmethod
     def nothing(cls, count: int) -> Excess:
         """For `count` ranges in which no value was truncated."""
-        zeros = np.zeros(count)
-        return cls(zeros, zeros, zeros, zeros, 0.0)
+        return cls(*np.zeros((6, count)))
+
+
+class Aim(NamedTuple):
+    """What a threshold was chosen with, and what later phases show: positions and released sums.
+
+    Attributes:
+        share: the share of values above θ that the choice aimed at; 0: as the estimator says.
+        wider: how much further up an interval reaches, by the tail that thresholds have shown.
+        later: the highest mean of a later phase with a higher cap, in lattice units; 0: none.
+        following: the mean of the phase that a full cap began, in lattice units; 0: none yet.
+    """
+
+    share: float = 0.0
+    wider: float = 1.0
+    later: float = 0.0
+    following: float = 0.0
+
+
+NO_AIM = Aim()
 
 
 @dataclass(frozen=True)
@@ -152,4 +172,13 @@ class Posterior(Protocol):
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end), which must lie within what is recorded."""
+        ...
+
+
+@runtime_checkable
+class AimedPosterior(Posterior, Protocol):
+    """One that estimates what truncation took away, better if it knows what θ was chosen with."""
+
+    def aim_at(self, aim: Aim) -> None:
+        """Answer with this from now on."""
         ...

@@ -1,5 +1,7 @@
 """Posterior covariances between any two cells, without a product over all cells between them.
 
+And how far they are to be trusted (`Misfit`).
+
 The covariance of the sums at cells k < j is rows_k C_kᵀ … C_{j−1}ᵀ ends_j. Cells are gathered in
 groups of 256, and the products from a cell to the end of its group, from the beginning of a group
 to a cell, and from group to group are computed once. Products are sums in a fixed order.
@@ -14,6 +16,8 @@ from tidegate.lattice import FloatArray, IntArray
 _GROUP = 256
 # Pairs of cells that are handled at once, so that they stay in the processor's cache.
 _PIECE = 1 << 13
+# Leaves around a range that count in its misfit, and how many the mean over everything counts as.
+_NEAR, _PRIOR = 3, 2.0
 
 
 def product(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -87,3 +91,31 @@ class CellCovariances:
             vectors[going] = applied(maps, vectors[going])
         found: FloatArray = (vectors * self._ends[last]).sum(axis=1)
         return found
+
+
+class Misfit:
+    """How much larger innovations were than a model expects, over ranges of cells: reduced χ².
+
+    If a model expects too little, so may all that it says. Innovations are public, so variances can
+    be scaled by them. How wrong a model is changes: after a level has moved, the newest answers are
+    worse than all answers are in the mean. So the scale is that of the range: the mean of e²/s over
+    its leaves and three more to both sides, shrunk towards the mean over everything. It is never
+    below 1: noise is the larger part of most innovations, and its variance is known.
+
+    `distances[k]` is e²/s at the end of cell k − 1, and `leaves[k]` whether a leaf ended there.
+    """
+
+    def __init__(self, distances: FloatArray, leaves: IntArray) -> None:
+        self._leaf_of = np.cumsum(leaves)  # leaves that ended by each edge
+        ended = distances[leaves > 0]
+        self._sums = np.concatenate(([0.0], np.cumsum(ended)))
+        self._mean = max(1.0, float(self._sums[-1]) / max(ended.size, 1))
+
+    def between(self, starts: IntArray, ends: IntArray) -> FloatArray:
+        """Of the ranges between these edges (indices)."""
+        first = np.maximum(self._leaf_of[starts] - _NEAR, 0)
+        last = np.minimum(self._leaf_of[ends] + _NEAR, self._sums.size - 1)
+        found = self._sums[last] - self._sums[first] + _PRIOR * self._mean
+        found /= last - first + _PRIOR
+        result: FloatArray = np.maximum(found, 1.0)
+        return result

@@ -46,6 +46,9 @@ from tidegate.sealing import State
 # with a long tail have a mean of a tenth of θ, and their cycle is a part of that; values without
 # one have cycles of a third of θ.
 AMPLITUDES = (3e-4, 1e-2)
+# A cycle of each amplitude is less likely than none at first, by this many halvings: streams
+# without one lose less, and a cycle makes up for it within a few leaves.
+RARER = 3.0
 # What looks like a cycle for days may end on the next, such as a weekend; a cycle that was learnt
 # makes blocks coarse, and then everything published is off until the block ends. So the models
 # without a cycle have this share in the choice of trees.
@@ -79,7 +82,7 @@ class CycleFilters:
         self._covariance: FloatArray = np.zeros((count, count, several, models))
         for at, variances in enumerate(prior_variances(harmonics).T):
             self._covariance[at, at] = variances[:, np.newaxis]
-        self.mahalanobis: FloatArray = np.zeros(several * models)
+        self.mahalanobis: FloatArray = np.full(several * models, RARER * DISTANCE_PER_HALVING)
         self.determinant: FloatArray = np.ones(several * models)
         self.exponent = np.zeros(several * models, dtype=np.int32)
         self._position = 0  # values before the present cell

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from tidegate.estimate.mixture.posterior import MixturePosterior
-from tidegate.estimate.mixture.truncated_tail import DOUBT, Levels, Tail
+from tidegate.estimate.mixture.truncated_tail import Levels, Tail
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import Block, Excess, Recorded
+from tidegate.stages import Aim, Block, Excess, Recorded
 
 # The expected excess over the caps in what is added to every published tick for it. (As in
 # `truncated_tail`, where it is 8·F.)
 _TIMES = 4.0
+# And how many times as much it may be, at the end of a 95 % interval.
+_UPPER = 15.5
 # The mean square of an excess over the square of its mean, and the mean in θ.
 _SQUARE, _EACH = 4.0, 0.5
 # The level may change within a cell by this part of itself and more: what a part of a cell has of
@@ -43,7 +45,11 @@ class EventPosterior(MixturePosterior):
         super().__init__(recorded, until, truncated, recorded.threshold << step, scatter, periods)
 
     def _truncated_tail(
-        self, recorded: Recorded, begun: Sequence[Block], truncated: float
+        self,
+        recorded: Recorded,
+        begun: Sequence[Block],  # the cap never moves
+        truncated: float,
+        aim: Aim,  # nothing tells the size of events from their number
     ) -> Tail | None:
         if recorded.threshold >= recorded.ceiling:
             return _Untruncated()  # all that lies within the public bound counts as it is
@@ -104,7 +110,9 @@ class EventTail:
             for before in (self._sums, self._squares, self._room)
         )
         nothing = np.zeros(starts.size)
-        return Excess(sums * unit, nothing, squares * unit**2, room * unit, DOUBT)
+        upper = np.minimum(_UPPER * sums, np.maximum(room, sums))
+        parts = (sums, nothing, squares * unit, room, upper, nothing)
+        return Excess(*(part * unit for part in parts))
 
 
 def _before(each: FloatArray) -> FloatArray:

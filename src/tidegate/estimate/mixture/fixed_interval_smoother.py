@@ -32,7 +32,7 @@ from tidegate.estimate.mixture.block_batches import (
     block_batches,
 )
 from tidegate.estimate.mixture.block_chain import solve_chain
-from tidegate.estimate.mixture.covariances import CellCovariances, product
+from tidegate.estimate.mixture.covariances import CellCovariances, Misfit, product
 from tidegate.estimate.mixture.models import SCATTER, Models, models
 from tidegate.estimate.mixture.transition import (
     INNER,
@@ -82,13 +82,15 @@ class ModelSmoother:
         updates: FloatArray = np.empty((count, SIZE, SIZE))
         self.entries: FloatArray = np.empty((count, 6))
         starts = np.array([block.start for block in blocks], dtype=np.int64)
-        distance, passes = 0.0, []
+        distances, leaves = np.zeros(count + 1), np.zeros(count + 1, dtype=np.int64)
+        passes = []
         for batch in batches:
             numbers = batch.numbers
             cells = firsts[numbers, np.newaxis] + np.arange(len(batch.steps))
             passed = batch.filtered(chain.means[numbers], chain.covariances[numbers])
             passes.append((batch, cells, passed))
-            distance += float((np.square(passed.innovations) / passed.variances).sum())
+            distances[cells + 1] = np.square(passed.innovations) / passed.variances
+            leaves[cells + 1] = [step.measured is not None for step in batch.steps]
             widths = np.cumsum([step.width for step in batch.steps])
             self.edges[cells + 1] = starts[numbers, np.newaxis] + widths
             self.rows[cells] = passed.sum_rows[..., :SIZE]
@@ -102,9 +104,7 @@ class ModelSmoother:
             )
             self._smooth(cells, passed, adjoints)
         self.levels[0] = self.levels[min(1, count)]
-        # Reduced χ²: if innovations are larger than the model expects, so may be all else.
-        measured = sum(block.sums.size for block in blocks)
-        self._misfit = max(1.0, distance / max(measured, 1))
+        self._misfit = Misfit(distances, leaves)
 
     def _adjoints(
         self,
@@ -166,7 +166,7 @@ class ModelSmoother:
         inside = starts > 0
         shared[inside] = self._covariances.between(starts[inside] - 1, ends[inside] - 1)
         found: FloatArray = np.maximum(own[starts] + own[ends] - 2 * shared, 0.0)
-        found *= self._misfit
+        found *= self._misfit.between(starts, ends)
         return found
 
 

@@ -30,7 +30,7 @@ from tidegate.estimate.mixture.models import SCATTER
 from tidegate.estimate.mixture.packed_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import Block, Parts, Recorded
+from tidegate.stages import NO_AIM, Aim, Block, Parts, Recorded
 
 # Variances are doubled, once or twice, so that many blocks still form one batch. They are never
 # halved: intervals must not become too short.
@@ -81,23 +81,17 @@ class MixturePosterior:
             )
         horizon = recorded.perturber.horizon
         self._known = MixtureSmoother(measured, horizon, latest.model_weights, scatter, periods)
-        self._tail = self._truncated_tail(recorded, begun, truncated)
+        self._truncated, self._recorded, self._begun = truncated, recorded, begun
+        self._aim = NO_AIM
+        self._tail = self._truncated_tail(recorded, begun, truncated, NO_AIM)
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
     def _truncated_tail(
-        self, recorded: Recorded, begun: Sequence[Block], truncated: float
+        self, recorded: Recorded, begun: Sequence[Block], truncated: float, aim: Aim
     ) -> Tail | None:
         if not truncated:
             return None
-        return TruncatedTail(
-            self._known,
-            begun,
-            threshold=recorded.threshold,
-            ceiling=recorded.ceiling,
-            horizon=recorded.perturber.horizon,
-            below=recorded.below,
-            truncated=truncated,
-        )
+        return TruncatedTail(self._known, recorded, begun, truncated, aim)
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
@@ -127,6 +121,12 @@ class MixturePosterior:
             self._largest * self._step**2,
             None if self._tail is None else self._tail.between(starts, ends, theta),
         )
+
+    def aim_at(self, aim: Aim) -> None:
+        """Estimate what truncation took away with this: cheap beside the smoother."""
+        if self._aim != aim:
+            self._aim = aim
+            self._tail = self._truncated_tail(self._recorded, self._begun, self._truncated, aim)
 
     def _prefix(self, cell: IntArray, share: FloatArray) -> FloatArray:
         sums = self._known.sums

@@ -1,27 +1,33 @@
 """What truncation took away, estimated from public knowledge alone: it costs no privacy.
 
-Nothing that was released says how far above the cap values lie. What is known is the rule that
-chose θ, which aims at a share p of values above θ, and the released level, now and when θ was new
-(`home`). For a tail of index κ a value above θ exceeds it by θ/(κ − 1) on average, and a level that
-has grown by g leaves g^κ times as many above the cap. So the excess of a value is estimated as
+Nothing that was released says how far above the cap values lie. What is known is the share t of
+values above θ that the choice of θ could aim at (`Aim`), and the released level, now and when θ was
+new (`home`), as shares of the cap. The excess of a value is estimated as
 
-    F · p · min(1, (L/t)²) · min(g, 4)³ · cap,    t = home · ln(1/p),
+    F · t · light · min(g, 4)³ · cap,    light = min(1, (L/(home·ln(1/t)))²),
 
-where t > L tells light tails: values crowd below a cap that few of them exceed. (For exponential
-values t is 1.) Growth counts only as far as the released level can bear it: of values with this
-level and a tail between an exponential one and a power law, (1 + cap/(8·level))^−8 lie above the
-cap. (A cycle that was low when θ was new comes back to where θ was chosen, and cuts nothing more.)
-It is a rough estimate: streams differ in their tails, and a stream without a tail
-has no excess. So intervals reach down to no excess, and up by a log-normal factor. F and `DOUBT`
-are chosen so that the estimate is best and that intervals hold, on the streams of `choose` in
-`benchmarks.coverage` and on no others.
+where `light` tells light tails: values crowd below a cap that few of them exceed. (For exponential
+values home·ln(1/t) is 1.) A level that has grown by g since leaves more values above the cap, as
+far as it can bear it: of values with this level and a tail between an exponential one and a power
+law, (1 + cap/(8·level))^−8 lie above the cap. (A cycle that was low when θ was new comes back to
+where θ was chosen, and cuts nothing more.)
 
-More could be known only for more of ε: a node a horizon for the excess up to four caps, bought with
-an eighth of ε, has noise of 34 cap/ε, as much as there is to learn (the median of those streams is
-20 cap/ε), and would make all else worse.
+It is a rough estimate: streams differ in their tails, and a stream without a tail has no excess. So
+intervals reach down to no excess, and up to U/F times the estimate. They reach further where more
+is known, or less:
 
-Where values below 0 count, both ends have been chosen by the rule and each has its own excess, F·p
-of its distance from 0: the released level says nothing about either tail then.
+- A level that has grown until it fills its cap says nothing about how far it has grown. Up to half
+  of the cap that is what exponential values would hide, and at the cap it is open: up to the bound.
+  If a new warm-up has followed, its level is taken for what was hidden.
+- A later phase with the same warm-up and a higher cap has seen part of what this cap took away.
+
+No more values can lie above the cap than the level has caps: that bounds all of it. (Where all of
+the level may come from values that are cut, answers say so: `tidegate.record.unseen`.)
+Where values below 0 count, both ends have been chosen by the rule and each has its own excess;
+the share beyond an end grows with the fourth power as the level comes nearer to it.
+
+F, L, U are chosen so that intervals hold on the streams of `choose` in `benchmarks.coverage`, and
+on no others.
 """
 
 from __future__ import annotations
@@ -34,12 +40,13 @@ import numpy as np
 
 from tidegate.estimate.mixture.portable_math import log
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import Block, Excess
+from tidegate.stages import Aim, Block, Excess, Recorded
 
-# p over the share of θ that is added to every published value for truncation.
-_EXCEEDING = 8.0
-# F, and L for light tails.
-_SCALE, _LIGHT = 0.5, 1.6
+# t over the share of θ that is added to every published value for truncation, where no `Aim` is.
+_EXCEEDING = 15.0
+# F, U, and L for light tails.
+_SCALE, _UPPER, _LIGHT = 0.1, 5.0, 1.2
+_LEAST_LIGHT = 0.1
 # The level when θ was new is that of the first values, this part of a horizon; at least this in θ.
 _HOME, _LEAST_HOME = 32, 0.01
 _LEAST_LEVEL = 0.002
@@ -47,9 +54,13 @@ _MOST_GROWTH = 4.0
 # The mean square of an excess over the square of its mean: 2 for an exponential tail, more for
 # heavier ones.
 _SQUARE = 4.0
-# Standard deviation of the logarithm of the factor, upwards. (A larger one where the level has
-# moved, and a smaller one elsewhere, made intervals wider for the same coverage.)
-DOUBT = 1.4
+# From which growth on, and above which share of the cap, a level fills its cap; and up to where.
+_GROWN, _GROWN_UP = 1.25, 1.75
+_FULL, _FULL_UP = 0.5, 0.7
+# Upper ends: of what a full cap hides, of what followed it, and of what a higher cap saw later.
+_HIDDEN, _FOLLOWED, _SEEN = 2.0, 3.0, 1.5
+# By how much the level may be wrong, where it bounds how many values lie above the cap.
+_MARGIN = 1.5
 
 
 class Levels(Protocol):
@@ -68,55 +79,112 @@ class Tail(Protocol):
 
 
 class TruncatedTail:
-    """The expected excess over the caps before any position, in units of θ."""
+    """The expected excess over the caps before any position, and its ends, in units of θ."""
 
     def __init__(
         self,
         known: Levels,
+        recorded: Recorded,
         blocks: Sequence[Block],
-        *,
-        threshold: int,
-        ceiling: int,
-        horizon: int,
-        below: int,
         truncated: float,
+        aim: Aim,
     ) -> None:
+        threshold, below = recorded.threshold, recorded.below
         edges = known.edges
         widths: FloatArray = np.maximum(np.diff(edges), 1).astype(np.float64)
         if not widths.size:
             edges, widths = np.array([0, 1]), np.ones(1)
         levels = np.diff(known.sums) / widths if known.sums.size > 1 else np.zeros(1)
         begun = np.array([block.start for block in blocks] or [0])
-        caps = np.array([block.layout.cap - below for block in blocks] or [ceiling]) / threshold
+        caps = np.array([block.layout.cap - below for block in blocks] or [threshold]) / threshold
         caps = caps[np.maximum(np.searchsorted(begun, edges[:-1], side="right") - 1, 0)]
-        room = np.maximum(ceiling / threshold - caps, 0.0)  # 0: nothing is truncated at the bound
-        exceeding = min(1.0, _EXCEEDING * truncated)
-        young = edges[:-1] < edges[0] + max(1, horizon // _HOME)
-        home = max(float((levels * widths)[young].sum() / widths[young].sum()), _LEAST_HOME)
-        light = min(1.0, _LIGHT / (home * _rarity(exceeding))) if exceeding else 0.0
-        growth = np.minimum(np.maximum(levels, _LEAST_LEVEL) / (home * caps), _MOST_GROWTH)
+        # 0: nothing is truncated at the bound.
+        room = np.maximum(recorded.ceiling / threshold - caps, 0.0)
+        aimed = aim.share or min(1.0, _EXCEEDING * truncated)
+        young = edges[:-1] < edges[0] + max(1, recorded.perturber.horizon // _HOME)
+        home = float((levels * widths)[young].sum() / widths[young].sum())
+        fallen = lower = np.zeros_like(caps)
         if below:
-            light, growth = 1.0, np.ones_like(caps)
-        thinned = 1.0 + caps / (8 * np.maximum(levels, _LEAST_LEVEL))
-        thinned *= thinned  # to the eighth power, with the same bits on every machine
-        thinned *= thinned
-        bearable = np.maximum(1.0 / (thinned * thinned), exceeding)
-        share = np.minimum(exceeding * growth * growth * growth, bearable)
-        each = _SCALE * light * light * caps  # by which a value above the cap exceeds it
-        expected = np.minimum(share * each, room)
+            floor = below / threshold
+            share = _near(caps - levels, float(caps[0]) - home, aimed)
+            fallen = _SCALE * floor * _near(levels + floor, home + floor, aimed)
+            lower = fallen * (_UPPER / _SCALE)
+            each = _SCALE * caps
+            expected, upper = share * each, _UPPER * aim.wider * share * caps
+        else:
+            home = max(home, _LEAST_HOME)
+            rarity = home * _rarity(aimed)
+            light = max(min(1.0, _LIGHT / rarity) ** 2, _LEAST_LIGHT)
+            growth = np.maximum(levels, _LEAST_LEVEL) / (home * caps)
+            share = _share(levels / caps, np.minimum(growth, _MOST_GROWTH), aimed)
+            each = _SCALE * light * caps
+            expected, upper = share * each, _UPPER * aim.wider * light * share * caps
+            full = _between(levels / caps, _FULL, _FULL_UP)
+            hidden = _between(growth, _GROWN, _GROWN_UP) * full * caps * _exponential(levels / caps)
+            if aim.following:
+                hidden = full * np.maximum(aim.following / threshold - levels, 0.0)
+                expected = np.maximum(expected, hidden)
+                upper = np.maximum(upper, _FOLLOWED * hidden)
+            else:
+                upper = np.maximum(upper, _HIDDEN * hidden)
+            if aim.later:
+                mean = float((levels * widths).sum() / widths.sum())
+                gap = max(aim.later / threshold - mean, 0.0)
+                upper = np.maximum(upper, _SEEN * gap * min(1.0, max(mean, 0.0) / aimed))
+            above = np.minimum(_MARGIN * np.maximum(levels / caps, aimed), 1.0)
+            upper = np.minimum(upper, above * room)
+        expected = np.minimum(expected, room)
+        upper = np.clip(upper, expected, room)
         self._edges = edges
-        self._sums = _before(expected * widths)
-        self._fallen = _before(exceeding * _SCALE * (below / threshold) * widths)
-        self._squares = _before(np.where(room > 0, _SQUARE * share * each * each, 0.0) * widths)
-        self._room = _before(room * widths)
+        squares = np.where(room > 0, _SQUARE * share * each * each, 0.0)
+        self._before = [
+            _before(part * widths) for part in (expected, fallen, squares, room, upper, lower)
+        ]
 
     def between(self, starts: IntArray, ends: IntArray, unit: float) -> Excess:
         """The excess of the values of [start, end), θ being `unit` in the unit of the data."""
-        sums, fallen, squares, room = (
-            np.interp(ends, self._edges, before) - np.interp(starts, self._edges, before)
-            for before in (self._sums, self._fallen, self._squares, self._room)
+        found = Excess(
+            *(
+                (np.interp(ends, self._edges, before) - np.interp(starts, self._edges, before))
+                * unit
+                for before in self._before
+            )
         )
-        return Excess(sums * unit, fallen * unit, squares * unit**2, room * unit, DOUBT)
+        return found._replace(variance=found.variance * unit)
+
+
+def _share(levels: FloatArray, growth: FloatArray, aimed: float) -> FloatArray:
+    """The share of values above the cap, by the level in caps and its growth since θ was new."""
+    thinned = 1.0 + 1.0 / (8 * np.maximum(levels, _LEAST_LEVEL))
+    thinned *= thinned  # to the eighth power, with the same bits on every machine
+    thinned *= thinned
+    bearable = np.maximum(1.0 / (thinned * thinned), aimed)
+    found: FloatArray = np.minimum(aimed * growth * growth * growth, bearable)
+    return found
+
+
+def _near(distances: FloatArray, home: float, aimed: float) -> FloatArray:
+    """The share of values beyond an end, by how far the level lies from it, now and at home."""
+    nearer = max(home, _LEAST_HOME) / np.maximum(distances, _LEAST_HOME)
+    nearer *= nearer
+    found: FloatArray = np.minimum(aimed * np.maximum(nearer * nearer, 1.0), 0.5)
+    return found
+
+
+def _exponential(levels: FloatArray) -> FloatArray:
+    """What exponential values lose above a cap if their mean below it is this part of the cap.
+
+    With x caps in a mean, it is (1 − e^−x)/x, and 1/x less that part is lost; to within 0.02 for
+    parts of a half and more.
+    """
+    full = np.clip(levels, _FULL, 0.999)
+    found: FloatArray = 0.5 / (1.0 - full) - 0.36 - full
+    return found
+
+
+def _between(values: FloatArray, low: float, high: float) -> FloatArray:
+    """0 up to `low`, 1 from `high` on."""
+    return np.clip((values - low) / (high - low), 0.0, 1.0)
 
 
 def _before(each: FloatArray) -> FloatArray:

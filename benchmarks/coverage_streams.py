@@ -1,0 +1,127 @@
+"""The streams of `benchmarks.coverage`: those that constants are chosen on, and those that are not.
+
+Made-up streams here have values below 0, second scales, cycles that begin low and tails that grow.
+Streams of tables (TIDEGATE_DATA/tables) are events in order, or counts per interval of time.
+"""
+
+# ruff: noqa: ARG005  # all draws have one signature
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.kinds import Values
+
+Floats = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int, Floats], NDArray[Any]]
+
+
+class Stream(NamedTuple):
+    """A made-up stream: its values by a generator, their number and their time from 0 to 1."""
+
+    draw: Draw
+    bound: int
+    lower: int = 0
+
+    def values(self, name: str, count: int, seed: int) -> Values:
+        """Whole numbers within the bounds; others for every seed."""
+        random = np.random.default_rng([seed, *name.encode()])
+        values = np.rint(self.draw(random, count, np.arange(count) / count))
+        return np.clip(values, self.lower, self.bound).astype(np.int64)
+
+
+def _cycle(time: Floats, times: float) -> Floats:
+    return np.sin(2 * np.pi * times * time)
+
+
+CHOOSE = {
+    "rare large values": Stream(
+        lambda r, n, t: r.gamma(2, 20, n) * np.where(r.random(n) < 0.02, 50, 1), 100_000
+    ),
+    "sparse": Stream(
+        lambda r, n, t: np.where(r.random(n) < 0.03, r.lognormal(6, 1, n), 0), 100_000
+    ),
+    "lognormal, growing tail": Stream(
+        lambda r, n, t: 50 * r.lognormal(-((0.5 + 1.2 * t) ** 2) / 2, 0.5 + 1.2 * t, n), 100_000
+    ),
+    "cycle that begins low": Stream(
+        lambda r, n, t: r.poisson(40 * (1 - 0.9 * np.cos(8 * np.pi * t))), 5000
+    ),
+    "gamma, begins low": Stream(
+        lambda r, n, t: r.gamma(1.5, 30 * (1 - 0.8 * np.cos(12 * np.pi * t)), n), 5000
+    ),
+    "temperatures": Stream(
+        lambda r, n, t: 50 + 80 * _cycle(t, 3) + 20 * r.normal(size=n), 1000, -1000
+    ),
+    "refunds": Stream(
+        lambda r, n, t: np.where(r.random(n) < 0.02, -1, 1) * r.lognormal(3, 0.8, n),
+        10_000,
+        -10_000,
+    ),
+    "drift through 0": Stream(lambda r, n, t: -60 + 240 * t + 30 * r.standard_t(4, n), 5000, -5000),
+    "constant": Stream(lambda r, n, t: np.full(n, 37.0), 1000),
+    "gamma": Stream(lambda r, n, t: r.gamma(2, 25, n), 5000),
+    "rare ones": Stream(lambda r, n, t: r.random(n) < 0.03, 1),
+    "uniform": Stream(lambda r, n, t: r.integers(0, 251, n), 250),
+    "counts below 8": Stream(lambda r, n, t: r.poisson(0.5, n), 8),
+}
+UNSEEN = {
+    "Weibull 0.6": Stream(lambda r, n, t: 80 * r.weibull(0.6, n), 50_000),
+    "log-logistic 3": Stream(lambda r, n, t: 60 * (1 / r.random(n) - 1) ** (1 / 3), 50_000),
+    "inverse gamma 2.5": Stream(lambda r, n, t: 100 / r.gamma(2.5, 1, n), 100_000),
+    "binomial": Stream(lambda r, n, t: r.binomial(200, 0.3, n), 1000),
+    "Poisson, days": Stream(
+        lambda r, n, t: r.poisson(60 * (1.1 + _cycle(t, 7)) * (1 + 0.5 * t)), 2000
+    ),
+    "negative binomial, weeks": Stream(
+        lambda r, n, t: r.poisson(r.gamma(2, 20 * (1 + 0.7 * _cycle(t, 2)))), 3000
+    ),
+    "half zeros": Stream(
+        lambda r, n, t: np.where(r.random(n) < 0.5, 0, r.gamma(1.5, 50, n)), 20_000
+    ),
+    "three steps": Stream(
+        lambda r, n, t: r.gamma(1.2, np.array([20.0, 70.0, 35.0])[(3 * t).astype(int)]), 20_000
+    ),
+    "large orders, 1 in 200": Stream(
+        lambda r, n, t: r.lognormal(3, 0.6, n) * np.where(r.random(n) < 0.005, 30, 1), 100_000
+    ),
+    "winter and summer": Stream(
+        lambda r, n, t: -20 + 120 * _cycle(t, 1.5) + 25 * r.normal(size=n), 2000, -1000
+    ),
+    "gains and losses": Stream(lambda r, n, t: 5 + 40 * r.standard_t(3, n), 20_000, -20_000),
+    "net flow, growing": Stream(
+        lambda r, n, t: (1 + 3 * t) * r.laplace(15, 25, n), 10_000, -10_000
+    ),
+}
+# Of tables: file, column (or "" to count rows per interval, in seconds), factor, bound, lower.
+TABLES = {
+    "taxi fares, refunds": ("taxi_trips", "fare", 100, 50_000, -50_000),
+    "taxi tips": ("taxi_trips", "tip", 100, 50_000, 0),
+    "taxi miles": ("taxi_trips", "distance_mi", 100, 50_000, 0),
+    "taxi trips in 5 minutes": ("taxi_trips", "", 300, 1000, 0),
+    "bike trips in 10 minutes": ("bike_trips", "", 600, 1000, 0),
+}
+_TIMES = {"taxi_trips": "pickup", "bike_trips": "start"}
+
+
+@lru_cache(maxsize=8)
+def of_table(name: str) -> tuple[Values, int, int]:
+    """All values of a stream of the tables, and its bounds."""
+    import pyarrow.parquet
+
+    file, column, factor, bound, lower = TABLES[name]
+    path = Path(os.environ["TIDEGATE_DATA"]) / "tables" / f"{file}.parquet"
+    chosen = column or _TIMES[file]
+    found = pyarrow.parquet.read_table(path, columns=[chosen]).column(chosen)
+    if column:
+        numbers = np.nan_to_num(found.to_numpy(zero_copy_only=False).astype(np.float64))
+        return np.clip(np.rint(numbers * factor), lower, bound).astype(np.int64), bound, lower
+    seconds = found.to_numpy(zero_copy_only=False).astype("datetime64[s]").astype(np.int64)
+    return np.bincount((seconds - seconds.min()) // factor), bound, lower

@@ -1,0 +1,126 @@
+"""What the choice of a threshold could see, and what later phases tell about earlier ones.
+
+A release that refines its threshold has a phase, and a segment, for each choice. Everything here is
+computed from positions, layouts, thresholds and released sums: public, and free.
+
+A choice for a stretch of N values wants 25/(ε·N) of them above θ. From m values that pay the share
+s of ε it sees no fewer than 3/(s·ε·m), and extrapolates. So the share of values above θ lies around
+the geometric mean of the two, while the stream stays as it is: far more in the first phases of a
+release than in the last one.
+
+Phases that come from one warm-up chose θ for shares that became smaller and smaller. How θ grew
+meanwhile says how heavy the tail is: ln θ grows by 1/κ of −ln(share) for a tail of index κ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from tidegate.estimate.mixture.portable_math import exp, log
+from tidegate.perturb.adaptive.refinement_trees import RefinementTrees
+from tidegate.record.segment import Segment
+from tidegate.stages import NO_AIM, Aim, Block
+
+# Values above θ that a choice can tell from none, in 1/ε of it, and that it wants of a stretch, in
+# 1/ε of the release (`TailQuantile`); never more than this share of the values.
+_VISIBLE, _WANTED, _MOST = 3.0, 25.0, 0.25
+# The stretch is so many times the values since the warm-up (`Refinement`).
+_STRETCH = 16
+# A window is about this part of the values since the warm-up, and pays at least a quarter of ε.
+_WINDOW, _LATE_SHARE = 0.7, 0.25
+# 1/κ above which a tail counts as heavy, how much it widens, and between which limits (logarithms);
+# shares that differ by less than the last number tell nothing.
+_HEAVY, _WIDER, _LEAST, _HIGHEST, _APART = 0.7, 2.0, -1.1, 1.0, 1.5
+
+
+def aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
+    """One for each segment; `as_of`: from what was released up to that position."""
+    trees = segments[-1].method.perturber
+    if not isinstance(trees, RefinementTrees):  # θ is not refined
+        return [NO_AIM] * len(segments)
+    epsilon = float(trees.epsilon)
+    until = segments[-1].end if as_of is None else as_of
+    seen: list[float] = []  # shares above θ that the choices could see
+    shares: list[float] = []
+    lineage: list[int] = []  # where the warm-up began that a phase comes from
+    begun, part = 0, _LATE_SHARE
+    for segment in segments:
+        visible = share = 0.0
+        if segment.measured and segment.blocks and segment.start < max(until, 1):
+            first = segment.blocks[0]
+            age = segment.origin - begun
+            values = _WINDOW * age
+            sums = _part_for_sums(segment, first, trees)
+            if first.start == segment.origin and sums < 0:  # a warm-up
+                begun, part = segment.origin, 1.0 + sums
+                values = age = first.layout.length
+            visible = min(_MOST, _VISIBLE / (part * epsilon * max(values, 1)))
+            stretch = max(1, min(trees.horizon, _STRETCH * age))
+            share = math.sqrt(visible * min(_MOST, _WANTED / (epsilon * stretch)))
+            sums = _part_for_sums(segment, segment.blocks[-1], trees)
+            part = max(_LATE_SHARE, 1.0 - abs(sums))
+        seen.append(visible)
+        shares.append(share)
+        lineage.append(begun)
+    found = []
+    for number, share in enumerate(shares):
+        same = [at for at, begun in enumerate(lineage) if begun == lineage[number] and seen[at]]
+        later = _later(segments, number, same, lineage, until)
+        wider = _wider(segments, same, seen) if same and number != same[-1] else 1.0
+        found.append(Aim(share, wider, *later) if share else NO_AIM)
+    return found
+
+
+def _later(
+    segments: Sequence[Segment], number: int, same: list[int], lineage: list[int], until: int
+) -> tuple[float, float]:
+    """Means of later phases: the highest with a higher cap, and that which a full cap began."""
+    cap, highest = segments[number].highest_cap, 0.0
+    for at in same:
+        if at > number and segments[at].highest_cap > cap:
+            highest = max(highest, _mean_by(segments[at], until))
+    after = number + 1
+    if after < len(segments) and lineage[after] != lineage[number] and segments[after].measured:
+        return highest, _mean_by(segments[after], until)
+    return highest, 0.0
+
+
+def _wider(segments: Sequence[Segment], same: list[int], seen: list[float]) -> float:
+    """By how much the tail moves the upper end, from the first and the last phase.
+
+    Only that of earlier phases: how far values lie above the highest θ no other θ can tell.
+    """
+    first, last = same[0], same[-1]
+    if seen[first] < _APART * seen[last]:
+        return 1.0
+    ends = (segments[at].threshold - segments[at].below for at in (last, first))
+    return _heaviness(*ends, seen[first] / seen[last])
+
+
+@lru_cache(maxsize=256)
+def _heaviness(last: int, first: int, ratio: float) -> float:
+    grown, fewer = log(np.array([last / first, ratio])).tolist()
+    wider = min(max(_WIDER * (grown / fewer - _HEAVY), _LEAST), _HIGHEST)
+    return float(exp(np.array([wider]))[0])
+
+
+def _part_for_sums(segment: Segment, block: Block, trees: RefinementTrees) -> float:
+    """The part of ε that the sums of a block were measured with; below 0: of a warm-up."""
+    ceiling = segment.method.ceiling + segment.below
+    return float(trees.part_of(block.choice, block.layout.length, segment.threshold, ceiling))
+
+
+def _mean_by(segment: Segment, until: int) -> float:
+    """The mean of the leaves that were released up to a position, in units; 0: none were."""
+    leaves = segment.leaves
+    for block in reversed(segment.blocks):
+        if block.start < until:
+            done = block.layout.leaves_by(min(until, segment.end) - block.start)
+            values = block.start + block.layout.edge(done) - segment.start
+            last, first = leaves.sums(np.array([block.first + done, leaves.oldest])).tolist()
+            return float(last - first) / values if values else 0.0
+    return 0.0
