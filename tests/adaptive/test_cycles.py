@@ -10,7 +10,7 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import dense, least_squares_covariance
 from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.cycle_filters import CycleFilters, prior_variances
+from tidegate.estimate.mixture.cycle_filters import RARER, CycleFilters, prior_variances
 from tidegate.estimate.mixture.cycle_smoother import CycleResponses
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.grid import Cells
@@ -92,7 +92,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int) -> None:
     expected = filters.mean[SUM, 0] + cycle.expected_sum()
     assert expected == pytest.approx(above @ posterior, rel=3e-3)
     # The likelihood too, so that weights are right: the second amplitude's, over no cycle's.
-    halvings = cycle.halvings()[1] + np.log2(cycle.determinant[1]) / 2
+    halvings = cycle.halvings()[1] - RARER + np.log2(cycle.determinant[1]) / 2
     _, determinant = np.linalg.slogdet(total)
     distance = missed @ np.linalg.solve(total, missed)
     assert halvings == pytest.approx((distance + determinant) / 2 / np.log(2), rel=3e-3)

@@ -29,7 +29,7 @@ def _run(release: tg.Release) -> RefinementRun:
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 1])
 def test_three_hundred_decimals_up_to_their_bound_are_not_cut_to_nothing(epsilon: float) -> None:
     values = np.round(np.random.default_rng(1).random(300), 3)
-    for seed in range(5):
+    for seed in range(4):
         answer = _released(values, epsilon, 1, seed).query(0, 300)
         miss = max(answer.low - values.sum(), values.sum() - answer.high)
         assert answer.warning or miss < (answer.high - answer.low) / 2

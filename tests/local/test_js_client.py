@@ -3,57 +3,21 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 import tidegate as tg
+from tests.typescript import compiler, needs_npm, run
 
 CLIENT = Path(__file__).parent.parent.parent / "clients" / "js"
-# One version, so that the generated declarations are the same everywhere, and tomorrow.
-COMPILER = ("typescript@5.9.3", "@types/node@20.19.43")
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node 20 or newer")
-needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
-
-
-def run(*command: str | Path, folder: Path = CLIENT) -> str:
-    result = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
-
-
-def compiler() -> Path:
-    """The modules of the compiler, in the environment of these tests: fetched once."""
-    folder = Path(sys.prefix) / "-".join(("node", *COMPILER)).replace("/", "-")
-    if not folder.exists():
-        made = Path(tempfile.mkdtemp(dir=sys.prefix))
-        install(*COMPILER, folder=made)
-        try:
-            made.rename(folder)
-        except OSError:  # another run was faster
-            shutil.rmtree(made)
-    return folder / "node_modules"
-
-
-def install(*packages: str, folder: Path) -> None:
-    """With npm, which waits and asks again; a network that is away for longer is asked thrice."""
-    quietly = ("--no-save", "--no-package-lock", "--no-audit", "--no-fund")
-    patiently = ("--prefer-offline", "--fetch-retries=5")
-    command = ("npm", "install", *quietly, *patiently, "--prefix", folder, *packages)
-    for _ in range(3):
-        result = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
-        if result.returncode == 0:
-            return
-    raise AssertionError(result.stdout + result.stderr)
 
 
 @needs_node
 def test_the_tests_of_the_client() -> None:
-    output = run("node", "--test", "--test-reporter=tap")
+    output = run("node", "--test", "--test-reporter=tap", folder=CLIENT)
     facts = dict(line[2:].split(" ", 1) for line in output.splitlines() if line.startswith("# "))
     assert int(facts["pass"]) >= 40
     assert (facts["fail"], facts["skipped"], facts["cancelled"]) == ("0", "0", "0")
@@ -66,7 +30,7 @@ def test_the_types_hold_and_the_declarations_are_current(tmp_path: Path) -> None
     modules = tmp_path / "node_modules"
     modules.mkdir()
     made = tmp_path / "types"
-    run(*tsc, "--project", "tsconfig.json", "--outDir", made)
+    run(*tsc, "--project", "tsconfig.json", "--outDir", made, folder=CLIENT)
     assert _texts(made) == _texts(CLIENT / "types"), "see clients/js/README.md"
     (modules / "@tidegate").mkdir()
     (modules / "@tidegate" / "client").symlink_to(CLIENT)  # as if it were installed

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tidegate.service
 from tests.service.conftest import Place, sender, served
+from tests.typescript import compiler, needs_npm, run
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="the page's test needs the extra [test]"
@@ -83,6 +85,17 @@ def test_the_page_follows_answers_creates_and_reconnects(tmp_path: Path) -> None
         with served(place.opened(), port=port):
             _wait_for_text(page, "#connection", "Live")
         browser.close()
+
+
+@needs_npm
+def test_the_scripts_hold_their_types() -> None:
+    pages = Path(tidegate.service.__file__).parent / "pages"
+    scripts = sorted(pages.glob("*.js"))
+    assert len(scripts) >= 3
+    strict = ("--strict", "--noEmit", "--allowJs", "--checkJs", "--skipLibCheck")
+    kind = ("--target", "ES2022", "--lib", "ES2022,DOM,DOM.Iterable,DOM.AsyncIterable")
+    modules = ("--module", "ES2022", "--moduleResolution", "bundler")
+    run(compiler() / ".bin" / "tsc", *strict, *kind, *modules, *scripts, folder=pages)
 
 
 def _wait_for_text(page: Any, place: str, text: str) -> None:

@@ -90,7 +90,7 @@ def nothing_released(outcome: Outcome, *, durable: bool) -> str:
 
 def unmeasured(result: Transferred, *, durable: bool) -> str:
     """What an input that ended inside its warm-up has left."""
-    rows = f"the warm-up needs {result.unmeasured:,} more values. The {result.released:,} rows are "
+    rows = f"the warm-up needs {result.unmeasured:,} more rows. The {result.released:,} rows are "
     if result.threshold is None:
         rows += "placeholders: nothing is measured yet."
     else:

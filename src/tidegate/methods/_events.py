@@ -15,7 +15,7 @@ from tidegate.methods._without_holdout import TRUNCATED
 from tidegate.perturb.adaptive.event_trees import EventTrees
 from tidegate.run.event_means import EventMeans
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.ticks import CHOICE_SHARE, EVIDENCE, SUM_SHARE, Ticks
+from tidegate.run.ticks import CHOICE_SHARE, DAY, EVIDENCE, SUM_SHARE, Ticks
 from tidegate.stages import Threshold
 from tidegate.units import AddedEvent
 
@@ -28,6 +28,7 @@ def events(
     start: Any,
     zone: str | None = None,
     fixed: bool = False,
+    cycles: bool = True,
     horizon: int = 2**20,
     nodes: tuple[int, ...] | None = None,
     period: Period = None,
@@ -50,6 +51,8 @@ def events(
         zone: where times without a zone were written; None: as `start` says.
         fixed: truncate at the bound. False: at a threshold that is chosen privately, from the
             events of a warm-up.
+        cycles: expect the level to follow the day and the week, where a horizon has some of them;
+            learnt from what was released, so it costs no privacy. `period` names others.
         horizon: the longest range that should be answered well, in ticks, or how many will come.
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
         period: a cycle to learn, as in `adaptive`: a length of time such as `1d`, a number of
@@ -77,14 +80,14 @@ def events(
             stream_epsilon=budget,
         )
         part, truncated = SUM_SHARE, min(MOST_TRUNCATED, TRUNCATED / float(budget * horizon))
+    usual = _periods(ticks, horizon) if cycles else None
+    expected = usual if period is None else in_rows(period, ticks.length)
     return Pipeline(
         threshold=rule,
         perturber=EventTrees(
             epsilon=budget, horizon=horizon, nodes=nodes, warm_up=part, windows=part != 1
         ),
-        estimator=EventMixture(
-            truncated=truncated, spread=spread, period=in_rows(period, ticks.length)
-        ),
+        estimator=EventMixture(truncated=truncated, spread=spread, period=expected),
         resolution=1 if bound is None else resolution,
         non_negative=non_negative,
         unit=AddedEvent(),
@@ -93,6 +96,17 @@ def events(
         ticks=ticks,
     )
 
+
+def _periods(ticks: Ticks, horizon: int) -> tuple[int, ...] | None:
+    """The day and the week in ticks, if a horizon has some of them: the clock is public."""
+    day, rest = divmod(DAY, ticks.length)
+    found = tuple(
+        period for period in (day, 7 * day) if period > 2 and _SOME * period <= horizon and not rest
+    )
+    return found or None
+
+
+_SOME = 3  # of a cycle: fewer tell nothing
 
 # Of ε, for the sums of a mean: their noise is scaled to θ, which is several times the mean. Where
 # it is 5 to 20 times that of numbers, relatively, the best share is 0.75 to 0.88.

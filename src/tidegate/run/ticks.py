@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tidegate.clock import Clock
+from tidegate.clock import SECOND, Clock
 from tidegate.errors import InputError, QueryError, SettingError
 from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.guarantee import Guarantee, parallel, sequential
@@ -45,6 +45,7 @@ SUM_SHARE = 1 - COUNT_SHARE - CHOICE_SHARE
 # this part of a horizon.
 EVIDENCE, LONGEST = 48, Fraction(1, 4)
 _SHORTEST = 16  # ticks of a warm-up
+DAY = 86_400 * SECOND
 
 
 class _Text(Setting[str, Any]):
