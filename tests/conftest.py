@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Generator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,13 @@ patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("tidegate", patient, derandomize=True, database=None)
 settings.register_profile("tidegate-exploring", patient)
 settings.load_profile("tidegate-exploring" if EXPLORING else "tidegate")
+
+# The commands are made once, as in every process, and not anew for every call: that takes longer
+# than most calls themselves. Where typer is missing, or does without, nothing needs to be kept.
+with suppress(ImportError, AttributeError):
+    from typer import testing
+
+    testing._get_command = cache(testing._get_command)
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 import tidegate as tg
 from tidegate.lattice import Lattice
-from tidegate.run.refinement import later_length, least_threshold, lifted
+from tidegate.run.refinement import Refinement, has_fallen, later_length, least_threshold, lifted
 from tidegate.threshold import TailQuantile
 
 
@@ -21,7 +22,7 @@ def test_the_least_threshold_is_public_and_fades_with_what_is_known() -> None:
     assert least == [1000, 135, 18, 1]  # 1000/exp((count − 3 − 5)/3)
     far = Lattice(Fraction(10**6), Fraction(1))
     few = TailQuantile(epsilon=1, bound=10**6, holdout=14, horizon=1000)
-    assert least_threshold(few, far) == 128  # of 135,335: whole numbers are a unit of the data
+    assert least_threshold(few, far) == 16  # of 135,335: whole numbers are a unit of the data
 
 
 def test_values_that_are_mostly_zero_lift_a_later_threshold_once_they_can_be_seen() -> None:
@@ -29,7 +30,36 @@ def test_values_that_are_mostly_zero_lift_a_later_threshold_once_they_can_be_see
     assert stage.target == Fraction(25, 4)  # 25 values: 13.75/2 e-folds, too few to lift it
     assert lifted(stage, Lattice(Fraction(10**4), Fraction(1)), 25) == 1
     assert lifted(stage, Lattice(Fraction(10**4), Fraction(1)), 26) == 6  # 10⁴/exp(14.75/2)
-    assert lifted(stage, Lattice(Fraction(10**6), Fraction(1)), 26) == 128
+    assert lifted(stage, Lattice(Fraction(10**6), Fraction(1)), 26) == 16
+    # A θ that has fallen: half an e-fold is enough. 10⁴/exp((13 − 6.25 − 5)/2)
+    assert lifted(stage, Lattice(Fraction(10**4), Fraction(1)), 12, fallen=True) == 1
+    assert lifted(stage, Lattice(Fraction(10**4), Fraction(1)), 13, fallen=True) == 4168
+
+
+def test_a_threshold_that_stayed_where_it_began_has_fallen_and_gets_more_time() -> None:
+    lattice = Lattice(Fraction(1000), Fraction(1))  # begins at 1000/exp((20 − 3 − 5)/3) = 18
+    assert [has_fallen(theta, lattice, Fraction(20)) for theta in (18, 72, 73)] == [
+        True,
+        True,
+        False,
+    ]
+    facts = {"at": 1000, "first": 100, "warm_up_start": 0, "evidence": 16 * 100}
+    assert Refinement().window(3000, **facts) is None  # 800 values more are beyond a third
+    assert Refinement().window(3000, **facts, fallen=True) == (935, Fraction(1, 4))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_stream_of_mostly_zeros_finds_its_threshold_late(seed: int) -> None:
+    random = np.random.default_rng(5)
+    values = np.where(random.random(3000) < 0.1, random.integers(20, 50, 3000), 0)
+    release = tg.adaptive(3, 50, horizon=3000).start(tg.seeded(seed))
+    release.push(values[:500])
+    again = release.pipeline.resume(release.snapshot(brief=True))
+    rest = release.push(values[500:])
+    assert np.array_equal(again.push(values[500:]), rest)
+    first, *_, last = release.phases
+    assert first.threshold < 1
+    assert last.threshold >= 20
 
 
 def test_rows_of_a_later_warm_up_that_was_finished_are_published_once() -> None:

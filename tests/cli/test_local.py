@@ -423,8 +423,8 @@ def test_a_simulation_is_not_taken_for_a_release(tmp_path: Path) -> None:
     output = tmp_path / "out.csv"
     assert run("simulate", "-o", output, *GIVEN, stdin="value\n" + "7\n" * 50).exit_code == 0
     result = CliRunner().invoke(app, ["query", str(output), "0", "10"])
-    assert result.exit_code in (2, 4)
-    assert result.stderr.startswith("tidegate: ")
+    assert result.exit_code == 0
+    assert "A rehearsal: one process played all devices." in result.stdout
 
 
 @pytest.mark.parametrize("command", ["announce", "simulate"])

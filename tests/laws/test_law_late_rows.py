@@ -8,7 +8,6 @@ from tests.laws.catalogue import bits
 from tidegate.clock import SECOND
 from tidegate.durable import transfer
 from tidegate.io import Batch
-from tidegate.released import open_released
 
 DAY = 86_400 * SECOND
 COUNT, PER_DAY = 1_200, 100
@@ -78,7 +77,7 @@ def test_files_and_their_index_know_late_rows(tmp_path, release):
     path = tmp_path / "out.csv"
     times = tg.read_times(ticks.astype("datetime64[ns]"))
     transfer([Batch(values, times=times)], PIPELINE.start(), path)
-    first, again = (open_released(path).table("1d") for _ in range(2))  # built, then read
+    first, again = (tg.open(path).table("1d") for _ in range(2))  # built, then read
     assert bits(first.answers.estimate) == bits(again.answers.estimate)
     own = np.searchsorted(first.edges, ticks, side="right") - 1
     np.testing.assert_array_equal(first.rows, np.bincount(own))

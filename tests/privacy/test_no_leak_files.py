@@ -99,6 +99,20 @@ TEXTS: dict[str, tuple[str, bytes, list[str]]] = {
         ["--column", "value", "--user-column", "who", "--unit", "user-horizon:2"],
     ),
     "JSON, no key": ("in.jsonl", f'{{"{WORD}":{NUMBER}}}\n'.encode() * 30, []),
+    "a second column": (
+        "in.csv", f"value,tip\n{f'{NUMBER},{NUMBER}{chr(10)}' * GOOD}5,{WORD}\n".encode(),
+        ["--column", "value", "--column", "tip"],
+    ),
+    "JSON, a second column": (
+        "in.jsonl",
+        (f'{{"value":{NUMBER},"tip":{NUMBER}}}\n' * GOOD + f'{{"tip":"{WORD}"}}\n').encode(),
+        ["--column", "value", "--column", "tip"],
+    ),
+    "money": ("in.csv", csv(f"${NUMBER}"), []),
+    "a time": (
+        "in.csv", f"value,t\n{f'{NUMBER},2024-01-01{chr(10)}' * GOOD}{NUMBER},{WORD}\n".encode(),
+        ["--column", "value", "--time", "t"],
+    ),
     "gzip cut": ("in.csv.gz", gzip.compress(csv(WORD))[:-9], []),
     "gzip of text": ("in.csv.gz", gzip.compress(csv(WORD)), []),
     "not gzip": ("in.csv.gz", csv(WORD), []),

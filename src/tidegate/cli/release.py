@@ -201,11 +201,11 @@ def close(
     from tidegate.durable import DurableRelease
 
     outcome, named = Outcome.of(run, result), f"{column}: " if column else ""
-    if result.unmeasured and result.released:
-        complain(f"{named}{unmeasured(result, durable=isinstance(run, DurableRelease))}")
-        raise typer.Exit(NOTHING)
     if not result.released:  # never hidden: a script would take a missing output for a good one
         complain(f"{named}{nothing_released(outcome, durable=isinstance(run, DurableRelease))}")
+        raise typer.Exit(NOTHING)
+    if result.unmeasured:
+        complain(f"{named}{unmeasured(result, durable=isinstance(run, DurableRelease))}")
         raise typer.Exit(NOTHING)
     if not quiet:
         summarise(outcome, named)

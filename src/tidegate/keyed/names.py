@@ -32,7 +32,7 @@ class Names:
     def __init__(self, declared: Sequence[str] | None, *, more: bool | None = None) -> None:
         self.open = declared is None if more is None else more
         self.names: list[str] = []
-        self._codes: dict[Any, int] = {}  # of texts
+        self._codes = _Codes()  # of texts, and of keys as rows have written them
         self._table = np.full(0, UNDECLARED, dtype=np.int32)  # of whole numbers: 8 bytes each
         self._counting = True  # the keys are 0, 1, 2, …: their own codes
         for name in declared or ():
@@ -59,7 +59,7 @@ class Names:
     def _known(self, name: str) -> int:
         number = _number(name)
         if number is None:
-            return self._codes.get(name, UNDECLARED)
+            return self._codes[name]
         return int(self._table[number]) if number < self._table.size else UNDECLARED
 
     def code(self, key: Any) -> int | None:
@@ -79,9 +79,11 @@ class Names:
             raise InputError(f"{count} values but {size} keys")
         found = self._numbered(distinct) if isinstance(distinct, np.ndarray) else None
         if found is None:
-            known = self._codes
             distinct = distinct.tolist() if isinstance(distinct, np.ndarray) else distinct
-            found = np.array([known.get(key, UNDECLARED) for key in distinct], dtype=np.int64)
+            try:
+                found = np.fromiter(map(self._codes.__getitem__, distinct), np.int64, len(distinct))
+            except TypeError:  # a list, or what else cannot be a key
+                raise InputError("keys must be texts or whole numbers") from None
         unknown = np.flatnonzero(found == UNDECLARED)
         if unknown.size:
             self._look_up(distinct, unknown, found, position if inverse is None else None)
@@ -91,17 +93,24 @@ class Names:
         self, distinct: Any, unknown: IntArray, found: IntArray, position: int | None
     ) -> None:
         """The codes of keys that are not known as they are written; new ones, if keys are open."""
-        texts = [_text_or_none(distinct[at]) for at in unknown.tolist()]
-        if self.open and None in texts:
-            place = unknown[texts.index(None)]
-            where = "" if position is None else f" at position {position + place}"
+        written = [distinct[at] for at in unknown.tolist()]
+        texts = {key: _text_or_none(key) for key in dict.fromkeys(written)}
+        if self.open and None in texts.values():
+            place = next(at for at, key in enumerate(written) if texts[key] is None)
+            where = "" if position is None else f" at position {position + unknown[place]}"
             raise InputError(
                 f"key{where} is missing, or is not a text or a whole number. Declare the keys, "
                 "and rows without one are dropped"
             )
-        for at, text in zip(unknown.tolist(), texts, strict=True):
+        codes = {}
+        for key, text in texts.items():
+            code = UNDECLARED
             if text is not None:
-                found[at] = self.add(text) if self.open else self._known(text)
+                code = self.add(text) if self.open else self._known(text)
+            codes[key] = code
+            if code != UNDECLARED:
+                self._codes[key] = code  # as it is written, for the next rows
+        found[unknown] = [codes[key] for key in written]
 
     def _numbered(self, numbers: NDArray[Any]) -> IntArray | None:
         """The codes of whole numbers; None: they are too large for the table."""
@@ -118,6 +127,13 @@ class Names:
             larger[: self._table.size] = self._table
             self._table = larger
         return self._table
+
+
+class _Codes(dict[Any, int]):
+    """What is not there is undeclared. At most a few spellings of each key: 7, 7.0, "7"."""
+
+    def __missing__(self, key: Any) -> int:
+        return UNDECLARED
 
 
 def declared_keys(keys: Iterable[Any]) -> tuple[str, ...]:

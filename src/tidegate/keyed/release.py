@@ -139,7 +139,8 @@ class KeyedRelease(ReadableKeyed):
             out = Released.empty(rest.size)
         else:
             out = engine.push(groups, rest, times, late)
-            self.changed.update(np.unique(groups.codes // engine.PAGE).tolist())
+            pages = np.flatnonzero(np.bincount(groups.codes // engine.PAGE))
+            self.changed.update(pages.tolist())
         ticks = None if times is None else times.ticks
         numbers_out = out.positions, out.values, out.levels
         rows = KeyedRows(self._names.names, groups.codes, *numbers_out, ticks, self._clock)

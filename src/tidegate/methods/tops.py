@@ -91,7 +91,7 @@ def tops(
 METHOD = Method(
     preset=tops,
     summary="a private threshold, a consistent hierarchy with skipped levels, a smoother",
-    when="intervals must rest on no model of the stream; assumes ranges of many blocks",
+    when="intervals must rest on no model, or ε is tiny; assumes ranges of many blocks",
     reference="Wang et al., Continuous Release of Data Streams under both Centralized and "
     "Local Differential Privacy, CCS 2021",
     example={"fanout": 4},

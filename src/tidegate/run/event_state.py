@@ -137,8 +137,8 @@ class EventState(PhasedRun):
         """Let the events of the ticks that follow pay for another choice of θ, if that is due."""
         if self._rule is None or self._window is not None:
             return
-        facts = {"at": self.position, "first": self.first, "warm_up_start": 0}
-        due = _WINDOWS.window(self._trees.horizon, **facts, evidence=self.evidence)
+        horizon, at, first = self._trees.horizon, self.position, self.first
+        due = _WINDOWS.window(horizon, at=at, first=first, warm_up_start=0, evidence=self.evidence)
         if due is None:
             self.events.settle(self.cap)
             return

@@ -24,7 +24,7 @@ from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_le
 from tidegate.settings import Flag, Spec
 from tidegate.stages import Estimator, Perturber, Threshold
 from tidegate.threshold import TailQuantile
-from tidegate.threshold.tail_quantile import LEAST_PRICE
+from tidegate.threshold.tail_quantile import LEAST_PRICE, SURE, VISIBLE
 
 __all__ = ["Refinement"]  # what settings can name
 
@@ -34,7 +34,9 @@ EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # of ε, for the next 
 # The first of these up to this part of the horizon, where noise is cheap, and up to so many first
 # warm-ups, so that a stream that ends long before its horizon has not paid it to the end.
 EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
-UNTIL = Fraction(1, 3)  # of the horizon: windows are open up to here
+# Of the horizon: windows are open up to here; and where θ has fallen, so that there is nothing to
+# lose (`has_fallen`).
+UNTIL, UNTIL_FOUND = Fraction(1, 3), Fraction(2, 3)
 GROWTH = 2  # a choice is made again if it knows this many times as much (share × values)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
 # A choice of θ is made for so many times the values that came since its warm-up began, not for the
@@ -49,8 +51,10 @@ _FIRST_HORIZON, _FIRST_EVIDENCE = 4096, 24
 _AGAIN_HORIZON = 8
 # A first θ starts at most this many lattice steps high, where there are more steps than a default
 # resolution makes of a bound (`tidegate.lattice.COARSE`): they are a unit of the data then.
-_HIGHEST, _ARTIFICIAL = 128, 10 * COARSE
-_LIFTED = 7  # e-folds that a later choice must be able to climb for its least θ to be raised
+_HIGHEST, _ARTIFICIAL = 16, 10 * COARSE
+# e-folds that a later choice must be able to climb for its least θ to be raised; and if the present
+# one has fallen, which is so up to this many times where it began.
+_LIFTED, _FALLEN, _HARDLY = 7, Fraction(1, 2), 4
 
 
 def first_length(epsilon: Fraction, horizon: int) -> int:
@@ -101,20 +105,31 @@ def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
     away from instead (`TailQuantile.reach`), as if all values lay above 0. The bound is public, and
     so is this; a θ that is too high costs noise, which intervals show. Later choices know more and
     may go below it. Where the lattice has so many steps that they are a unit of the data, and no
-    part of the bound, it is at most 128 of them: a bound that is far away must not decide.
+    part of the bound, it is at most 16 of them: a bound that is far away must not decide.
     """
     return _part_of_bound(lattice, choice.reach(choice.holdout, choice.visible))
 
 
-def lifted(choice: TailQuantile, lattice: Lattice, positive: int) -> int:
+def lifted(choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: bool = False) -> int:
     """The least θ that a later choice may give, in lattice units; 1: any.
 
     `positive` of its values surely lie above 0, by what was released. If they can pay for the climb
     over e⁷ and more, θ starts where they can: values that are mostly 0 would leave it at the
-    smallest candidate otherwise, although there are enough of the others by now.
+    smallest candidate otherwise, although there are enough of the others by now. If the present θ
+    has `fallen`, which shows that most are 0, less will do.
     """
     reach = choice.reach(positive, LEAST_PRICE)
-    return _part_of_bound(lattice, reach) if reach >= _LIFTED else 1
+    return _part_of_bound(lattice, reach) if reach >= (_FALLEN if fallen else _LIFTED) else 1
+
+
+def has_fallen(theta: int, lattice: Lattice, information: Fraction) -> bool:
+    """Whether θ stayed where it began, or hardly left: so few values could pay for the climb.
+
+    `information` is ε × values of its choice: the smallest candidate follows from it, as for a
+    first one (`least_threshold`).
+    """
+    reach = max(Fraction(0), information - VISIBLE - SURE) / VISIBLE
+    return theta <= _HARDLY * _part_of_bound(lattice, reach)
 
 
 def _part_of_bound(lattice: Lattice, reach: Fraction) -> int:
@@ -202,7 +217,14 @@ class Refinement(Spec):
         return _choosing(threshold, share * perturber.epsilon, values, stretch)
 
     def window(
-        self, horizon: int, *, at: int, first: int, warm_up_start: int, evidence: int
+        self,
+        horizon: int,
+        *,
+        at: int,
+        first: int,
+        warm_up_start: int,
+        evidence: int,
+        fallen: bool = False,
     ) -> tuple[int, Fraction] | None:
         """Values that pay for another choice of θ, and with which share of ε; None: none do.
 
@@ -210,12 +232,13 @@ class Refinement(Spec):
         that of the warm-up that θ comes from; the first warm-up had `first` values. `evidence` is
         share × values of the last choice, in sixteenths. The next choice must have twice as much,
         by the end of the first third of the horizon, or no window is opened: chance would replace a
-        good θ. It ends with a block.
+        good θ. It ends with a block. A θ that has `fallen` is not good: there is time until 2/3.
         """
         early = at < horizon * EARLY and at < EARLY_WARM_UPS * first
         share = EARLY_SHARE if early else LATE_SHARE
         needed = at - (-GROWTH * evidence // int(16 * share))
-        last = min(Fraction((at // horizon + 1) * horizon), warm_up_start + horizon * UNTIL)
+        until = UNTIL_FOUND if fallen else UNTIL
+        last = min(Fraction((at // horizon + 1) * horizon), warm_up_start + horizon * until)
         if not self.windows or needed > last:
             return None
         end = at

@@ -253,6 +253,7 @@ class RefinementRun(RefinementState):
             at_least=Ends(self.floor, self.least_below),
             before=self._latest_ends,
             positive=self._positive(level - 2 * doubt),
+            fallen=self._fallen,
         )
         self.evidence = int(16 * window.share * window.values)
         window.wipe()

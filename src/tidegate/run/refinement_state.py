@@ -17,7 +17,7 @@ from tidegate.record.levels import Levels
 from tidegate.run.ends import LONGER, Ends
 from tidegate.run.phase_keys import PhaseKeys
 from tidegate.run.phased_run import PhasedRun
-from tidegate.run.refinement import Refinement, later_length
+from tidegate.run.refinement import Refinement, has_fallen, later_length
 from tidegate.run.refinement_blocks import Blocks
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.warm_up import HoldOut
@@ -98,6 +98,13 @@ class RefinementState(PhasedRun):
     def _latest_ends(self) -> Ends:
         return Ends(self._watch.threshold, self._floor_watch.threshold if self._signed else 0)
 
+    @property
+    def _fallen(self) -> bool:
+        """Whether θ stayed where it began: public. (Values below 0 hide how many there are.)"""
+        known = Fraction(self.evidence, 16) * self._trees.epsilon
+        theta = self._watch.threshold
+        return not self._signed and has_fallen(theta, self._pipeline.lattice, known)
+
     def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
         """Both ends were chosen when the level lay between these, in units."""
         self._watch.settle(highest, ends.above)
@@ -134,6 +141,7 @@ class RefinementState(PhasedRun):
             first=self._pipeline.warm_up,
             warm_up_start=begun,
             evidence=self.evidence,
+            fallen=self._fallen,
         )
         window = None if due is None else self._window(*due, opened=self.position)
         self._blocks = blocks = self._measuring(ends, window)

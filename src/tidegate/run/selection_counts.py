@@ -77,18 +77,24 @@ class SelectionCounts:
         at_least: Ends,
         before: Ends,
         positive: float | None = None,
+        fallen: bool = False,
     ) -> Ends:
         """θ in lattice units, or both ends, from the counts of the whole window.
 
         Privacy: as `tidegate.run.ends.choose`, from counts instead of values. `positive` is the
-        share of values that are thought to lie above 0, by what was released.
+        share of values that are thought to lie above 0, by what was released; `fallen` says that
+        the present θ stayed where it began.
         """
         self._count()
         stage, lattice = self.stage, self._lattice
         known = None if positive is None else math.floor(positive * self.values)
-        least = max(*at_least, 1 if known is None else lifted(stage, self._grid, known))
+        lift = 1 if known is None else lifted(stage, self._grid, known, fallen=fallen)
         theta = stage.choose_from(
-            self._counts, self._grid, keystream("threshold"), at_least=least, positive=known
+            self._counts,
+            self._grid,
+            keystream("threshold"),
+            at_least=max(*at_least, lift),
+            positive=known,
         )
         if not lattice.bottom:
             return Ends(theta)

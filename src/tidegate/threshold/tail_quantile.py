@@ -32,6 +32,8 @@ AFFORDABLE = Fraction(1, 2)
 STEEP = 2
 # And at least so much, in 1/ε: chances of a θ that is f times too high fall as f^−2.
 LEAST_PRICE = 2
+# The fewest values above θ that a choice can see, in 1/ε.
+VISIBLE = 3
 # What a candidate must be ahead by, in 1/ε, for noise hardly ever to take the other one.
 SURE = 5
 # Where the count that is wanted cannot be seen, θ is extrapolated as if the tail had this index.
@@ -88,7 +90,7 @@ class TailQuantile(Spec):
     holdout: Whole = Whole(minimum=1, default=1024)
     horizon: Whole = Whole(minimum=1, default=2**20)
     stream_epsilon: OptionalExact = OptionalExact(default=None)
-    visible: Whole = Whole(minimum=1, default=3)
+    visible: Whole = Whole(minimum=1, default=VISIBLE)
 
     @property
     def guarantee(self) -> Guarantee:

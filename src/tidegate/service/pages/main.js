@@ -25,6 +25,16 @@ function say(text, wrong = false) {
   connection.classList.toggle("wrong", wrong);
 }
 
+// Two things can fail apart: the live connection, and single requests.
+const reached = { live: false, answers: true };
+
+/** @param {{live?: boolean, answers?: boolean}} news */
+function connected(news) {
+  Object.assign(reached, news);
+  const lost = !reached.live || !reached.answers;
+  say(lost ? "Connection lost. Trying again …" : "Live", lost);
+}
+
 /** @param {unknown} error */
 function told(error) {
   if (error instanceof Problem && (error.status === 401 || error.status === 403)) {
@@ -87,7 +97,7 @@ async function open(name) {
     `/v1/streams/${name}/live`,
     page.next,
     (rows) => chart.add(rows),
-    (connected) => say(connected ? "Live" : "Connection lost. Trying again …", !connected),
+    (live) => connected({ live }),
     stop.signal,
   );
 }
@@ -249,6 +259,7 @@ setInterval(() => {
   if (!current || document.hidden) return;
   facts()
     .then(means)
-    .catch(() => say("Connection lost. Trying again …", true));
+    .then(() => connected({ answers: true }))
+    .catch((error) => connected({ answers: error instanceof Problem }));
 }, EVERY);
 begin();
