@@ -102,13 +102,16 @@ def test_there_is_no_way_around_the_journal(tmp_path):
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
         public = {name for name in dir(run) if not name.startswith("_")}
         facts = {
-            "clock", "epoch", "guarantee", "holding", "phases", "pipeline", "position", "record",
-            "sealed", "seen", "source", "threshold", "warming",
+            "clock", "cut_short", "epoch", "guarantee", "holding", "phases", "pipeline", "position",
+            "record", "sealed", "seen", "source", "threshold", "warming",
         }  # fmt: skip
-        reading = {"facts", "queries", "query", "recogniser", "replay", "replay_rows", "table"}
+        reading = {
+            "facts", "fingerprint", "queries", "query", "recogniser", "replay", "replay_rows",
+            "table",
+        }  # fmt: skip
         assert public == facts | reading | {
-            "change_key", "close", "erase", "existing", "finish", "open", "push", "push_rows",
-            "save", "unseal",
+            "advance", "change_key", "close", "continued", "erase", "existing", "finish", "open",
+            "push", "push_rows", "save", "unseal",
         }  # fmt: skip
         for name in facts:
             with pytest.raises(AttributeError):
