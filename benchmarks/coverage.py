@@ -85,6 +85,7 @@ class Asked(NamedTuple):
     estimate: Floats
     low: Floats
     high: Floats
+    blind: NDArray[np.bool_]
 
 
 @lru_cache(maxsize=16)
@@ -154,7 +155,7 @@ def answered(
     def ask(starts: Ints, ends: Ints, as_of: int | None) -> Asked:
         found = record.answers(starts, ends, confidence, as_of)
         sums = (truth[ends] - truth[starts], cut[ends] - cut[starts])
-        return Asked(ends - starts, *sums, found.estimate, found.low, found.high)
+        return Asked(ends - starts, *sums, found.estimate, found.low, found.high, found.blind)
 
     later = {kind: drawn(random, count, kind, LATER) for kind in CLASSES}
     lengths = np.concatenate(list(later.values()))
@@ -193,14 +194,18 @@ def measured(
 
 
 def judged(found: Asked) -> dict[str, float]:
-    """Coverage of the true and of the capped sum, and half-widths over the smallest honest one."""
+    """Coverage of the true and of the capped sum, and half-widths over the smallest honest one.
+
+    Answers that say of themselves that their interval cannot be trusted (`blind`) count apart.
+    """
     honest = float(np.quantile(np.abs(found.estimate - found.truth), 0.95))
     half = float(np.median(found.high - found.low)) / 2
-    return {
-        "true": float(np.mean((found.low <= found.truth) & (found.truth <= found.high))),
-        "capped": float(np.mean((found.low <= found.capped) & (found.capped <= found.high))),
-        "width": half / max(honest, 1e-9),
-    }
+    trusted = ~found.blind
+    shares = {}
+    for name, sums in (("true", found.truth), ("capped", found.capped)):
+        held = ((found.low <= sums) & (sums <= found.high))[trusted]
+        shares[name] = float(held.mean()) if held.size else np.nan
+    return {**shares, "width": half / max(honest, 1e-9), "blind": float(found.blind.mean())}
 
 
 def table(cells: dict[Cell, dict[str, float]]) -> str:
@@ -225,7 +230,11 @@ def table(cells: dict[Cell, dict[str, float]]) -> str:
             for cell, found in cells.items():
                 if cell[3:] == (kind, asked):
                     streams.setdefault(cell.stream, []).append(found["true"])
-            means = {name: float(np.mean(shares)) for name, shares in streams.items()}
+            means = {
+                name: float(np.nanmean(shares))
+                for name, shares in streams.items()
+                if not np.isnan(shares).all()
+            }
             worst = sorted(means, key=means.__getitem__)[:4]
             names = ", ".join(f"{name} {means[name]:.2f}" for name in worst)
             lines.append(f"{kind:>6s} {asked:8s} {_line(here)}   worst streams: {names}")
@@ -234,9 +243,12 @@ def table(cells: dict[Cell, dict[str, float]]) -> str:
 
 
 def _line(found: list[dict[str, float]]) -> str:
-    """Coverage of the true sum and of the capped one, and the median of the widths."""
-    true, cut = (float(np.mean([one[name] for one in found])) for name in ("true", "capped"))
-    return f"{true:.3f} {cut:.3f} {np.median([one['width'] for one in found]):4.2f}"
+    """Coverage of the true sum and of the capped one, the median of the widths, share of blind."""
+    if not found:
+        return "nothing"
+    true, cut = (float(np.nanmean([one[name] for one in found])) for name in ("true", "capped"))
+    blind = float(np.mean([one["blind"] for one in found]))
+    return f"{true:.3f} {cut:.3f} {np.median([one['width'] for one in found]):4.2f} {blind:.2f}"
 
 
 def main() -> None:
@@ -258,7 +270,8 @@ def main() -> None:
                 found = measured(name, length, epsilon, options.runs, options.holdout)
                 cells |= {cell: judged(asked) for cell, asked in found.items()}
         progress(name)
-    print("coverage of the true sum, of the capped sum; half-width over the smallest honest one")
+    print("coverage of the true sum, of the capped sum; half-width over the smallest honest one;")
+    print("share of answers that say that their interval cannot be trusted (left out of coverage)")
     print(table(cells))
     if options.json:
         rows: list[dict[str, Any]] = [{**cell._asdict(), **one} for cell, one in cells.items()]
