@@ -51,6 +51,14 @@ def test_an_answer_about_values_that_are_mostly_zero_says_that_it_may_be_far_off
         assert not held
 
 
+def test_noise_does_not_pass_for_values_that_were_seen() -> None:
+    random = np.random.default_rng([100, 300])
+    values = np.where(random.random(300) < 0.1, np.round(random.random(300) * 2, 2), 0)
+    for seed in range(100, 103):  # the noise of an open tree is as large as a full sum here
+        answer = _released(values, 0.3, 2, seed, horizon=2**20).query(0, 300)
+        assert answer.blind or answer.low <= values.sum() <= answer.high
+
+
 def test_a_stream_that_is_long_enough_has_no_warning() -> None:
     values = np.random.default_rng(3).integers(0, 50, 3000)
     release = _released(values, 1, 100, 1)

@@ -30,7 +30,7 @@ _TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
 _MOST = 0.5
 # A later θ that is not blind says that an earlier one was right, if it is not this much higher.
 _SAME = 1.5
-_NOISE = 3.0  # about what noise may take from the sum of a segment, in θ/ε
+_SURE = 2.0  # standard errors of a released sum
 
 
 def unseen(segments: Sequence[Segment]) -> list[float]:
@@ -63,11 +63,22 @@ def _unseen(before: Segment | None, segment: Segment) -> float:
     short = (bound - theta) * method.step
     if segment.below:
         return short * _MOST if share >= _MOST else 0.0
-    last = segment.blocks[-1]
-    measured = last.start + last.layout.edge(segment.leaves.closed - last.first) - segment.start
-    held = segment.leaves.total / (segment.threshold * measured) if measured else 0.0
-    noise = _NOISE / (float(stage.epsilon) * max(measured, 1))
-    return short * max(held + noise, noise) if held <= share else 0.0
+    held, error = _held(segment)
+    return short * (max(held, 0.0) + error) if held - error <= share else 0.0
+
+
+def _held(segment: Segment) -> tuple[float, float]:
+    """The released sum as a share of what it would be if all values were cut, and its doubt."""
+    *blocks, last = (block.layout for block in segment.blocks)
+    done = segment.leaves.closed - segment.blocks[-1].first
+    measured = segment.blocks[-1].start + last.edge(done) - segment.start
+    if done == last.leaves:
+        blocks.append(last)
+        done = 0
+    variance = sum(tree.nodes[0] * tree.variances[0] for tree in blocks)
+    variance += done * last.variances[-1]  # of an open tree, leaf by leaf
+    full = max(measured, 1) * segment.threshold
+    return segment.leaves.total / full, _SURE * math.sqrt(variance) / full
 
 
 def _evidence(stage: RefinementTrees, before: Segment | None, segment: Segment) -> Fraction:
