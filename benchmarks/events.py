@@ -6,7 +6,8 @@ every event's time for nothing: positions of events at the ends of ticks are tak
 Values count up to the public bound, in the truth too. Logs are the tables of the folder that
 TIDEGATE_DATA names; without it, a made-up log with a daily cycle.
 
-Constants of `EventMixture` were looked at on the first 60,000 taxi trips; the rest decides.
+The constants of `EventMixture` come from arguments (independent events, a mean of a tenth of the
+unit) and were not tuned; that days and weeks are expected by default was decided on these logs.
 """
 
 from __future__ import annotations
