@@ -218,3 +218,18 @@ def test_events_learn_their_cycle() -> None:
             errors.append(float(np.var(np.cumsum(out - counts))))
         gains.append(np.log(errors[0] / errors[1]))
     assert np.mean(gains) > 0
+
+
+def test_a_refined_release_with_a_period_is_chunk_invariant_and_resumes() -> None:
+    """Warm-ups, other thresholds and caps that were full: the cycle goes with the filters."""
+    pipeline = tg.adaptive(8, 5000, horizon=500, period=30)
+    values = cyclic(900, 30, 4) * np.repeat([1, 1, 40], 300)
+    whole = pipeline.start(tg.seeded(2))
+    expected = whole.push(values)
+    assert len(whole.phases) > 2
+    parts, release = [], pipeline.start(tg.seeded(2))
+    for piece in np.split(values, [1, 40, 41, 333, 334, 650]):
+        parts.append(release.push(piece))
+        release = pipeline.resume(release.snapshot())
+    assert np.concatenate(parts).tobytes() == expected.tobytes()
+    assert release.query(100, 850) == whole.query(100, 850)

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import tidegate as tg
+from tidegate.estimate.mixture.truncated_tail import TruncatedTail
+from tidegate.record.aims import aims
+from tidegate.record.ring_buffer import RingBuffer
+from tidegate.stages import NO_AIM, Aim, Recorded
 
 COUNT, BOUND = 4096, 100_000
 SEEDS, RANGES = 2, 40
@@ -133,3 +138,37 @@ def test_without_a_rule_only_capped_sums_are_known() -> None:
         assert answer.capped
         assert answer.truncation_error == 0
         assert str(answer).startswith("sum of capped values over [0, 1000): ")
+
+
+def test_each_choice_of_a_threshold_saw_its_own_share() -> None:
+    """More evidence, fewer values above θ: the first phase has by far the largest share."""
+    release = tg.adaptive(1, BOUND, horizon=COUNT).start(tg.seeded(4))
+    release.push(np.rint(STREAMS["Weibull"](np.random.default_rng(4))))
+    segments = release.record.segments
+    found = [aim.share for aim in aims(segments, None)]
+    assert len(found) > 1
+    assert found == sorted(found, reverse=True)
+    assert found[0] > 2 * found[-1] > 0
+    first = segments[0].blocks[0].layout
+    paid = 1 - first.cap / float(first.scales[0])  # ε is 1
+    seen, wanted = 3 / (paid * first.length), 25 / min(COUNT, 16 * first.length)
+    assert found[0] == pytest.approx(np.sqrt(min(seen, 0.25) * min(wanted, 0.25)))
+    # Before the second choice nobody could know of it.
+    assert aims(segments, segments[1].start)[1:] == [NO_AIM] * (len(segments) - 1)
+
+
+def test_a_full_cap_is_open_upwards() -> None:
+    """A level that has filled its cap may lie anywhere; what followed it says where."""
+    known = SimpleNamespace(edges=np.array([0, 10, 20]), sums=np.array([0.0, 2.0, 11.9]))
+    trees = tg.perturb.AdaptiveTrees(epsilon=1, horizon=320)
+    recorded = Recorded(trees, 100, 10_000, 1.0, 0, 20, RingBuffer(block=1, most=None), [])
+    starts, ends = np.array([0, 10]), np.array([10, 20])
+    tail = TruncatedTail(known, recorded, [], 0.005, Aim(0.02)).between(starts, ends, 100.0)
+    calm, full = tail.upper / tail.most
+    assert calm < 0.01
+    assert full > 0.9
+    aim = Aim(0.02, following=300.0)  # units: three caps
+    later = TruncatedTail(known, recorded, [], 0.005, aim).between(starts, ends, 100.0)
+    assert later.expected[1] == pytest.approx(10 * (300 - 99))
+    assert later.upper[1] == pytest.approx(3 * later.expected[1])
+    assert later.upper[0] == tail.upper[0]

@@ -21,6 +21,7 @@ from tests.fuzz.mutation import atom, number_text, refused, scrambled
 from tests.io.test_io_text_sources import outcome
 from tidegate.cli.pipelines import build, unit, with_config
 from tidegate.cli.query import _read_ranges
+from tidegate.cli.release_options import KINDS
 from tidegate.errors import InputError, TidegateError
 from tidegate.exact_numbers import exact, whole
 from tidegate.guarantee import Guarantee
@@ -78,7 +79,7 @@ def config(rng: random.Random) -> None:
     path = Path(_FOLDER.name) / "config.toml"
     path.write_bytes(scrambled(rng, text.encode()) if rng.random() < 0.9 else text.encode())
     with refused():
-        found = with_config(dict.fromkeys([*_OPTIONS, "quiet"]), path)
+        found = with_config(dict.fromkeys([*_OPTIONS, "quiet"]), path, KINDS)
         if found.get("preset", "tops") == "tops":
             build(found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -166,6 +167,16 @@ def test_intervals_of_totals_hold_what_they_say() -> None:
     spread = 4 * np.sqrt(0.09 * runs)
     assert abs(inside - 0.9 * runs) < spread
     assert wide < 0.9 * runs - spread  # intervals that are 30 % narrower do not
+
+
+def test_forgotten_rows_are_never_missing_silently() -> None:
+    release, _, _ = filled(keyed(replace(FIXED, history=64)))
+    assert release.query(from_="2024-01-10", to="2024-01-11").end == 48
+    for asked in ({}, {"key": "a"}, {"from_": "2024-01-02"}, {"key": "a", "from_": "2024-01-02"}):
+        with pytest.raises(tg.QueryError, match="older than the record"):
+            release.query(**asked)  # type: ignore[arg-type]
+    with pytest.raises(tg.QueryError, match="older than the record"):
+        release.totals("1d")
 
 
 def test_a_table_has_the_same_days_for_every_key() -> None:

@@ -175,8 +175,8 @@ def pipelines() -> dict[str, tg.Pipeline]:
     )
     several = {"epsilon": "8", "bound": 40, "horizon": 500}
     found["adaptive,refined"] = tg.adaptive(**several)
-    found["adaptive,refined,non_negative,resolution=1/10,period=30"] = tg.adaptive(
-        **several, non_negative=True, resolution="1/10", period=30
+    found["adaptive,refined,non_negative,resolution=1/10"] = tg.adaptive(
+        **several, non_negative=True, resolution="1/10"
     )
     found["unit=Window"] = tg.Pipeline(
         threshold=fixed, perturber=tree, unit=tg.units.Window(length=3)

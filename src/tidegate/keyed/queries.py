@@ -24,6 +24,11 @@ from tidegate.record.time_ranges import asked as ends_of
 from tidegate.record.time_sums import places_of, table_between, with_late_rows
 from tidegate.tables.outgoing import Tabular
 
+_FORGOTTEN = (
+    "the range is older than the record of a key: ask for a later one, keep more (`history`), or "
+    "ask the released file"
+)
+
 
 @dataclass(frozen=True)
 class KeyedTable(Tabular):
@@ -151,6 +156,9 @@ class KeyedQueries(ABC):
         self, records: list[Record], cuts: IntArray, confidence: float
     ) -> tuple[Answers, IntArray]:
         """Totals between times, and how many rows each has."""
+        for record in records:  # rows that are forgotten must not be missing silently
+            if record.start and int(record.time_index.positions(cuts[:1])[0]) < record.start:
+                raise QueryError(_FORGOTTEN)
         places = [places_of(record, cuts) for record in records]
         total = self._total(records, [(at[:-1], at[1:]) for at in places], confidence)
         return with_late_rows(total, records, cuts, places)
@@ -187,7 +195,7 @@ def _range(
         raise QueryError("give a range once: start and end, or from_ and to")
     if (start is None) != (end is None):
         raise QueryError("give both start and end, or neither for all rows")
-    first = record.start if start is None else start
+    first = 0 if start is None else start
     last = record.end if end is None else end
     return np.array([first]), np.array([last])
 

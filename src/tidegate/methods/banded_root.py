@@ -203,7 +203,7 @@ def banded_root(
 METHOD = Method(
     preset=banded_root,
     summary="correlated Gaussian noise from a band of the square root of running sums",
-    when="ρ-zCDP is wanted for ranges that begin anywhere: 9 % less variance than `square_root`",
+    when="ρ-zCDP is wanted for ranges from anywhere: a tenth less variance than `square_root`",
     reference="Kalinin, Lampert, Banded Square Root Matrix Factorization for Differentially "
     "Private Model Training, NeurIPS 2024",
     stages=(BandedRoot,),
