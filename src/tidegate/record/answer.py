@@ -83,7 +83,8 @@ class Answer:
 
         A function of what was released (`tidegate.record.unseen`): free.
         """
-        return self.unseen > self.high - self.estimate
+        least = answer_words.MUCH * abs(self.estimate)
+        return self.unseen > max(self.high - self.estimate, least)
 
     @property
     def cut(self) -> str:

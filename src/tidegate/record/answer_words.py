@@ -18,6 +18,7 @@ CROWDED = 0.8  # of the threshold: where the mean of uncut values seldom lies
 CUT = "most values lie close to the cap: if many were cut there, the true sum is larger"
 CUT_BELOW = "most values lie close to the lower cap: if many were cut, the true sum is smaller"
 CUT_ABOVE = "most values lie close to the upper cap: if many were cut, the true sum is larger"
+MUCH = 0.25  # of the estimate: what a sum must be short of to be called much larger
 BLIND = "too few values chose the cap to see larger ones: the true sum may be much larger"
 
 

@@ -34,9 +34,8 @@ class Answers(Tabular):
 
     `threshold` is the lowest of all ranges; `caps` has a row for each: lowest,
     highest, and the sum of the thresholds of all values; then the same of the floors,
-    from the highest on. `unseen` is None where nothing is; `capped` says it of all ranges, and of
-    one of them (`Answer.capped`) also if it is `blind`. `note` says what else is to be known of a
-    range of time.
+    from the highest on. `unseen` is None where nothing is; of a range that is `blind`,
+    `Answer.capped` is true, too. `note` says what else is to be known of a range of time.
     """
 
     start: IntArray
@@ -129,7 +128,8 @@ class Answers(Tabular):
         """Of which ranges the interval cannot be trusted: see `Answer.blind`."""
         if self.unseen is None:
             return np.zeros(len(self), dtype=np.bool_)
-        return self.unseen > self.high - self.estimate
+        much = answer_words.MUCH * np.abs(self.estimate)
+        return self.unseen > np.maximum(self.high - self.estimate, much)
 
     @property
     def standard_error(self) -> FloatArray:

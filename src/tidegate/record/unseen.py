@@ -28,8 +28,7 @@ from tidegate.threshold.tail_quantile import WANTED
 _TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
 # Values below 0 hide how many are large: then θ is blind if more than this share could be unseen.
 _MOST = 0.5
-# A later θ that is not blind says that an earlier one was right, if it is not this much higher.
-_SAME = 1.5
+_SAME = 1.5  # another θ that saw enough says that one was right, if it is not this much higher
 _SURE = 2.0  # standard errors of a released sum
 
 
@@ -38,19 +37,22 @@ def unseen(segments: Sequence[Segment]) -> list[float]:
 
     0 where the choice of θ saw enough, and where θ was not chosen by a refined release.
     """
-    found: list[float] = []
-    confirmed = 0  # the highest θ so far that is not blind, from the last segment on
-    for number in range(len(segments) - 1, -1, -1):
-        segment = segments[number]
-        hidden = _unseen(segments[number - 1] if number else None, segment)
-        if not hidden and segment.measured:
-            confirmed = max(confirmed, segment.threshold)
-        right = confirmed and segment.threshold * _SAME >= confirmed
-        found.append(0.0 if right else hidden)
-    return found[::-1]
+    pairs = zip([None, *segments[:-1]], segments, strict=True)
+    shares = [_unseen(before, segment) for before, segment in pairs]
+    caps = [one.threshold - one.below for one in segments]
+    known = zip(segments, caps, shares, strict=True)
+    # A θ that saw enough says how large values are, at other times too; without one, the bound.
+    highest = max((cap for one, cap, share in known if one.measured and not share), default=0)
+    found = []
+    for one, cap, share in zip(segments, caps, shares, strict=True):
+        top = highest or one.method.ceiling
+        right = highest and cap * _SAME >= highest
+        found.append(0.0 if right else share * max(top - cap, 0) * one.method.step)
+    return found
 
 
 def _unseen(before: Segment | None, segment: Segment) -> float:
+    """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
     method, theta = segment.method, segment.threshold - segment.below
     stage, bound = method.perturber, method.ceiling
     if not isinstance(stage, RefinementTrees) or not segment.blocks or theta >= bound:
@@ -60,11 +62,10 @@ def _unseen(before: Segment | None, segment: Segment) -> float:
         return 0.0  # what chose θ is not part of the record any more
     target = max(_TARGET, WANTED * evidence / (float(stage.epsilon) * stage.horizon))
     share = (target + _CHANCE + _PRICE * math.log(bound / theta)) / evidence
-    short = (bound - theta) * method.step
     if segment.below:
-        return short * _MOST if share >= _MOST else 0.0
+        return _MOST if share >= _MOST else 0.0
     held, error = _held(segment)
-    return short * (max(held, 0.0) + error) if held - error <= share else 0.0
+    return max(held, 0.0) + error if held - error <= share else 0.0
 
 
 def _held(segment: Segment) -> tuple[float, float]:
