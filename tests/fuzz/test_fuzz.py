@@ -21,6 +21,11 @@ def test_no_input_is_too_much(name):
     harness.run(name, TARGETS[name], range(COUNTS.get(name, OTHERS)))
 
 
+def test_an_input_that_was_too_much_once():
+    # An epsilon of 10⁻⁹⁹⁹: the message named the horizon that it would need, digit by digit.
+    harness.run("options", TARGETS["options"], range(39_584, 39_585))
+
+
 def test_ten_thousand_inputs_are_tried():
     assert sum(COUNTS.get(name, OTHERS) for name in TARGETS) >= 10_000
 

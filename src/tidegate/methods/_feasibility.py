@@ -22,6 +22,7 @@ SEEN = 50
 """ε of a value times hold-out below which a threshold is chance: 7·ln 1000, the price of climbing
 three orders of magnitude (`threshold.ScaleFree`); the counts of `NoisyMax` have the same noise."""
 USUAL_HOLDOUT = 65_536
+_ENDLESS = 10**15
 
 
 def check_horizon(epsilon: Fraction, horizon: int, unit: Unit) -> None:
@@ -32,8 +33,8 @@ def check_horizon(epsilon: Fraction, horizon: int, unit: Unit) -> None:
             "epsilon",
             f"is too small: {_shown(epsilon * unit.size)}{_share(epsilon, unit)} over a horizon of "
             f"{length:,} values gives noise larger than any sum over it. Use epsilon "
-            f"{_up(LEAST * unit.size / Fraction(length))} or more, or a horizon of "
-            f"{math.ceil(LEAST / epsilon):,} values or more",
+            f"{_up(LEAST * unit.size / Fraction(length))} or more"
+            f"{_instead('horizon', LEAST / epsilon)}",
         )
 
 
@@ -46,8 +47,8 @@ def usual_holdout(holdout: int | None, epsilon: Fraction, unit: Unit) -> int:
             "epsilon",
             f"is too small for the usual hold-out of {USUAL_HOLDOUT:,} values: "
             f"{_shown(epsilon * unit.size)}{_share(epsilon, unit)} makes the threshold a matter of "
-            f"chance. Use epsilon {_up(SEEN * unit.size / Fraction(USUAL_HOLDOUT))} or more, or a "
-            f"hold-out of {math.ceil(SEEN / epsilon):,} values",
+            f"chance. Use epsilon {_up(SEEN * unit.size / Fraction(USUAL_HOLDOUT))} or more"
+            f"{_instead('hold-out', SEEN / epsilon)}",
         )
     return USUAL_HOLDOUT
 
@@ -55,6 +56,11 @@ def usual_holdout(holdout: int | None, epsilon: Fraction, unit: Unit) -> int:
 def _share(epsilon: Fraction, unit: Unit) -> str:
     """What a unit of several values leaves to each."""
     return "" if unit.size == 1 else f" for {unit.size:,} values ({_shown(epsilon)} each)"
+
+
+def _instead(what: str, least: Fraction) -> str:
+    """Another way out, unless it is longer than any stream: its digits would fill the screen."""
+    return "" if least > _ENDLESS else f", or a {what} of {math.ceil(least):,} values or more"
 
 
 def _shown(number: Fraction) -> str:
