@@ -9,7 +9,6 @@ from inspect import signature
 from typing import Any
 
 import tidegate as tg
-from tidegate.units import Event, Unit, Window
 
 Build = Callable[[], tg.Pipeline]
 
@@ -28,9 +27,13 @@ class Question:
     window: int | None = None
 
     @property
-    def units(self) -> tuple[Unit, ...]:
+    def units(self) -> tuple[tg.units.Unit, ...]:
         """One table for each: an event, and a window if one was asked for."""
-        return (Event(),) if self.window is None else (Event(), Window(length=self.window))
+        return (
+            (tg.units.Event(),)
+            if self.window is None
+            else (tg.units.Event(), tg.units.Window(length=self.window))
+        )
 
 
 # Methods that `methods` lists in forms of its own.
@@ -38,10 +41,10 @@ _NAMED = ("adaptive", "flat", "pak", "pak-with-tops-stream", "pak-with-tops-thre
 
 
 def candidates(
-    unit: Unit, question: Question, holdout: int, horizon: int
+    unit: tg.units.Unit, question: Question, holdout: int, horizon: int
 ) -> dict[str, Callable[[], tg.Pipeline]]:
     """The methods of one table: all have ε for the same unit."""
-    if isinstance(unit, Window):
+    if isinstance(unit, tg.units.Window):
         return for_windows(unit, question, holdout, horizon)
     return methods(question, holdout, horizon)
 
@@ -90,7 +93,9 @@ def methods(question: Question, holdout: int, horizon: int) -> dict[str, Build]:
     }
 
 
-def for_windows(unit: Window, question: Question, holdout: int, horizon: int) -> dict[str, Build]:
+def for_windows(
+    unit: tg.units.Window, question: Question, holdout: int, horizon: int
+) -> dict[str, Build]:
     """Methods whose noise is made for windows, as published; the others by group privacy."""
     epsilon, bound = question.epsilon, question.bound
     spec: dict[str, Any] = {"horizon": horizon, "resolution": question.resolution}

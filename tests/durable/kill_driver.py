@@ -196,6 +196,8 @@ FAULTS = {
 
 def options_of(folder, extension, key, extra):
     options = {**BASE, **extra, "output": str(folder / f"out.{extension}"), "column": "value"}
+    for name in {"column", "bound", "lower", "resolution"} & options.keys():
+        options[name] = [options[name]]  # these may be given for each column
     options["state"] = folder / "state"
     if key:
         options["key_file"] = folder / "key"

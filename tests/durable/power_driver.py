@@ -17,7 +17,7 @@ MARK = b"left: "
 SETTINGS = {"epsilon": "1", "bound": "100", "holdout": 6, "horizon": 32, "fanout": 4, "skipped": 1}
 PIPELINE = tg.tops(**SETTINGS, resolution="1")
 REFINED = tg.adaptive(epsilon=1, bound=100, resolution=1, horizon=32)
-SETTINGS |= {"preset": "tops", "resolution": "1"}
+SETTINGS |= {"preset": "tops", "bound": ["100"], "resolution": ["1"]}  # lists: for each column
 VALUES = np.random.default_rng(5).integers(0, 100, 40)
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
 

@@ -87,7 +87,7 @@ def expect(
     True
     >>> pipeline = adaptive(epsilon=0.1, bound=1657)
     >>> (calm,) = expect(pipeline, [86_400], threshold=50, roughness=0.01)
-    >>> calm.standard_error < day.standard_error / 2
+    >>> calm.noise_error < day.noise_error / 2
     True
     """
     lattice = pipeline.lattice
