@@ -172,3 +172,14 @@ def test_a_full_cap_is_open_upwards() -> None:
     assert later.expected[1] == pytest.approx(10 * (300 - 99))
     assert later.upper[1] == pytest.approx(3 * later.expected[1])
     assert later.upper[0] == tail.upper[0]
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3])
+def test_a_calm_level_near_its_cap_hid_nothing_before_it_grew(seed: int) -> None:
+    """600 values of 100, then 600 of 400: what was cut is the first leaf after the step."""
+    values = np.repeat([100.0, 400.0], 600)
+    release = tg.adaptive(epsilon=30, bound=1000, horizon=1200).start(tg.seeded(seed))
+    release.push(values)
+    found = release.query(0, 1200)
+    assert found.low < values.sum() < found.high
+    assert found.estimate == pytest.approx(values.sum(), rel=0.02)

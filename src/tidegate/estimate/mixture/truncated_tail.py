@@ -57,6 +57,8 @@ _SQUARE = 4.0
 # From which growth on, and above which share of the cap, a level fills its cap; and up to where.
 _GROWN, _GROWN_UP = 1.25, 1.75
 _FULL, _FULL_UP = 0.5, 0.7
+# Above which share of the cap nearly all values must have been cut, and up to where.
+_CUT, _CUT_UP = 0.92, 0.99
 # Upper ends: of what a full cap hides, of what followed it, and of what a higher cap saw later.
 _HIDDEN, _FOLLOWED, _SEEN = 2.0, 3.0, 1.5
 # By how much the level may be wrong, where it bounds how many values lie above the cap.
@@ -120,13 +122,15 @@ class TruncatedTail:
             each = _SCALE * light * caps
             expected, upper = share * each, _UPPER * aim.wider * light * share * caps
             full = _between(levels / caps, _FULL, _FULL_UP)
-            hidden = _between(growth, _GROWN, _GROWN_UP) * full * caps * _exponential(levels / caps)
+            grown = _between(growth, _GROWN, _GROWN_UP) * full
             if aim.following:
-                hidden = full * np.maximum(aim.following / threshold - levels, 0.0)
-                expected = np.maximum(expected, hidden)
-                upper = np.maximum(upper, _FOLLOWED * hidden)
+                hidden = np.maximum(aim.following / threshold - levels, 0.0)
+                # A calm level that happens to lie near its cap hid nothing before it grew.
+                grown = np.maximum(grown, _between(levels / caps, _CUT, _CUT_UP))
+                expected = np.maximum(expected, grown * hidden)
+                upper = np.maximum(upper, _FOLLOWED * full * hidden)
             else:
-                upper = np.maximum(upper, _HIDDEN * hidden)
+                upper = np.maximum(upper, _HIDDEN * grown * caps * _exponential(levels / caps))
             if aim.later:
                 mean = float((levels * widths).sum() / widths.sum())
                 gap = max(aim.later / threshold - mean, 0.0)
