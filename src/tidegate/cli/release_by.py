@@ -116,6 +116,12 @@ def _specification(source: str, options: dict[str, Any]) -> Keyed:
     keys = read_keys(options["keys"]) if "keys" in options else None
     shared = "shared" if options.get("shared-threshold") else "per key"
     pipeline = build(_with_length(options, source, keys))
+    if shared == "shared" and pipeline.reselect is not None:
+        raise SettingError(
+            "shared-threshold",
+            "needs --holdout, such as --holdout 4096: so many rows of all keys choose the "
+            "threshold, and are not released",
+        )
     return tg.keyed(
         replace(pipeline, history=_ENDLESS),
         keys=keys,

@@ -15,7 +15,7 @@ _MORE = "Use more epsilon, or more values."
 def remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list[str]:
     """Where values were cut, the guarantee, warnings, and notes."""
     speaks = " These are sums of capped values." if answers.capped else ""
-    first = f"{capped(answers)}{speaks} {file.guarantee}."
+    first = f"{_cut(file, answers)}{speaks} {file.guarantee}."
     return [
         first,
         *warned(answers),
@@ -43,6 +43,18 @@ def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[s
         "warnings": warned(answers),
         "note": " ".join(filter(None, (answers.note, note))),
     }
+
+
+def _cut(file: ReleasedFile | KeyedFile, answers: Answers) -> str:
+    """Where values, or the values of events, were cut."""
+    pipeline = file.pipeline
+    if pipeline.ticks is None:
+        return capped(answers)
+    ends = f"{answers.threshold:g}"
+    if answers.highest != answers.threshold:
+        ends = f"between {ends} and {answers.highest:g}"
+    below = "below 0 as well" if pipeline.lattice.bottom else "and below 0 as 0"
+    return f"The value of an event was capped at {ends}, {below}."
 
 
 def capped(answers: Answers) -> str:
