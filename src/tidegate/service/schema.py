@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -38,62 +40,44 @@ streams = Table(
     Column("created", String(40), nullable=False),
     Column("retired", String(40)),
 )
-facts = Table(
-    "tidegate_facts",
-    tables,
-    Column("stream", String(_NAME), primary_key=True),
+
+
+def _of_stream(name: str, *columns: Column[Any]) -> Table:
+    stream = Column("stream", String(_NAME), primary_key=True)
+    return Table(f"tidegate_{name}", tables, stream, *columns)
+
+
+def _numbered(name: str) -> Table:
+    """Rows of bytes, counted from 1 for each stream."""
+    number: Column[Any] = Column("number", BigInteger, primary_key=True)
+    return _of_stream(name, number, Column("body", LargeBinary, nullable=False))
+
+
+facts = _of_stream(
+    "facts",
     Column("name", String(60), primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
-states = Table(
-    "tidegate_states",
-    tables,
-    Column("stream", String(_NAME), primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-)
-journal = Table(
-    "tidegate_journal",
-    tables,
-    Column("stream", String(_NAME), primary_key=True),
-    Column("number", BigInteger, primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-)
-users = Table(
-    "tidegate_users",
-    tables,
-    Column("stream", String(_NAME), primary_key=True),
-    Column("number", BigInteger, primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-)
-inputs = Table(
-    "tidegate_inputs",
-    tables,
-    Column("stream", String(_NAME), primary_key=True),
-    Column("number", BigInteger, primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-)
-phases = Table(
-    "tidegate_phases",
-    tables,
-    Column("stream", String(_NAME), primary_key=True),
+states = _of_stream("states", Column("body", LargeBinary, nullable=False))
+journal = _numbered("journal")
+users = _numbered("users")
+inputs = _numbered("inputs")
+phases = _of_stream(
+    "phases",
     Column("start", BigInteger, primary_key=True),
     Column("threshold", Float(53), nullable=False),
     Column("epoch", String(64), nullable=False),
     Column("floor", Float(53), nullable=False),
 )
 # What was released, as readers get it: the journal has it too, in the form that queries need.
-released = Table(
-    "tidegate_released",
-    tables,
-    Column("stream", String(_NAME), primary_key=True),
+released = _of_stream(
+    "released",
     Column("first", BigInteger, primary_key=True),
     Column("end", BigInteger, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
-requests = Table(
-    "tidegate_requests",
-    tables,
-    Column("stream", String(_NAME), primary_key=True),
+requests = _of_stream(
+    "requests",
     Column("key", String(_NAME), primary_key=True),
     Column("digest", LargeBinary, nullable=False),
     Column("start", BigInteger, nullable=False),
