@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.service.conftest import Place, served
+from tidegate.service.server import Service
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 
@@ -21,7 +22,8 @@ ROLES = ("admin", "producer", "reader", "auditor")
 class Clients:
     """A client for every role, and one without a token."""
 
-    def __init__(self, client: Any, tokens: dict[str, str]) -> None:
+    def __init__(self, client: Any, tokens: dict[str, str], service: Service) -> None:
+        self.service = service
         self.client = client
         self.tokens = tokens
 
@@ -40,7 +42,7 @@ def http(tmp_path: Path) -> Iterator[Clients]:
         for role in ROLES
     }
     with served(service) as address, httpx.Client(base_url=address, timeout=240) as client:
-        yield Clients(client, made)
+        yield Clients(client, made, service)
 
 
 def create(http: Clients, name: str = "meters") -> None:
@@ -190,6 +192,16 @@ def test_tokens_are_made_and_revoked(http: Clients) -> None:
     listed = http("admin", "GET", "/v1/tokens").json()
     assert {"role": "reader", "label": "dashboard"}.items() <= listed[-1].items()
     assert token not in json.dumps(listed)
+    # A request that comes while the change is not committed must not bring the token back.
+    real = http.service.tokens.revoke
+
+    def asked_meanwhile(label: str) -> int:
+        removed = real(label)
+        http.service.tokens.changed()
+        assert http.service.tokens.role(token) == "reader"
+        return removed
+
+    http.service.tokens.revoke = asked_meanwhile  # type: ignore[method-assign]
     assert http("admin", "DELETE", "/v1/tokens/dashboard").json() == {"removed": 1}
     assert http(None, "GET", "/v1/streams", headers=bearer).status_code == 401
     assert (

@@ -41,15 +41,21 @@ class Tokens:
         row = {"digest": _digest(token), "role": role, "label": label}
         when = datetime.now(UTC).isoformat(timespec="seconds")
         self._database.connection.execute(insert(schema.tokens).values(**row, created=when))
-        self._known = None
         return token
 
     def revoke(self, label: str) -> int:
         """Remove all tokens with this label, in the open transaction; how many there were."""
         gone = delete(schema.tokens).where(schema.tokens.c.label == label)
         count: int = self._database.connection.execute(gone).rowcount
-        self._known = None
         return count
+
+    def changed(self) -> None:
+        """Read tokens again. Call it once a change is committed.
+
+        A request that came before the commit has read the tokens of before.
+        """
+        with self._lock:
+            self._known = None
 
     def listed(self) -> list[dict[str, str]]:
         """Role, label and time of every token; not the tokens, which nobody knows."""

@@ -45,8 +45,9 @@ def trust_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
 
     @routes.post("/v1/tokens", status_code=201, dependencies=manage)
     async def make_token(new: NewToken) -> dict[str, str]:
-        made = gate.call(lambda: tokens.make(new.role, new.label))
-        return {"token": await asyncio.wrap_future(made), "role": new.role, "label": new.label}
+        token = await asyncio.wrap_future(gate.call(lambda: tokens.make(new.role, new.label)))
+        await asyncio.to_thread(tokens.changed)
+        return {"token": token, "role": new.role, "label": new.label}
 
     @routes.get("/v1/tokens", dependencies=manage)
     async def list_tokens() -> list[dict[str, str]]:
@@ -54,7 +55,9 @@ def trust_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
 
     @routes.delete("/v1/tokens/{label}", dependencies=manage)
     async def revoke_tokens(label: str) -> dict[str, int]:
-        return {"removed": await asyncio.wrap_future(gate.call(lambda: tokens.revoke(label)))}
+        removed = await asyncio.wrap_future(gate.call(lambda: tokens.revoke(label)))
+        await asyncio.to_thread(tokens.changed)
+        return {"removed": removed}
 
     @routes.get("/metrics", include_in_schema=False, dependencies=[access.allowed("read")])
     async def numbers() -> Response:
