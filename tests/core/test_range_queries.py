@@ -147,7 +147,7 @@ def test_an_answer_reads_well() -> None:
     assert "[0, 100)" in text
     assert "95%" in text
     assert text.startswith("sum of capped values over [0, 100): ")
-    assert text.endswith("values were capped at 9")
+    assert text.endswith("values were capped at 9, and below 0 at 0")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +41,9 @@ def sentence(answer: Answer) -> str:
 def cut(answer: Answer) -> str:
     """Where values were cut."""
     if not answer.floor:
-        return f"capped at {moved(answer.threshold, answer.highest)}"
+        # In sums of events there is no level at which all are cut; events may count below 0.
+        below = "" if answer.full == math.inf else ", and below 0 at 0"
+        return f"capped at {moved(answer.threshold, answer.highest)}{below}"
     lower = moved(answer.floor, answer.lowest_floor)
     return f"capped to [{lower}, {moved(answer.threshold, answer.highest)}]"
 
