@@ -38,7 +38,7 @@ def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[s
         "confidence": answers.confidence,
         "threshold": answers.threshold,
         "floor": answers.floor,
-        "capped": answers.capped or bool(answers.blind.any()),
+        "capped": answers.capped,
         "complete": not file.unfinished,
         "warnings": warned(answers),
         "note": " ".join(filter(None, (answers.note, note))),

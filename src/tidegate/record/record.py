@@ -21,7 +21,7 @@ from tidegate.record.refusals import out_of_range
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable
-from tidegate.record.unseen import unseen
+from tidegate.record.unseen import Hidden, unseen
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 
@@ -36,7 +36,8 @@ class Gathered:
         estimate: the sums.
         noise, prediction: variances; noise of different segments and keys is independent.
         largest: the largest share of the noise that one node has.
-        unseen: how much larger the sums may be without the choice of a cap having seen it.
+        unseen: how much larger the sums may be without the choice of a cap having seen it: a part
+            of the upper ends of `truncated`.
         truncated: what truncation took away (`Excess`). Its ends add up over segments and keys,
             since what is unknown of one tail is unknown of all.
         capped: nothing is known of what truncation took away, somewhere.
@@ -69,10 +70,10 @@ class Gathered:
         begin: IntArray,
         end: IntArray,
         as_of: int | None,
-        short: float,
+        hidden: Hidden,
         aim: Aim,
     ) -> None:
-        """Add what a segment has of these ranges; its values may be `short` of that (`unseen`)."""
+        """Add what a segment has of these ranges; `hidden` is what its θ could not see."""
         inside = (end > segment.start) & (begin < segment.end)
         if not inside.any():
             return
@@ -87,8 +88,14 @@ class Gathered:
         if parts.excess is None:
             self.capped = True
         else:
-            self.truncated[:, here] += parts.excess
-        self.unseen[here] += short * (high - low)
+            excess = parts.excess
+            if hidden.share:
+                cap = segment.threshold * segment.method.step
+                unseen = hidden.reach(parts.estimate, high - low, cap)
+                lower = np.maximum(excess.lower, unseen) if segment.below else excess.lower
+                excess = excess._replace(upper=np.maximum(excess.upper, unseen), lower=lower)
+                self.unseen[here] += unseen
+            self.truncated[:, here] += excess
         lowest, highest, full = segment.cap_range(low, high)
         caps = self.caps
         caps[0, here] = np.minimum(caps[0, here], lowest)
@@ -165,8 +172,8 @@ class Record(RangeQueries):
         """The position after the last released value."""
         return self.segments[-1].end
 
-    def _unseen(self) -> list[float]:
-        """What a value of each segment may be short of (`unseen`), as it was last found."""
+    def _unseen(self) -> list[Hidden]:
+        """What may be hidden in each segment (`unseen`), as it was last found."""
         last = self.segments[-1]
         key = self.segments[0].start, last.origin, last.end
         if last.known_unseen is None or last.known_unseen[0] != key:
@@ -218,8 +225,8 @@ class Record(RangeQueries):
         last = self.segments[-1]
         found = Gathered.empty(begin.size, last.threshold_value, last.floor)
         known = zip(self.segments, self._unseen(), self._aims(as_of), strict=True)
-        for segment, short, aim in known:
-            found.add(segment, begin, end, as_of, short, aim)
+        for segment, hidden, aim in known:
+            found.add(segment, begin, end, as_of, hidden, aim)
         return found
 
     def _aims(self, as_of: int | None) -> list[Aim]:
