@@ -87,6 +87,8 @@ def test_many_answers_say_which_of_them_are_blind() -> None:
     assert answers.blind.tolist() == [False, True]
     assert [answers[at].blind for at in range(2)] == [False, True]
     assert not answers.warnings
+    assert "upper ends are far (1 of 2 ranges)" in repr(answers)
+    assert "upper ends are far" not in repr(release.queries([0], [0]))
     again = tg.load_record(release.save_record()).queries([0, 0], [0, 300])
     assert again.blind.tolist() == [False, True]
 

@@ -83,13 +83,13 @@ def rows(answers: Answers) -> str:
     more = len(answers) > SHOWN
     about = _about(answers)
     picture = html.band(answers.estimate, answers.low, answers.high, ends, about) if more else ""
-    said = html.lines([*cautions(answers), answers.note])
+    said = html.lines([*cautions(answers), open_ends(answers), answers.note])
     return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}{said}</div>"
 
 
 def lines(answers: Answers) -> str:
     """Many answers as plain text."""
-    said = filter(None, (*cautions(answers), answers.note))
+    said = filter(None, (*cautions(answers), open_ends(answers), answers.note))
     return "\n".join([_about(answers), text.table(*_cells(answers)), *said])
 
 
@@ -124,6 +124,15 @@ def warnings(answers: Answers) -> dict[str, int]:
         CUT_BELOW: int(below.sum()),
     }
     return {warning: count for warning, count in found.items() if count}
+
+
+def open_ends(answers: Answers) -> str:
+    """Why upper ends are far, if they are: no warning, since intervals hold."""
+    count = int(answers.blind.sum())
+    if not count:
+        return ""
+    where = f" ({count:,} of {len(answers):,} ranges)" if len(answers) > 1 else ""
+    return f"Too few values chose the cap to see larger ones, so upper ends are far{where}."
 
 
 def cautions(answers: Answers) -> list[str]:
