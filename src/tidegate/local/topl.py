@@ -25,6 +25,7 @@ from tidegate.local.surveys import (
     AUTHORS,
     PUBLISHED,
     asked_first,
+    check_announceable,
     first_survey,
     later_surveys,
     refuse_hopeless,
@@ -253,7 +254,7 @@ class Topl(Spec):
         """
         from tidegate.local.server import Server  # on demand: a client needs no database
 
-        self.check_announceable()
+        check_announceable(self)
         return Server(
             self.collection(),
             settings=self.settings(),
@@ -265,20 +266,13 @@ class Topl(Spec):
             by_name=by_name,
         )
 
-    def check_announceable(self) -> None:
-        """Refuse numbers with too many digits: no device could read them."""
-        from tidegate.local.wire import exact_of
-
-        for name in ("epsilon", "threshold_epsilon", "bound", "resolution"):
-            if getattr(self, name) is not None:
-                exact_of({name: str(getattr(self, name))}, name)
-
     def simulate(
         self, values: Any, randomness: Randomness | None = None, *, clamp: bool = False
     ) -> Simulation:
         """All devices and their server at once: `values` in the order in which they are asked.
 
-        Values below `lower` are refused, as by a device; with `clamp` they count as it. (Larger ones than the bound count as the bound, missing ones as 0.)
+        Values below `lower` are refused, as by a device; with `clamp` they count as it. (Larger
+        ones than the bound count as the bound, missing ones as 0.)
 
         >>> import tidegate as tg
         >>> topl = Topl(epsilon=2, bound=500, holdout=4096, horizon=2**15)

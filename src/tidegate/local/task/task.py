@@ -14,11 +14,12 @@ import numpy as np
 
 from tidegate.errors import SnapshotError
 from tidegate.local.assignment import announced
+from tidegate.local.collection import STREAM, Slot
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.record import Collected
 from tidegate.local.report_checks import CLOSED
 from tidegate.local.task.round_calendar import RoundCalendar
-from tidegate.local.task.task_round import MOST_SLOTS, Part, TaskRound
+from tidegate.local.task.task_round import BESIDE, MOST_SLOTS, Part, TaskRound
 from tidegate.local.topl import Topl
 
 LEASE = 600  # seconds until a device that was asked for the threshold and is silent is replaced
@@ -31,7 +32,8 @@ class Task:
 
     **Never more are asked than may answer.** A part of a survey wants so many answers, and that
     many devices are asked. If all were asked and somebody is silent for `LEASE` seconds, others are
-    asked in their place; whoever answers later is still taken. So a device that answers while its
+    asked in their place; whoever answers later is still taken. Meanwhile devices are asked for
+    their value, beside the survey, once there is a threshold. So a device that answers while its
     round takes reports has never spent its ε for nothing: its report is in the tallies of its
     round. (An answer about the threshold that comes when the threshold was decided is counted,
     and decides nothing any more.)
@@ -73,30 +75,36 @@ class Task:
     def hand_out(self, now: float) -> tuple[int, int] | None:
         """Number and slot for a device that was not asked in this round; None: nobody is asked now.
 
-        Then all devices that the open part of a survey wants were asked, and have `LEASE` seconds.
+        If all devices that the open part of a survey wants were asked, others are asked for their
+        value. Before there is a threshold they cannot be: come again in `LEASE` seconds.
         """
-        left = self.collection.left
+        left, number = self.collection.left, self.calendar.number(now)
+        survey, slots = self.collection.round, self.collection.slots
         if left is not None and self.asked - self.collection.taken >= left:
-            if now - self.asked_last < LEASE:
-                return None
-            self.asked = self.collection.taken
-        part = self._open_part(self.calendar.number(now))
+            if now - self.asked_last >= LEASE:
+                self.asked = self.collection.taken
+            else:
+                survey = BESIDE
+                slots = tuple(slot for slot in slots if slot.phase == STREAM)[:1]
+        part = self._open_part(number, survey, slots) if slots else None
         if part is None:
             return None
-        self.asked += 1
-        self.asked_last = now
+        if survey != BESIDE:
+            self.asked += 1
+            self.asked_last = now
         part.handed += 1
-        return self.calendar.number(now), part.first + (part.handed - 1) % len(part.slots)
+        return number, part.first + (part.handed - 1) % len(part.slots)
 
-    def _open_part(self, number: int) -> Part | None:
+    def _open_part(self, number: int, survey: int, slots: tuple[Slot, ...]) -> Part | None:
         opened = self.rounds.setdefault(number, TaskRound(number))
-        if opened.parts and opened.parts[-1].survey == self.collection.round:
-            return opened.parts[-1]
-        if opened.end + len(self.collection.slots) > MOST_SLOTS:
+        for part in reversed(opened.parts):
+            if part.survey == survey and part.slots == slots:
+                return part
+        if opened.end + len(slots) > MOST_SLOTS:
             return None  # the next round has room again
         decision = self.collection.decision
         offset = 0.0 if decision is None else decision.added * self.topl.lattice.step
-        return opened.open(self.collection.round, self.collection.slots, offset)
+        return opened.open(survey, slots, offset)
 
     def announcement(self, number: int, slot: int) -> Announcement:
         """The question of a slot that was handed out."""

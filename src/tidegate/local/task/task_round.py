@@ -15,6 +15,7 @@ from tidegate.local.survey import MOST, counts_of
 from tidegate.local.wire import digest, exact_of, number, whole_field
 
 MOST_SLOTS = 1 << 16  # a message can name no more
+BESIDE = -1  # the survey of devices that are asked while a survey waits for others
 
 
 @dataclass(eq=False)
@@ -22,7 +23,7 @@ class Part:
     """Devices that were asked the same questions, in rotation.
 
     Attributes:
-        survey: the number of the collection's round that these questions are of.
+        survey: the number of the collection's round that these questions are of, or `BESIDE`.
         first: the slot of its first question; slots are counted through the whole round.
         slots: the questions.
         offset: what truncation is expected to take from a value, in units of the data.
@@ -113,7 +114,9 @@ class TaskRound:
         for one in plain["parts"]:
             slots = tuple(known[name] for name in one["slots"])
             part = made.open(
-                whole_field(one, "survey", 0, MOST), slots, number(one["offset"], "offset", 1e300)
+                whole_field(one, "survey", BESIDE, MOST),
+                slots,
+                number(one["offset"], "offset", 1e300),
             )
             part.handed = whole_field(one, "handed", 0, MOST)
             rows = counts_of(one["counts"], [slot.question for slot in slots])

@@ -120,9 +120,7 @@ def _groups(
         by_row.setdefault((one.number - origin) // size, []).append(one)
     if len(by_row) > _MOST_ROWS:
         raise QueryError(f"that is more than {_MOST_ROWS:,} rows: ask for less at a time")
-    return [
-        (origin + row * size, origin + (row + 1) * size, some) for row, some in by_row.items()
-    ]
+    return [(origin + row * size, origin + (row + 1) * size, some) for row, some in by_row.items()]
 
 
 def _confidence(asked: Mapping[str, str]) -> float:

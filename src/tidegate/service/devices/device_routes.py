@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -71,9 +72,7 @@ def device_routes(desk: Desk, access: Access) -> APIRouter:
         left = max(0, int(asked.closes - desk.clock()))
         return _cached(request, asked.text, ANNOUNCEMENT, f'"{asked.digest}"', left)
 
-    @routes.post(
-        "/reports", dependencies=report, response_class=Response, openapi_extra=_taken()
-    )
+    @routes.post("/reports", dependencies=report, response_class=Response, openapi_extra=_taken())
     async def reports(request: Request, task_id: str) -> Response:
         body = await _body(request)
         lines = [line for line in body.splitlines() if line.strip()]
@@ -110,11 +109,10 @@ def _cached(request: Request, text: str, kind: str, tag: str, seconds: int) -> R
 
 
 def _shuffled(body: bytes) -> Shuffled:
-    try:
+    plain: Any = None
+    with suppress(ValueError, RecursionError):  # their words may quote the body
         plain = json.loads(body)
-        known = isinstance(plain, dict) and plain.keys() == {"round", "slots", "reports"}
-    except (ValueError, RecursionError):  # its words may quote the body
-        known = False
+    known = isinstance(plain, dict) and plain.keys() == {"round", "slots", "reports"}
     if not known or not isinstance(plain["round"], str):
         raise InputError('send {"round": "…", "slots": […], "reports": […]}')
     return Shuffled(plain["round"], plain["slots"], plain["reports"])

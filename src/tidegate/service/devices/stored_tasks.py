@@ -179,7 +179,11 @@ def _keep_questions(connection: Connection, stored: StoredTask, number: int) -> 
                 continue
             at = (questions.c.task == stored.facts.task) & (questions.c.name == name)
             if not connection.execute(select(questions.c.name).where(at)).first():
-                row = {"task": stored.facts.task, "name": name, "body": json.dumps(slot_plain(slot))}
+                row = {
+                    "task": stored.facts.task,
+                    "name": name,
+                    "body": json.dumps(slot_plain(slot)),
+                }
                 connection.execute(insert(questions).values(**row))
             stored.known.add(name)
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.errors import SettingError
+from tidegate.local.surveys import check_announceable
 from tidegate.local.task import RoundCalendar
 from tidegate.local.topl import Topl
 from tidegate.randomness import random_bytes
@@ -43,10 +44,8 @@ class NewTask(BaseModel):
         for name in ("epsilon", "bound"):
             if name in self.settings:
                 raise SettingError(name, "stands beside settings, not in it")
-        topl = Topl.from_settings(
-            {**self.settings, "epsilon": self.epsilon, "bound": self.bound}
-        )
-        topl.check_announceable()
+        topl = Topl.from_settings({**self.settings, "epsilon": self.epsilon, "bound": self.bound})
+        check_announceable(topl)
         calendar = RoundCalendar(every=self.every, zone=self.zone, grace=self.grace)
         task_id = base64.urlsafe_b64encode(random_bytes(_ID_BYTES)).decode().rstrip("=")
         return TaskFacts(

@@ -155,11 +155,10 @@ class Working:
         ]
 
     def _outcome(self, task_id: str, stored: StoredTask, report: Report) -> str:
-        problem = stored.task.problem(report, self._now)
-        if problem is not None:
-            return problem
         number = stored.task.number_of(report.round)
-        assert number is not None  # else that was the problem
+        problem = stored.task.problem(report, self._now)
+        if number is None or problem is not None:
+            return problem or "round"
         place = task_id, number, device_digest(report.client)
         slot, reported = self._devices.get(place, (None, False))
         if slot != report.slot:
@@ -247,9 +246,7 @@ class Working:
                 self._connection.execute(update(devices).where(at).values(reported=1))
         for task_id, other_questions in self._touched.items():
             stored = self._stored(task_id)
-            stored_tasks.save(
-                self._connection, stored, self._now, other_questions=other_questions
-            )
+            stored_tasks.save(self._connection, stored, self._now, other_questions=other_questions)
 
 
 def _chunks(names: Iterable[bytes]) -> Iterator[list[bytes]]:
