@@ -85,6 +85,8 @@ def methods(question: Question, holdout: int, horizon: int) -> dict[str, Build]:
         "ToPS, no tree": no_tree,
         "ToPS, scale-free θ": lambda: other_threshold(scale_free()),
         "ToPS, θ by tail quantile": lambda: other_threshold(tail_quantile()),
+        "ToPS, θ by AboveThreshold": lambda: other_threshold(tg.threshold.AboveThreshold(**chosen)),
+        "ToPS, θ by log histogram": lambda: other_threshold(tg.threshold.LogHistogram(**chosen)),
         "ToPS, θ = bound": lambda: other_threshold(tg.threshold.Fixed(bound)),
         "NM-E + H2": partial(tg.pak_with_tops_threshold, epsilon, bound, **spec),
         "S-PAK + Ĥ16c, θ ≤ bound": partial(tg.pak_with_tops_stream, epsilon, bound, **spec),
