@@ -28,13 +28,8 @@ from tidegate.keyed.segments import Segments
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import Flat, Hierarchy
 from tidegate.randomness import Epoch
-from tidegate.record.record import Record
-from tidegate.record.time_index import LATE
 from tidegate.run.ends import Ends
-from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.threshold import Fixed
-from tidegate.timestamps import Times
 
 _MOST_LEAVES = 1 << 14  # of a grove: beyond, a row of noise is read in several blocks
 

@@ -1,4 +1,4 @@
-"""What both engines in columns share: one threshold for all keys, their newest times, public facts."""
+"""What both engines in columns share: one threshold, newest times, public facts."""
 
 from __future__ import annotations
 

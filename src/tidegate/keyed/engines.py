@@ -1,4 +1,4 @@
-"""Which engine runs the keys: in columns where that is possible and nothing is asked, or objects."""
+"""Which engine runs the keys: columns where they can and no record is kept, or objects."""
 
 from __future__ import annotations
 

@@ -38,7 +38,12 @@ class KeyedDraws:
         return "<KeyedDraws>"
 
     def draw(
-        self, keys: list[bytes], places: list[tuple[int, int]], level: int, count: int, scale: Fraction
+        self,
+        keys: list[bytes],
+        places: list[tuple[int, int]],
+        level: int,
+        count: int,
+        scale: Fraction,
     ) -> IntArray:
         """`count` draws for each of these keys, at its place (chunk and tree); a row for each."""
         zeros = bytes(8 * count)

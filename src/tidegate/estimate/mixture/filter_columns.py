@@ -8,6 +8,7 @@ cache of a processor, moved on together, and put back.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -18,7 +19,16 @@ from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.mixture_run import transition_of_all
 from tidegate.estimate.mixture.models import SCATTER, SECOND_CHANCE, Models, models
-from tidegate.estimate.mixture.transition import LEVEL, MEAN, SIZE, SUM, SWING, Transition
+from tidegate.estimate.mixture.transition import (
+    INNER,
+    LEAF,
+    LEVEL,
+    MEAN,
+    SIZE,
+    SUM,
+    SWING,
+    Transition,
+)
 from tidegate.estimate.mixture.weight_rows import halving_rows, mixed_rows, weight_rows
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.sealing import State
@@ -28,9 +38,35 @@ _GRAIN = 16  # a chunk is filled up to a multiple of this, so that few sizes of 
 _ENTRIES = SIZE * (SIZE + 1)
 
 
+@dataclass(frozen=True)
+class Unit:
+    """What filters count in: θ in lattice units; and what truncation takes from a value."""
+
+    threshold: int
+    truncated: float
+
+
+@dataclass(frozen=True)
+class EndedLeaves:
+    """Leaves that end together, one for each stream; their cells have the same widths.
+
+    Attributes:
+        widths: of the cells of a leaf.
+        share, contrast: how much of the inner noise each gets, and the variance on top.
+        noisy: their sums, in θ.
+    """
+
+    widths: tuple[int, ...]
+    share: FloatArray
+    contrast: FloatArray
+    noisy: FloatArray
+
+
 class FilterColumns:
     """By stream: [P | m] of every model, the models' likelihoods and weights.
 
+    Means are those of the present cell, covariances those of the beginning of the open leaf: they
+    do not depend on data, so they are brought up to date when the leaf ends, all cells in one go.
     `weights` follow from the likelihoods: they are no part of the state.
     """
 
@@ -90,7 +126,9 @@ class FilterColumns:
 
     def _put_back(self, codes: IntArray, filters: KalmanFilters) -> None:
         found = filters.augmented.reshape(_ENTRIES, -1, self._models.count)
-        self._augmented[:, codes] = found[:, : codes.size]
+        # All models of an entry as one item: copied at once.
+        item = f"V{found.itemsize * self._models.count}"
+        self._augmented.view(item)[:, codes] = found[:, : codes.size].view(item)
 
     def _each(self, numbers: FloatArray, padded: IntArray) -> FloatArray:
         """One number a stream as one a filter."""
@@ -100,50 +138,61 @@ class FilterColumns:
     # -- steps -----------------------------------------------------------------------------------
 
     def end_cells(
-        self,
-        codes: IntArray,
-        width: int,
-        ages: IntArray,
-        leaves: tuple[FloatArray, FloatArray, FloatArray] | None,
-        threshold: int,
-        added: float,
+        self, codes: IntArray, width: int, ends: IntArray, leaves: EndedLeaves | None, unit: Unit
     ) -> FloatArray:
-        """Cells of one width end; give the whole sums that correct the running sums.
+        """Cells of one width end at these positions; give whole sums that correct running sums.
 
-        `MixtureRun._end_cell` of many streams. `leaves` are those that end with the cells: shares,
-        contrasts, and noisy sums in θ; None: no leaf ends.
+        `MixtureRun._end_cell` of many streams. `leaves` are those that end with the cells; None:
+        none does. Then only means are needed now: covariances wait for the end of the leaf.
         """
-        wholes = np.empty(codes.size)
+        over = transition_of_all(self._horizon, width, SCATTER)
+        threshold, added = unit.threshold, unit.truncated * width
+        growth = over.width * self._mean(LEVEL, codes) + over.swing_row * self._mean(SWING, codes)
+        ages = np.minimum(ends - width, self._horizon)
+        kept = 1.0 - width / (ages + width)
+        sums = self._mean(SUM, codes) * kept[:, np.newaxis] + growth
+        for entry in (LEAF, INNER):
+            self._means[entry][codes] += growth
+        self._means[SWING][codes] *= over.decay[SWING, MEAN]
+        if leaves is not None:
+            self._means[SUM][codes] = sums
+            self._end_leaves(codes, ends, leaves)
+            sums = self._mean(SUM, codes)
+        expected = mixed_rows(self.weights[codes], sums)
+        whole: FloatArray = np.floor(expected * threshold + added + 0.5)
+        self._means[SUM][codes] = sums - ((whole - added) / threshold)[:, np.newaxis]
+        return whole
+
+    def _end_leaves(self, codes: IntArray, ends: IntArray, leaves: EndedLeaves) -> None:
+        """Bring covariances up to the end of leaves, cell by cell; then update all."""
         for here, padded, filters in self._chunks(codes):
-            part = codes[here]
-            filters.fade(self._each(width / (ages[here] + width), padded))
-            filters.predict(_transition(self._horizon, width, padded.size))
-            if leaves is not None:
-                self._update(padded, part, filters, *(each[here] for each in leaves))
-            sums = filters.mean[SUM].reshape(padded.size, -1)[: part.size]
-            expected = mixed_rows(self.weights[part], sums)
-            wholes[here] = whole = np.floor(expected * threshold + added + 0.5)
-            filters.subtract_published(self._each((whole - added) / threshold, padded))
+            part, means = codes[here], filters.mean.copy()
+            position = ends[here] - sum(leaves.widths)
+            for width in leaves.widths:
+                age = np.minimum(position, self._horizon)
+                filters.fade(self._each(width / (age + width), padded))
+                filters.predict(_transition(self._horizon, width, padded.size))
+                position = position + width
+            filters.mean[:] = means  # these were moved on with each cell
+            self._update(padded, part, filters, leaves, here)
             self._put_back(part, filters)
-        return wholes
 
     def _update(
         self,
         padded: IntArray,
         codes: IntArray,
         filters: KalmanFilters,
-        share: FloatArray,
-        contrast: FloatArray,
-        noisy: FloatArray,
+        leaves: EndedLeaves,
+        here: slice,
     ) -> None:
         shape = padded.size, self._models.count
         filters.mahalanobis.reshape(shape)[:] = self._mahalanobis[padded]
         filters.determinant.reshape(shape)[:] = self._determinant[padded]
         filters.exponent.reshape(shape)[:] = self._exponent[padded]
-        shares = self._each(share, padded)
-        narrow = np.stack((1.0 - shares, shares))
-        contrasts, measured = self._each(contrast, padded), self._each(noisy, padded)
-        filters.update_along(narrow[:, np.newaxis], narrow, contrasts, measured)
+        given = leaves.share, leaves.contrast, leaves.noisy
+        share, contrast, noisy = (self._each(each[here], padded) for each in given)
+        narrow = np.stack((1.0 - share, share))
+        filters.update_along(narrow[:, np.newaxis], narrow, contrast, noisy)
         count = codes.size
         self._mahalanobis[codes] = filters.mahalanobis.reshape(shape)[:count]
         self._determinant[codes] = filters.determinant.reshape(shape)[:count]
@@ -168,8 +217,13 @@ class FilterColumns:
         levels, swings = self._mean(LEVEL, codes), self._mean(SWING, codes)
         return mixed_rows(self.weights[codes], over.width * levels + over.swing_row * swings)
 
+    @property
+    def _means(self) -> FloatArray:
+        return self._augmented[MEAN :: SIZE + 1]
+
     def _mean(self, entry: int, codes: IntArray) -> FloatArray:
-        return self._augmented[entry * (SIZE + 1) + MEAN, codes]
+        found: FloatArray = self._augmented[entry * (SIZE + 1) + MEAN, codes]
+        return found
 
     def weigh(self, codes: IntArray) -> None:
         """Weigh the models by their likelihoods."""

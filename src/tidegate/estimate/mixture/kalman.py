@@ -171,7 +171,11 @@ class KalmanFilters:
         self.update_along(*direction, leaf.contrast, None if noisy is None else np.array(noisy))
 
     def update_along(
-        self, wide: FloatArray, narrow: FloatArray, contrast: FloatArray, measured: FloatArray | None
+        self,
+        wide: FloatArray,
+        narrow: FloatArray,
+        contrast: FloatArray,
+        measured: FloatArray | None,
     ) -> None:
         """`update` with h and r given: one for all filters, or one for each."""
         augmented, gain, minus_innovation = self.augmented, self._gain, self._minus_innovation

@@ -21,6 +21,8 @@ class LayoutTables:
         widths: values in a cell; 0 beyond the last one.
         leaf: which leaf ends with a cell, or `NO_LEAF`.
         share, contrast: of that leaf: how much of the inner noise it gets, and what comes on top.
+        cells_alike: of a cell with which a leaf ends: the same number for leaves whose cells have
+            the same widths (`leaf_widths`); else the width of the cell, negative.
         opens: whether noise of the tree begins with a cell.
         length, cap, count: values of a block, where they are truncated, its cells.
         doubt: standard error of the mean of a block.
@@ -32,6 +34,8 @@ class LayoutTables:
         self.cells: list[Cells] = []
         self.widths: IntArray = np.zeros((0, 0), dtype=np.int64)
         self.leaf: IntArray = np.zeros((0, 0), dtype=np.int64)
+        self.cells_alike: IntArray = np.zeros((0, 0), dtype=np.int64)
+        self.leaf_widths: list[tuple[int, ...]] = []
         self.share: FloatArray = np.zeros((0, 0))
         self.contrast: FloatArray = np.zeros((0, 0))
         self.opens: NDArray[np.bool_] = np.zeros((0, 0), dtype=np.bool_)
@@ -56,14 +60,20 @@ class LayoutTables:
         self.widths, self.leaf = np.zeros(shape, dtype=np.int64), np.full(shape, NO_LEAF)
         self.share, self.contrast = np.zeros(shape), np.zeros(shape)
         self.opens = np.zeros(shape, dtype=np.bool_)
+        self.cells_alike = np.zeros(shape, dtype=np.int64)
+        known = {widths: at for at, widths in enumerate(self.leaf_widths)}
         for row, cells in enumerate(self.cells):
             self.widths[row, : cells.count] = cells.widths
+            self.cells_alike[row] = -self.widths[row]
             ends = np.arange(cells.tree.leaves) * cells.per_leaf + cells.per_leaf - 1
             self.leaf[row, ends] = np.arange(cells.tree.leaves)
+            each = [tuple(cells.widths[end - cells.per_leaf + 1 : end + 1]) for end in ends]
+            self.cells_alike[row, ends] = [known.setdefault(one, len(known)) for one in each]
             self.share[row, ends] = [leaf.share for leaf in cells.path]
             self.contrast[row, ends] = [leaf.variance for leaf in cells.path]
             begins = ends - cells.per_leaf + 1
             self.opens[row, begins] = [leaf.inner is not None for leaf in cells.path]
+        self.leaf_widths = list(known)
         trees = [cells.tree for cells in self.cells]
         self.length = np.array([tree.length for tree in trees])
         self.cap = np.array([tree.cap for tree in trees])

@@ -6,13 +6,14 @@ positions. Options, borders of blocks and costs of trees are the same for all an
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
-from tidegate.estimate.mixture.filter_columns import FilterColumns
+from tidegate.estimate.mixture.filter_columns import EndedLeaves, FilterColumns, Unit
 from tidegate.estimate.mixture.layout_tables import NO_LEAF, LayoutTables
 from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
 from tidegate.estimate.mixture.tree_choice import tree_costs
@@ -64,7 +65,7 @@ class MixtureColumns:
         self, threshold: int, truncated: float, perturber: Perturber, ceiling: int
     ) -> None:
         self._threshold, self._perturber, self._ceiling = threshold, perturber, ceiling
-        self._truncated = truncated * threshold  # units per value
+        self._unit = Unit(threshold, truncated * threshold)
         self._horizon = perturber.horizon
         self._borders = [
             np.cumsum((0, *perturber.lengths(chunk))) for chunk in (0, 1)
@@ -126,16 +127,14 @@ class MixtureColumns:
         self.total[codes[closing]] += sums[closing]
         wholes = np.empty(codes.size)
         width = self.width[codes]
-        ages = np.minimum(self.position[codes] - width, self._horizon)
         noisy = ratios(sums, self._threshold)
-        for same in alike(2 * width + closing):
-            first = int(same[0])
-            leaves = None
+        kinds = tables.cells_alike[row, cell]
+        for same in alike(kinds):
+            first, leaves = int(same[0]), None
             if closing[first]:
-                at = row[same], cell[same]
-                leaves = tables.share[at], tables.contrast[at], noisy[same]
-            each = int(width[first])
-            facts = each, ages[same], leaves, self._threshold, self._truncated * each
+                at, widths = (row[same], cell[same]), tables.leaf_widths[kinds[first]]
+                leaves = EndedLeaves(widths, tables.share[at], tables.contrast[at], noisy[same])
+            facts = int(width[first]), self.position[codes[same]], leaves, self._unit
             wholes[same] = self.filters.end_cells(codes[same], *facts)
         self.cell[codes] = cell + 1
         last = cell + 1 == tables.count[row]
@@ -161,7 +160,7 @@ class MixtureColumns:
         for same in alike(width):
             each = int(width[same[0]])
             forecast = self.filters.forecast(codes[same], each)
-            level = forecast * self._threshold / each + self._truncated
+            level = forecast * self._threshold / each + self._unit.truncated
             grains = np.floor(level * FORECAST_GRAIN + 0.5)
             self.prediction[codes[same]] = grains / FORECAST_GRAIN
 
@@ -198,9 +197,7 @@ class MixtureColumns:
         for same in alike(step):
             some = codes[same]
             here = [
-                index
-                for index, option in enumerate(options)
-                if option.cap_step == step[same[0]]
+                index for index, option in enumerate(options) if option.cap_step == step[same[0]]
             ]
             choice = np.full(some.size, here[0])
             if len(here) > 1:
@@ -214,27 +211,27 @@ class MixtureColumns:
 
     def _cap_steps(self, codes: IntArray, highest: int) -> IntArray:
         """Let the cap of each stream follow the mean of its last block."""
-        steps, counts = CapSteps(), self._step_counts[codes]
-        levels = self._step_levels[codes]
+        steps, names = CapSteps(), (*self._STEP_COUNTS, *self._STEP_LEVELS)
+        known, of_steps = vars(steps), itemgetter(*names)
+        counts, levels = self._step_counts[codes].tolist(), self._step_levels[codes].tolist()
+        many = len(self._STEP_COUNTS)
         measured = (self.measured[codes] / self._threshold).tolist()
         doubts = (self.doubt[codes] / self._threshold).tolist()
         inflated = np.zeros(codes.size)
         for at in np.flatnonzero(self.measured[codes]).tolist():
-            for name, count in zip(self._STEP_COUNTS, counts[at].tolist(), strict=True):
-                setattr(steps, name, count)
-            for name, level in zip(self._STEP_LEVELS, levels[at].tolist(), strict=True):
-                setattr(steps, name, level)
+            known.update(zip(names, counts[at] + levels[at], strict=True))
             before = steps.step
             steps.observe(measured[at], doubts[at], highest)
-            counts[at] = [getattr(steps, name) for name in self._STEP_COUNTS]
-            levels[at] = [getattr(steps, name) for name in self._STEP_LEVELS]
+            found = of_steps(known)
+            counts[at], levels[at] = list(found[:many]), list(found[many:])
             if steps.step != before:
                 inflated[at] = moved(before, steps.step)
         self._step_counts[codes], self._step_levels[codes] = counts, levels
         changed = np.flatnonzero(inflated)
         if changed.size:
             self.filters.inflate_level(codes[changed], inflated[changed])
-        return counts[:, 0]
+        found_steps: IntArray = self._step_counts[codes, 0]
+        return found_steps
 
     # -- state -----------------------------------------------------------------------------------
 

@@ -7,13 +7,14 @@ here, which adds nothing to any sum. Sums run from the first model to the last (
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING
 from tidegate.estimate.mixture.portable_math import NOTHING, halved_each
-from tidegate.lattice import FloatArray, IntArray
+from tidegate.lattice import FloatArray
 
 
-def halving_rows(mahalanobis: FloatArray, exponent: IntArray) -> FloatArray:
+def halving_rows(mahalanobis: FloatArray, exponent: NDArray[np.int32]) -> FloatArray:
     """`KalmanFilters.halvings`."""
     found: FloatArray = mahalanobis / DISTANCE_PER_HALVING + exponent * 0.5
     return found

@@ -194,7 +194,8 @@ def noise_place(tree: Layout, number: int) -> tuple[int, int]:
 
 def consistent_noise(nodes: list[IntArray], tree: Layout) -> IntArray:
     """Leaves that agree best with all the nodes (noise, or noisy sums), coarsest level first."""
-    return consistent_rows(nodes, tree, 1)[0]
+    leaves: IntArray = consistent_rows(nodes, tree, 1)[0]
+    return leaves
 
 
 def consistent_rows(nodes: list[IntArray], tree: Layout, rows: int) -> IntArray:
