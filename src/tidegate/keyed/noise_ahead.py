@@ -6,6 +6,8 @@ Noise does not depend on data, so it may be made before it is needed.
 from __future__ import annotations
 
 import hmac
+import struct
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +22,8 @@ from tidegate.randomness import EPOCH_BYTES, SECRET_BYTES, Epoch, Keystream, cou
 
 _HASH = "sha256"
 _AT_ONCE = 1 << 18  # draws of one level
+
+Level = tuple[int, int, Fraction]  # its number in the address of noise, draws, their scale
 
 
 class KeyedDraws:
@@ -38,30 +42,31 @@ class KeyedDraws:
         return "<KeyedDraws>"
 
     def draw(
-        self,
-        keys: list[bytes],
-        places: list[tuple[int, int]],
-        level: int,
-        count: int,
-        scale: Fraction,
-    ) -> IntArray:
-        """`count` draws for each of these keys, at its place (chunk and tree); a row for each."""
-        zeros = bytes(8 * count)
-        begins = {
-            (chunk, tree): modes.CTR(counter_block(chunk=chunk, tree=tree, level=level))
-            for chunk, tree in set(places)
-        }
+        self, keys: list[bytes], places: list[tuple[int, int]], levels: Sequence[Level]
+    ) -> list[IntArray]:
+        """Noise of all levels for each of these keys, at its place (chunk and tree).
+
+        One array a level, with a row for each key. The words are those of `Keystream.at`: AES of
+        successive counter blocks, all levels of a key in one go.
+        """
+        begins = {place: _counter_blocks(place, levels) for place in set(places)}
+        once = modes.ECB()  # noqa: S305  # each counter block is enciphered once: this is CTR
         texts = [
-            Cipher(algorithms.AES256(key), begins[place]).encryptor().update(zeros)
+            Cipher(algorithms.AES256(key), once).encryptor().update(begins[place])
             for key, place in zip(keys, places, strict=True)
         ]
         words: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8")
-        noise, others = discrete_laplace_rows(words.reshape(-1, count), scale)
-        for row in others.tolist():
-            chunk, tree = places[row]
-            source = Keystream(keys[row]).at(chunk=chunk, tree=tree, level=level)
-            noise[row] = discrete_laplace(source, count, scale)
-        return noise
+        words = words.reshape(len(keys), -1)
+        found, at = [], 0
+        for level, count, scale in levels:
+            noise, others = discrete_laplace_rows(words[:, at : at + count], scale)
+            at += count + count % 2
+            for row in others.tolist():
+                chunk, tree = places[row]
+                source = Keystream(keys[row]).at(chunk=chunk, tree=tree, level=level)
+                noise[row] = discrete_laplace(source, count, scale)
+            found.append(noise)
+        return found
 
     def keys(self, codes: IntArray) -> list[bytes]:
         """The keys of the keystreams of these keys' noise."""
@@ -98,8 +103,20 @@ class GroveNoise:
     def _nodes(self, codes: IntArray, chunks: IntArray, groves: IntArray) -> list[IntArray]:
         law, keys = self._law, self._draws.keys(codes)
         places = list(zip(chunks.tolist(), groves.tolist(), strict=True))
-        counts = [law.grove_leaves // law.fanout**level for level in range(len(law.scales))]
-        return [
-            self._draws.draw(keys, places, level, counts[level], scale).reshape(-1)
+        levels = [
+            (level, law.grove_leaves // law.fanout**level, scale)
             for level, scale in enumerate(law.scales)
         ]
+        return [noise.reshape(-1) for noise in self._draws.draw(keys, places, levels)]
+
+
+def _counter_blocks(place: tuple[int, int], levels: Sequence[Level]) -> bytes:
+    """The counter blocks of the words that all levels begin with; two words each."""
+    chunk, tree = place
+    found = []
+    for level, count, _ in levels:
+        high, low = struct.unpack(">QQ", counter_block(chunk=chunk, tree=tree, level=level))
+        blocks = np.empty((-(-count // 2), 2), dtype=">u8")
+        blocks[:, 0], blocks[:, 1] = high, low + np.arange(len(blocks), dtype=np.uint64)
+        found.append(blocks.tobytes())
+    return b"".join(found)

@@ -67,10 +67,11 @@ class TreeNoise:
             (chunk, noise_place(tree, number)[0])
             for chunk, number in zip(chunks.tolist(), numbers.tolist(), strict=True)
         ]
-        nodes = [
-            self._draws.draw(keys, places, first + level, count, scale).reshape(-1)
+        levels = [
+            (first + level, count, scale)
             for level, (count, scale) in enumerate(zip(tree.nodes, tree.scales, strict=True))
         ]
+        nodes = [noise.reshape(-1) for noise in self._draws.draw(keys, places, levels)]
         self._noise[codes, : tree.leaves] = consistent_rows(nodes, tree, codes.size)
         self._made[codes] = True
 
