@@ -62,6 +62,7 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
             by=options["by"],
             time=options.get("time"),
             zone=options.get("zone"),
+            time_format=options.get("time-format"),
             late="keep",  # order matters within a key, and is checked there
             header=options.get("header"),
             delimiter=options.get("delimiter"),
