@@ -10,12 +10,13 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from tidegate._version import __version__
-from tidegate.service import page, problems
+from tidegate.service import devices, page, problems
 from tidegate.service.access import Access
 from tidegate.service.gate import Gate
 from tidegate.service.group import Group
 from tidegate.service.live import Live
 from tidegate.service.metrics import Metrics
+from tidegate.service.range_routes import range_routes
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
 from tidegate.service.trust_routes import trust_routes
@@ -76,6 +77,8 @@ def make_app(gate: Gate, tokens: Tokens, live: Live, *, public_reading: bool = F
         return response
 
     app.include_router(stream_routes(gate, live, access))
+    app.include_router(range_routes(gate, access))
     app.include_router(trust_routes(gate, access, metrics))
+    devices.install(app, gate, access)
     page.install(app)
     return app
