@@ -36,8 +36,7 @@ class Gathered:
         estimate: the sums.
         noise, prediction: variances; noise of different segments and keys is independent.
         largest: the largest share of the noise that one node has.
-        unseen: how much larger the sums may be without the choice of a cap having seen it: a part
-            of the upper ends of `truncated`.
+        unseen: how much larger they may be without the choice of a cap having seen it (`Hidden`).
         truncated: what truncation took away (`Excess`). Its ends add up over segments and keys,
             since what is unknown of one tail is unknown of all.
         capped: nothing is known of what truncation took away, somewhere.
@@ -88,14 +87,9 @@ class Gathered:
         if parts.excess is None:
             self.capped = True
         else:
-            excess = parts.excess
-            if hidden.share:
-                cap = segment.threshold * segment.method.step
-                unseen = hidden.reach(parts.estimate, high - low, cap)
-                lower = np.maximum(excess.lower, unseen) if segment.below else excess.lower
-                excess = excess._replace(upper=np.maximum(excess.upper, unseen), lower=lower)
-                self.unseen[here] += unseen
+            excess, unseen = hidden.added(parts.excess, parts.estimate, high - low, segment)
             self.truncated[:, here] += excess
+            self.unseen[here] += unseen
         lowest, highest, full = segment.cap_range(low, high)
         caps = self.caps
         caps[0, here] = np.minimum(caps[0, here], lowest)
@@ -150,8 +144,7 @@ class Record(RangeQueries):
         self, segments: Sequence[Segment], guarantee: str = "", times: TimeIndex | None = None
     ) -> None:
         self.segments = tuple(segments)
-        self.guarantee = guarantee
-        self.times = times
+        self.guarantee, self.times = guarantee, times
 
     def __repr__(self) -> str:
         known = f"[{self.start}, {self.end})" if self.segments else "nothing"
@@ -177,8 +170,8 @@ class Record(RangeQueries):
         last = self.segments[-1]
         key = self.segments[0].start, last.origin, last.end
         if last.known_unseen is None or last.known_unseen[0] != key:
-            last.known_unseen = key, unseen(self.segments)
-        return last.known_unseen[1]
+            last.known_unseen = key, tuple(unseen(self.segments))
+        return [Hidden(*found) for found in last.known_unseen[1]]
 
     def joined(self, later: Record) -> Record:
         """This record joined with a later one of the same release."""

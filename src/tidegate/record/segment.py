@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -92,7 +91,7 @@ class Segment:
         self._pending: list[tuple[int, float]] = []
         # Of the last query: the posterior, and what all segments up to this one tell of each other.
         self._known: tuple[tuple[int, int], Posterior] | None = None
-        self.known_unseen: tuple[tuple[int, ...], list[Any]] | None = None
+        self.known_unseen: tuple[tuple[int, ...], tuple[tuple[float, float], ...]] | None = None
         self.aims: tuple[tuple[int | None, ...], list[Aim]] | None = None
 
     # -- facts -----------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees
 from tidegate.record.segment import Segment
+from tidegate.stages import Excess
 from tidegate.threshold.least_threshold import has_fallen
 from tidegate.threshold.tail_quantile import WANTED
 
@@ -58,6 +59,16 @@ class Hidden(NamedTuple):
         counts = shares * sizes
         found: FloatArray = np.minimum(counts + _SURE * np.sqrt(counts), sizes) * self.each
         return found
+
+    def added(
+        self, excess: Excess, sums: FloatArray, sizes: IntArray, segment: Segment
+    ) -> tuple[Excess, FloatArray]:
+        """An excess whose ends reach as far, and how far that is."""
+        if not self.share:
+            return excess, np.zeros_like(sums)
+        found = self.reach(sums, sizes, segment.threshold * segment.method.step)
+        lower = np.maximum(excess.lower, found) if segment.below else excess.lower
+        return excess._replace(upper=np.maximum(excess.upper, found), lower=lower), found
 
 
 NOTHING = Hidden()
