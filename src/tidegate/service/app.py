@@ -16,6 +16,7 @@ from tidegate.service.gate import Gate
 from tidegate.service.group import Group
 from tidegate.service.live import Live
 from tidegate.service.metrics import Metrics
+from tidegate.service.range_routes import range_routes
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
 from tidegate.service.trust_routes import trust_routes
@@ -76,6 +77,7 @@ def make_app(gate: Gate, tokens: Tokens, live: Live, *, public_reading: bool = F
         return response
 
     app.include_router(stream_routes(gate, live, access))
+    app.include_router(range_routes(gate, access))
     app.include_router(trust_routes(gate, access, metrics))
     page.install(app)
     return app
