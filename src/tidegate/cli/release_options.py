@@ -74,6 +74,7 @@ OPTIONS: dict[str, Any] = {
     "time": text("Column or key with the time of a row: carried through, and public."),
     "zone": text("Where times without a zone were written, e.g. Europe/Berlin."),
     "late": text("Rows older than one before: refuse (default), or keep at their place.", LATE),
+    "order": text("Of a broker: key with the number of a message (mqtt:// needs it)."),
     "every": text("Rows are events: release their sum per tick of this length, e.g. 15min."),
     "start": text("When the first tick begins; public, e.g. 2024-01-01."),
     "until": text("Release the ticks up to this time, or `now`; public, too."),
