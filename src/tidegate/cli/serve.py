@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -101,12 +103,19 @@ def token(
             service.gate.close()
 
 
-def _service(folder: Path, database: str | None, key: bytes | None, cap: str | None) -> Service:
+@contextmanager
+def service_extra() -> Iterator[None]:
+    """Say what to install where an import of the service fails."""
     try:
-        from tidegate.service.server import Service
+        yield
     except ModuleNotFoundError as error:
         raise MissingError(
             f"the service needs the extra 'service' ({error.name} is missing). Run pip install "
             "'.[service]' in the checkout"
         ) from None
+
+
+def _service(folder: Path, database: str | None, key: bytes | None, cap: str | None) -> Service:
+    with service_extra():
+        from tidegate.service.server import Service
     return Service.opened(folder, database, key, cap)
