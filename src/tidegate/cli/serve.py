@@ -27,6 +27,15 @@ KeyFile = Annotated[
 Role = Annotated[str, typer.Argument(help="producer, reader, auditor or admin.")]
 Label = Annotated[str, typer.Option(help="Who gets it; `--revoke` finds it by this.")]
 Cap = Annotated[str | None, typer.Option(help="The most ε that any one source may spend.")]
+NewEpoch = Annotated[
+    bool,
+    typer.Option(
+        "--new-epoch", help="The database was restored: every stream begins anew, charged on top."
+    ),
+]
+Rate = Annotated[
+    float | None, typer.Option(help="Requests a second that each token may send.", min=0.01)
+]
 
 
 def serve(
@@ -36,6 +45,8 @@ def serve(
     database: DatabaseUrl = None,
     key_file: KeyFile = None,
     cap: Cap = None,
+    rate: Rate = None,
+    new_epoch: NewEpoch = False,
     public_reading: Annotated[
         bool, typer.Option("--public-reading", help="Released data can be read without a token.")
     ] = False,
@@ -53,11 +64,11 @@ def serve(
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         key = read_key(key_file)
-        service = _service(folder, database, key, cap)
+        service = _service(folder, database, key, cap, new_epoch=new_epoch)
         if key is None:
             complain(f"warning: states are not sealed (--key-file): {READABLE}")
         if not service.tokens.listed():
-            token = service.gate.call(lambda: service.tokens.make("admin", "first")).result()
+            token = service.make_token("admin", "first")
             typer.echo(f"A token for an admin, shown once: {token}")
         scheme = "http" if certificate is None else "https"
         complain(f"the live page is at {scheme}://{host}:{port}/")
@@ -65,6 +76,7 @@ def serve(
             host,
             port,
             public_reading=public_reading,
+            rate=rate,
             certificate=certificate,
             private_key=private_key,
         )
@@ -93,15 +105,22 @@ def token(
         service = _service(folder, database, None, None)
         try:
             if revoke:
-                gone = service.gate.call(lambda: service.tokens.revoke(label)).result()
+                gone = service.revoke_tokens(label)
                 typer.echo(f"{gone} tokens with the label {label!r} were removed")
             else:
-                typer.echo(service.gate.call(lambda: service.tokens.make(role, label)).result())
+                typer.echo(service.make_token(role, label))
         finally:
             service.gate.close()
 
 
-def _service(folder: Path, database: str | None, key: bytes | None, cap: str | None) -> Service:
+def _service(
+    folder: Path,
+    database: str | None,
+    key: bytes | None,
+    cap: str | None,
+    *,
+    new_epoch: bool = False,
+) -> Service:
     try:
         from tidegate.service.server import Service
     except ModuleNotFoundError as error:
@@ -109,4 +128,4 @@ def _service(folder: Path, database: str | None, key: bytes | None, cap: str | N
             f"the service needs the extra 'service' ({error.name} is missing). Run pip install "
             "'.[service]' in the checkout"
         ) from None
-    return Service.opened(folder, database, key, cap)
+    return Service.opened(folder, database, key, cap, new_epoch=new_epoch)

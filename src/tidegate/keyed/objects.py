@@ -123,7 +123,7 @@ class Objects:
     def drop(self, code: int) -> None:
         """Forget the state of a key; the caller keeps a tombstone."""
         for states in (self.releases, self._resting, self._written):
-            states.pop(code, None)  # type: ignore[attr-defined]
+            states.pop(code, None)
         self.positions()[code] = 0
 
     def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
