@@ -66,6 +66,7 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate.methods.topl import topl
     from tidegate.methods.tops import tops
     from tidegate.released import Released, release
+    from tidegate.service.client import connect
 
 __all__ = [
     "Answer",
@@ -88,6 +89,7 @@ __all__ = [
     "binary_tree",
     "budget_absorption",
     "budget_distribution",
+    "connect",
     "estimate",
     "event_means",
     "events",
@@ -124,6 +126,7 @@ __all__ = [
 ]
 
 _ON_DEMAND = {
+    "connect": ("service.client", "connect"),
     "open": ("keyed.file", "open_released"),
     "release": ("released", "release"),
     "Released": ("released", "Released"),

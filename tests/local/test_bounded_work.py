@@ -164,3 +164,7 @@ def test_a_call_says_which_reports_were_rejected() -> None:
     assert len(many.rejected_at) == 10_000
     assert many.rejected == {"malformed": 30_000}
     assert list(many.rejected_at) == list(range(10_000))
+    # Of every one it is known what became of it: a device that is told "accepted" forgets it.
+    assert {many.outcome(place) for place in range(30_000)} == {"malformed"}
+    with pytest.raises(IndexError):
+        many.outcome(30_000)

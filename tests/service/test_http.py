@@ -70,6 +70,7 @@ ROUTES = {
     ("GET", "/v1/streams/{name}/values"): {"admin", "reader"},
     ("GET", "/v1/streams/{name}/sum"): {"admin", "reader"},
     ("GET", "/v1/streams/{name}/table"): {"admin", "reader"},
+    ("POST", "/v1/streams/{name}/query"): {"admin", "reader"},
     ("GET", "/v1/streams/{name}/live"): {"admin", "reader"},
     ("GET", "/v1/ledger"): {"admin", "auditor"},
     ("GET", "/v1/session"): {*ROLES, None},

@@ -10,7 +10,10 @@ import { RefusedError, SettingError } from "./errors.js";
  * @returns {void}
  */
 export function refuseUnknown(options, known) {
-  for (const name of Object.keys(Object(options))) {
+  if (typeof options !== "object" || options === null) {
+    throw new SettingError("options", `must be an object with ${known.join(", ")}`);
+  }
+  for (const name of Object.keys(options)) {
     if (!known.includes(name)) {
       throw new SettingError(name, `is no option; there are ${known.join(", ")}`);
     }
@@ -24,6 +27,18 @@ export function refuseUnknown(options, known) {
  */
 export function flag(name, value = false) {
   if (typeof value !== "boolean") throw new SettingError(name, "must be true or false");
+  return value;
+}
+
+/**
+ * An object in the place of a name would be a storage of its own, shared with nobody.
+ *
+ * @param {string} setting
+ * @param {unknown} value
+ * @returns {string}
+ */
+export function text(setting, value) {
+  if (typeof value !== "string" || value === "") throw new SettingError(setting, "must be text");
   return value;
 }
 

@@ -5,7 +5,16 @@ import { test } from "node:test";
 import { inspect } from "node:util";
 
 import { exact } from "../src/fraction.js";
-import { Client, Fraction, Report, SettingError, StorageError, VolatileStorage } from "../src/index.js";
+import {
+  Client,
+  Fraction,
+  IndexedDBStorage,
+  Report,
+  SettingError,
+  StorageError,
+  VolatileStorage,
+} from "../src/index.js";
+import { FileStorage } from "../src/storage/file.js";
 import { announcement } from "./announcements.js";
 
 const settings = { epsilon: 1, bound: 100, lifetime: 10 };
@@ -325,4 +334,17 @@ test("values below 0 need a lower bound", async () => {
   await client.answer(announcement(), -2.5);
   const clamping = await opened({ lower: -2, clamp: true });
   await clamping.answer(announcement(), -1e300);
+});
+
+test("arguments that are missing or of another kind are named, not a raw TypeError", async () => {
+  for (const options of [undefined, null, "epsilon"]) {
+    await assert.rejects(Client.open(options), { name: "SettingError", setting: "options" });
+  }
+  const client = await opened();
+  const wrong = client.answer(announcement(), 5, "monday");
+  await assert.rejects(wrong, { name: "SettingError", setting: "options" });
+  assert.throws(() => new FileStorage({ folder: "x" }), { name: "SettingError", setting: "folder" });
+  assert.throws(() => new FileStorage(), { name: "SettingError", setting: "folder" });
+  const shared = { name: "SettingError", setting: "name" };
+  assert.throws(() => new IndexedDBStorage({ name: "x" }), shared);
 });

@@ -13,6 +13,14 @@ export function refuseUnknown(options: object, known: string[]): void;
  */
 export function flag(name: string, value?: unknown): boolean;
 /**
+ * An object in the place of a name would be a storage of its own, shared with nobody.
+ *
+ * @param {string} setting
+ * @param {unknown} value
+ * @returns {string}
+ */
+export function text(setting: string, value: unknown): string;
+/**
  * Browsers give Web Crypto's digests and keys to secure pages only.
  *
  * @returns {void}

@@ -53,6 +53,8 @@ class Received:
         rejected: how many were not, by reason.
         rejected_at: which: from the place among those given, counted from 0, to the reason. Of the
             first 10,000 that were rejected.
+        codes: what became of each of those given, a byte each: 0, or 1 more than the place of
+            the reason in `REASONS`.
         shuffled: of reports that went through a shuffler: what each of them costs in the central
             model, for information (see `shuffle.amplified`).
     """
@@ -61,16 +63,25 @@ class Received:
     rejected: Counter[str] = field(default_factory=Counter)
     shuffled: Guarantee | None = None
     rejected_at: dict[int, str] = field(default_factory=dict)
+    codes: bytes = field(default=b"", repr=False)
 
     def outcome(self, place: int) -> str:
         """What became of the report at this place: "accepted", or the reason why not.
 
         A "duplicate" was taken before, so its device may forget it; "late" will never be taken.
 
-        >>> Received(1, Counter({"late": 1}), rejected_at={1: "late"}).outcome(0)
-        'accepted'
+        >>> Received(1, Counter({"late": 1}), codes=code("accepted") + code("late")).outcome(1)
+        'late'
         """
-        return self.rejected_at.get(place, "accepted")
+        return _OUTCOMES[self.codes[place]]
+
+
+_OUTCOMES = ("accepted", *REASONS)
+
+
+def code(outcome: str) -> bytes:
+    """An outcome as one byte of `Received.codes`."""
+    return bytes([_OUTCOMES.index(outcome)])
 
 
 def has_closed(name: str, current: str) -> bool:

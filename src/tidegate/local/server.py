@@ -29,7 +29,7 @@ from tidegate.local.collection import Collection
 from tidegate.local.messages import Announcement, Report, parsed
 from tidegate.local.poisoning import PoisoningBound, bound_of
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.report_checks import Received, RejectedError, admitted, has_closed
+from tidegate.local.report_checks import Received, RejectedError, admitted, code, has_closed
 from tidegate.local.shuffle import Shuffled, amplified, least_hidden
 from tidegate.local.store import ServerStateError, Store
 from tidegate.local.wire import name_of
@@ -177,7 +177,7 @@ class Server(Closed):
 
     def collect_many(self, reports: Iterable[Report | str | bytes]) -> Received:
         """Take many reports, each batch durably. Sending a report again is safe: a duplicate."""
-        accepted, given = 0, 0
+        accepted, codes = 0, bytearray()
         rejected, rejected_at = Counter[str](), dict[int, str]()
         messages = iter(reports)
         # Read before the lock is taken: a malformed message makes nobody else wait.
@@ -187,9 +187,9 @@ class Server(Closed):
             rejected.update(received.rejected)
             room = _MOST_NAMED - len(rejected_at)
             for place, reason in islice(received.rejected_at.items(), room):
-                rejected_at[given + place] = reason
-            given += len(batch)
-        return Received(accepted, rejected, rejected_at=rejected_at)
+                rejected_at[len(codes) + place] = reason
+            codes += received.codes
+        return Received(accepted, rejected, rejected_at=rejected_at, codes=bytes(codes))
 
     def collect_shuffled(self, shuffled: Shuffled, delta: Number = "1/1000000000") -> Received:
         """Take the reports of a shuffler, which has taken one report of each client.
@@ -212,7 +212,7 @@ class Server(Closed):
         return Received(slots.size, rejected, mixed)
 
     def _collect_batch(self, batch: list[Report | str]) -> Received:
-        accepted, rejected_at = 0, dict[int, str]()
+        accepted, rejected_at, codes = 0, dict[int, str](), bytearray(len(batch))
         with self._store.turn, self._store.transaction():
             waiting: list[tuple[int, int]] = []
             for place, given in enumerate(batch):
@@ -220,6 +220,7 @@ class Server(Closed):
                     waiting.append(self._admitted(given))
                 except RejectedError as error:
                     rejected_at[place] = error.reason
+                    codes[place : place + 1] = code(error.reason)
                     continue
                 accepted += 1
                 if len(waiting) == self.collection.left:  # the round closes with this one
@@ -228,7 +229,7 @@ class Server(Closed):
             self._take(*np.array(waiting, dtype=np.int64).reshape(-1, 2).T)
             rejected = Counter(rejected_at.values())
             self._finish(accepted, rejected)
-        return Received(accepted, rejected, rejected_at=rejected_at)
+        return Received(accepted, rejected, rejected_at=rejected_at, codes=bytes(codes))
 
     def _admitted(self, given: Report | str) -> tuple[int, int]:
         if isinstance(given, str):

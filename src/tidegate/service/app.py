@@ -17,6 +17,7 @@ from tidegate.service.group import Group
 from tidegate.service.limits import Limits
 from tidegate.service.live import Live
 from tidegate.service.metrics import Metrics
+from tidegate.service.range_routes import range_routes
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
 from tidegate.service.trust_routes import trust_routes
@@ -70,6 +71,7 @@ def make_app(
 
     app.include_router(stream_routes(gate, access))
     app.include_router(value_routes(gate, live, access))
+    app.include_router(range_routes(gate, access))
     app.include_router(trust_routes(gate, access, metrics))
     page.install(app)
     return app

@@ -10,6 +10,7 @@ import { randomUUID } from "node:crypto";
 import { link, mkdir, open, readdir, readFile, unlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
 
+import { text } from "../options.js";
 import { StorageError, withoutGaps } from "./storage.js";
 
 /** @typedef {import("./storage.js").Storage} Storage */
@@ -27,7 +28,7 @@ export class FileStorage {
   /** @param {string} folder is made if it is not there */
   constructor(folder) {
     /** Where the records are: the same place if the process changes its working directory. */
-    this.folder = resolve(folder);
+    this.folder = resolve(text("folder", folder));
   }
 
   /**

@@ -1,5 +1,6 @@
 /** In a browser: IndexedDB, with transactions that wait for the disk. */
 
+import { text } from "../options.js";
 import { StorageError, withoutGaps } from "./storage.js";
 
 /** @typedef {import("./storage.js").SecretKey} SecretKey */
@@ -24,7 +25,7 @@ export class IndexedDBStorage {
 
   /** @param {string} [name] of the database */
   constructor(name = "tidegate") {
-    this.#name = name;
+    this.#name = text("name", name);
   }
 
   /**

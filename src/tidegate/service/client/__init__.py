@@ -1,0 +1,11 @@
+"""The Python client of the service: the library's verbs over HTTP. Needs no extra.
+
+connect → Gate ─ Stream.push ─ HTTP ─ the service ║ Stream.query, table, rows, follow
+"""
+
+from __future__ import annotations
+
+from tidegate.service.client.gate import Gate, connect
+from tidegate.service.client.stream import Stream
+
+__all__ = ["Gate", "Stream", "connect"]

@@ -1,0 +1,197 @@
+"""A stream of a service: pushed to, asked and followed as a release in this process is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tidegate.errors import QueryError
+from tidegate.lattice import FloatArray
+from tidegate.randomness import random_bytes
+from tidegate.record.answer import Answer
+from tidegate.record.answers import Answers
+from tidegate.record.rows import Rows
+from tidegate.record.time_ranges import Moment, TimeTable
+from tidegate.service.answer_codec import decoded, decoded_answer, decoded_table
+from tidegate.timestamps import read_times
+
+if TYPE_CHECKING:
+    from tidegate.service.client.gate import Gate
+
+_BATCH = 100_000  # values of a request
+_PAGE = 100_000  # rows of an answer
+
+
+class Stream:
+    """The verbs of `Release`, over HTTP. Made by `Gate.stream` or `Gate.create`.
+
+    A push is sent with a random idempotency key, and sent again with the same one if the
+    connection breaks: the service releases every value once. It is not safe to push the same
+    values by a second call of `push`: that is a second push.
+    """
+
+    def __init__(self, gate: Gate, name: str) -> None:
+        self._gate = gate
+        self._name = name
+        self._path = f"/v1/streams/{quote(name)}"
+
+    def __repr__(self) -> str:
+        return f"<stream {self._name!r} of {self._gate!r}>"
+
+    # -- values in -------------------------------------------------------------------------------
+
+    def push(self, values: ArrayLike, times: Any = None) -> FloatArray | None:
+        """Send one value or many; returns what is released, once it is durable.
+
+        None if no token may read: a producer is told nothing about the stream.
+        """
+        reading = self._gate.may("read")
+        before = self.position if reading else 0
+        numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
+        when = None if times is None else read_times(np.atleast_1d(times))
+        for start in range(0, numbers.size, _BATCH):
+            part = slice(start, start + _BATCH)
+            content: dict[str, Any] = {"values": _plain(numbers[part])}
+            if when is not None:
+                content["times"] = when.clock.texts(when.ticks[part])
+            self._gate.call(
+                "POST",
+                f"{self._path}/values",
+                "write",
+                body=json.dumps(content).encode(),
+                headers={
+                    "Content-Type": "application/json",
+                    "Idempotency-Key": random_bytes(16).hex(),
+                },
+                repeat=True,
+            )
+        return self.rows(before).values if reading else None
+
+    # -- answers out -----------------------------------------------------------------------------
+
+    def query(
+        self,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        confidence: float = 0.95,
+        *,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        as_of: int | None = None,
+    ) -> Answer:
+        """The sum over positions [start, end), or over a range of time: see `Release.query`."""
+        if isinstance(start, int) and isinstance(end, int):
+            return self.queries([start], [end], confidence, as_of=as_of)[0]
+        if start is not None or end is not None:
+            if from_ is not None or to is not None:
+                raise QueryError("give a range once: start and end, or from_ and to")
+            from_, to = start, end
+        asked = {"from": _text(from_), "to": _text(to), "confidence": confidence, "as_of": as_of}
+        return decoded_answer(self._asked(asked)["answer"])
+
+    def queries(
+        self,
+        starts: ArrayLike,
+        ends: ArrayLike,
+        confidence: float = 0.95,
+        *,
+        as_of: int | None = None,
+    ) -> Answers:
+        """The sums over many ranges of positions."""
+        asked = {"starts": np.asarray(starts).tolist(), "ends": np.asarray(ends).tolist()}
+        return decoded(self._asked({**asked, "confidence": confidence, "as_of": as_of})["answers"])
+
+    def table(
+        self,
+        every: int | str,
+        confidence: float = 0.95,
+        *,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+    ) -> Answers | TimeTable:
+        """The sums over `every` values at a time, or over parts of a range of time."""
+        asked = {"every": every, "confidence": confidence, "from": _text(from_), "to": _text(to)}
+        found = self._asked(asked)
+        return decoded_table(found) if "edges" in found else decoded(found["answers"])
+
+    def rows(self, start: int = 0, end: int | None = None) -> Rows:
+        """The released rows [start, end), with their levels and times."""
+        pages: list[dict[str, Any]] = []
+        position = start
+        while end is None or position < end:
+            limit = _PAGE if end is None else min(_PAGE, end - position)
+            path = f"{self._path}/values?start={position}&limit={limit}"
+            found = self._gate.call("GET", path, "read")
+            if not found["rows"]:
+                break
+            pages += found["rows"]
+            position = found["next"]
+        return _rows(pages, start)
+
+    def follow(self, start: int | None = None) -> Iterator[Rows]:
+        """Released rows as they come, for ever; from `start` on, or from now on."""
+        position = self.position if start is None else start
+        headers = {"Last-Event-ID": str(position), "Accept": "text/event-stream"}
+        token = self._gate.token("read")
+        with self._gate.http.stream(f"{self._path}/live", token, headers) as lines:
+            for line in lines:
+                if line.startswith(b"data: "):
+                    yield _rows([json.loads(line[6:])], position)
+
+    # -- facts -----------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """What is public about the stream."""
+        found: dict[str, Any] = self._gate.call("GET", self._path, "read")
+        return found
+
+    @property
+    def position(self) -> int:
+        """How many rows were released."""
+        released: int = self.facts()["released"]
+        return released
+
+    @property
+    def threshold(self) -> float | None:
+        """Larger values count as this; None while it is not chosen."""
+        threshold: float | None = self.facts()["threshold"]
+        return threshold
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, as the service derives it."""
+        return str(self.facts()["guarantee"])
+
+    def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
+        given = {name: value for name, value in question.items() if value is not None}
+        path = f"{self._path}/query"
+        found: dict[str, Any] = self._gate.call("POST", path, "read", content=given, repeat=True)
+        return found
+
+
+def _plain(numbers: FloatArray) -> list[float | None]:
+    """Values for JSON, which knows no infinity: it lies beyond every bound, as does the largest."""
+    most = np.finfo(np.float64).max
+    return [None if value != value else value for value in np.clip(numbers, -most, most).tolist()]
+
+
+def _text(when: Moment | None) -> str | None:
+    return None if when is None else str(when)
+
+
+def _rows(pages: list[dict[str, Any]], start: int) -> Rows:
+    """Pages as one table."""
+    values, levels = (
+        np.array([number for page in pages for number in page[name]], dtype=np.float64)
+        for name in ("values", "levels")
+    )
+    times = None
+    if pages and all("times" in page for page in pages):
+        ticks = [int(tick) for page in pages for tick in page["times"]]
+        times = np.array(ticks, dtype=np.int64)
+    return Rows(pages[0]["first"] if pages else start, values, levels, times)

@@ -1,0 +1,67 @@
+"""One route for every question about sums, with whole answers: what the Python client asks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidegate.durable import DurableRelease
+from tidegate.errors import QueryError
+from tidegate.service.access import Access
+from tidegate.service.answer_codec import encoded, encoded_table
+from tidegate.service.gate import Gate
+from tidegate.service.problems import PROBLEMS
+from tidegate.service.streams import Run
+
+_MOST_RANGES = 100_000
+Positions = Annotated[list[int], Field(max_length=_MOST_RANGES)]
+
+
+class Question(BaseModel):
+    """Ranges of positions, a range of time, or a table of sums over parts of equal length."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    starts: Positions | None = Field(None, examples=[[0]])
+    ends: Positions | None = Field(None, examples=[[500]])
+    from_: str | None = Field(None, alias="from", examples=["2024-02-01"])
+    to: str | None = Field(None, examples=["2024-03-01"])
+    every: str | int | None = Field(None, examples=["1d"])
+    confidence: float = 0.95
+    as_of: int | None = None
+
+    def asked(self, run: Run) -> dict[str, Any]:
+        """The answers of a stream."""
+        if not isinstance(run, DurableRelease):
+            raise QueryError("this stream has keys: ask …/sum or …/table, with key=")
+        if self.every is not None:
+            return self._table(run, self.every)
+        if self.starts is not None and self.ends is not None:
+            if self.from_ is not None or self.to is not None:
+                raise QueryError("give a range once: starts and ends, or from and to")
+            many = run.queries(self.starts, self.ends, self.confidence, as_of=self.as_of)
+            return {"answers": encoded(many)}
+        found = run.query(
+            from_=self.from_, to=self.to, confidence=self.confidence, as_of=self.as_of
+        )
+        return {"answer": encoded(found)}
+
+    def _table(self, run: DurableRelease, every: str | int) -> dict[str, Any]:
+        if isinstance(every, int):
+            return {"answers": encoded(run.table(every, self.confidence))}
+        found = run.table(every, self.confidence, from_=self.from_, to=self.to)
+        return encoded_table(found)
+
+
+def range_routes(gate: Gate, access: Access) -> APIRouter:
+    """`POST /v1/streams/{name}/query`."""
+    routes = APIRouter(prefix="/v1/streams", responses=PROBLEMS)
+
+    @routes.post("/{name}/query", dependencies=[access.allowed("read")])
+    async def query(name: str, question: Question) -> dict[str, Any]:
+        return await asyncio.to_thread(gate.ask, name, question.asked)
+
+    return routes
