@@ -8,8 +8,8 @@ from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from starlette.exceptions import HTTPException
 
+from tidegate.service.problems import RefusedRequest
 from tidegate.service.tokens import PERMISSIONS, Tokens
 
 _BEARER = HTTPBearer(auto_error=False)  # for the description of the interface
@@ -72,13 +72,16 @@ class Access:
 
     def check(self, request: Request, permission: str) -> None:
         """Refuse who may not do this."""
-        role = who(request).role
+        self.check_role(who(request).role, permission)
+
+    def check_role(self, role: str | None, permission: str) -> None:
+        """Refuse a role that may not do this."""
         if permission in self.permissions(role):
             return
         if role is None:
             wanted = {"WWW-Authenticate": "Bearer"}
-            raise HTTPException(401, "a token is needed: Authorization: Bearer …", wanted)
-        raise HTTPException(403, f"a token for the role {role} may not do this")
+            raise RefusedRequest(401, "a token is needed: Authorization: Bearer …", wanted)
+        raise RefusedRequest(403, f"a token for the role {role} may not do this")
 
     def allowed(self, permission: str) -> Any:
         """A dependency of routes that need this permission."""

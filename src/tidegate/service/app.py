@@ -14,6 +14,7 @@ from tidegate.service.access import Access, Who
 from tidegate.service.front import Front
 from tidegate.service.gate import Gate
 from tidegate.service.group import Group
+from tidegate.service.ingest_app import Ingest
 from tidegate.service.limits import Limits
 from tidegate.service.live import Live
 from tidegate.service.metrics import Metrics
@@ -61,7 +62,8 @@ def make_app(
     problems.install(app)
     access = Access(tokens, public_reading=public_reading, issued=issued)
     metrics = Metrics(live)
-    app.add_middleware(Front, access=access, limits=limits or Limits())
+    values = Ingest(gate, access)
+    app.add_middleware(Front, access=access, limits=limits or Limits(), values=values)
 
     def released(group: Group) -> None:
         metrics.count(group)

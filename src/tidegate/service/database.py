@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import (
     Connection,
     Engine,
+    bindparam,
     create_engine,
     delete,
     event,
@@ -37,6 +38,8 @@ from tidegate.service.ledger_mirror import LedgerMirror
 _ADVISORY = 0x7469_6465_6761_7465  # "tidegate", as a number of 64 bits
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY")
 _READERS = 8
+_COUNT = update(schema.meta).where(schema.meta.c.name == "commits").values(value=bindparam("new"))
+FILE = "service.sqlite"
 RESTORED = "restored"  # a mark in the database itself: it came from a backup
 _WAIT = 5  # seconds for a connection, or for SQLite's lock
 
@@ -85,7 +88,7 @@ class Database:
 
     def _engines(self) -> None:
         if self._url is None:
-            path = self.folder / "service.sqlite"
+            path = self.folder / FILE
             if not path.exists():
                 _files.close(_files.create(path))
             url = f"sqlite:///{path}"
@@ -95,8 +98,11 @@ class Database:
         common: dict[str, Any] = {"hide_parameters": True, "logging_name": "database"}
         try:
             self._writer = create_engine(url, poolclass=NullPool, **common)
+            pool = {"pool_size": _READERS, "pool_timeout": _WAIT}
+            # A server that was restarted has dropped its connections: they are tried before use.
+            lively = self._url is not None
             self._readers = create_engine(
-                url, poolclass=QueuePool, pool_size=_READERS, pool_timeout=_WAIT, **common
+                url, poolclass=QueuePool, pool_pre_ping=lively, **pool, **common
             )
         except (SQLAlchemyError, ImportError) as error:
             raise StateError(f"--database cannot be used: {type(error).__name__}") from None
@@ -165,8 +171,7 @@ class Database:
     def _counted(self, connection: Connection) -> Anchor | None:
         """Count this transaction; None: the tables are not there yet, or this is the first."""
         number, name = self._commits[0] + 1, random_bytes(32).hex()
-        change = update(schema.meta).where(schema.meta.c.name == "commits")
-        found = connection.execute(change.values(value=f"{number} {name}"))
+        found = connection.execute(_COUNT, {"new": f"{number} {name}"})
         if not found.rowcount:
             return None
         return number, name

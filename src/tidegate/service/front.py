@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate.service import problems
 from tidegate.service.access import Access
+from tidegate.service.ingest_app import Ingest
 from tidegate.service.limits import Limits
 
 _SECURITY = {
@@ -33,8 +34,8 @@ _FREE = ("/healthz", "/readyz")  # probes must be answered however much is asked
 class Front:
     """Puts the role of whoever asks into the request, and refuses before anything is locked."""
 
-    def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
-        self._app, self._access, self._limits = app, access, limits
+    def __init__(self, app: ASGIApp, access: Access, limits: Limits, values: Ingest) -> None:
+        self._app, self._access, self._limits, self._values = app, access, limits, values
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -58,7 +59,12 @@ class Front:
             if refused is not None:
                 await refused(scope, receive, answered)
                 return
-            await self._app(scope, _Patient(receive, self._limits.patience), answered)
+            patient = _Patient(receive, self._limits.patience)
+            stream = self._values.stream(scope)
+            if stream is None:
+                await self._app(scope, patient, answered)
+            else:
+                await self._values(stream, scope, patient, answered)
         except TooSlowError:
             if not begun:
                 await problems.problem(408, "too slow", "the body did not come in time")(
@@ -104,7 +110,8 @@ class _Patient:
         if self._whole:
             return await self._receive()  # what comes now is the end of the connection
         try:
-            message = await asyncio.wait_for(self._receive(), self._patience)
+            async with asyncio.timeout(self._patience):
+                message = await self._receive()
         except TimeoutError:
             raise TooSlowError from None
         self._whole = not message.get("more_body", False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import bindparam, insert, select
 
 from tidegate.durable import DurableRelease, StorageError
 from tidegate.errors import SettingError, TidegateError
@@ -17,6 +17,11 @@ from tidegate.service.released_rows import Block, stored
 from tidegate.service.streams import Run, Streams
 
 Outcome = Receipt | TidegateError
+_ADD_ROWS, _ADD_REQUEST = insert(schema.released), insert(schema.requests)
+_REQUESTS = schema.requests.c
+_FIND_REQUEST = select(_REQUESTS["digest"], _REQUESTS["start"], _REQUESTS["count"]).where(
+    _REQUESTS["stream"] == bindparam("of"), _REQUESTS["key"] == bindparam("request")
+)
 _DIGEST, _START, _COUNT = range(3)  # columns of a request that was kept
 
 
@@ -89,10 +94,8 @@ class Group:
                 return Conflict(_OTHER_BODY, seen)
             return Conflict("the same request is being worked on: ask again", seen)
         if one.key is not None:
-            table = schema.requests
-            columns = (table.c["digest"], table.c["start"], table.c["count"])
-            query = select(*columns).where(table.c.stream == name, table.c.key == one.key)
-            found = self._database.connection.execute(query).one_or_none()
+            asked = {"of": name, "request": one.key}
+            found = self._database.connection.execute(_FIND_REQUEST, asked).one_or_none()
             if found is not None:
                 if bytes(found[_DIGEST]) != run.fingerprint(one.content()):
                     return Conflict(_OTHER_BODY, seen)
@@ -148,13 +151,13 @@ class Group:
             if one.key is not None and count == one.values.size:
                 row: dict[str, Any] = {"stream": name, "key": one.key, "start": start}
                 row |= {"count": count, "digest": run.fingerprint(one.content())}
-                self._database.connection.execute(insert(schema.requests).values(**row))
+                self._database.connection.execute(_ADD_REQUEST, row)
             start += count
 
     def _keep(self, name: str, block: Block) -> None:
         if block.values.size:
             self.rows.setdefault(name, []).append(block)
-            self._database.connection.execute(insert(schema.released).values(stored(name, block)))
+            self._database.connection.execute(_ADD_ROWS, stored(name, block))
 
 
 def _receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Receipt:

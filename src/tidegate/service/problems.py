@@ -62,6 +62,19 @@ def problem(
     return JSONResponse(body, status, headers, media_type=MEDIA_TYPE)
 
 
+class RefusedRequest(HTTPException):  # as `HTTPException`, which it is
+    """A request that goes no further."""
+
+    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(status, detail, headers)
+
+    @property
+    def answer(self) -> JSONResponse:
+        """What the client is told."""
+        headers = dict(self.headers) if self.headers else None
+        return problem(self.status_code, "refused", str(self.detail), headers=headers)
+
+
 def of(error: TidegateError) -> JSONResponse:
     """What a client is told of an error of ours: they hold no values."""
     status, title = next((code, name) for kind, code, name in _KINDS if isinstance(error, kind))

@@ -17,6 +17,7 @@ from tidegate.service.gate import Gate
 from tidegate.service.ingest import MOST_BYTES
 from tidegate.service.limits import Limits
 from tidegate.service.live import Live
+from tidegate.service.openid import OpenId
 from tidegate.service.tokens import Tokens
 
 
@@ -54,12 +55,19 @@ class Service:
         """Remove the tokens with a label; how many there were."""
         return revoke_in(self.gate, self.tokens, label).result()
 
-    def app(self, *, public_reading: bool = False, rate: float | None = None) -> FastAPI:
+    def app(
+        self,
+        *,
+        public_reading: bool = False,
+        rate: float | None = None,
+        openid: OpenId | None = None,
+    ) -> FastAPI:
         """The HTTP interface. It closes the gate when it ends.
 
         Args:
             public_reading: released data needs no token.
             rate: requests a second that each token may send; None: as many as come.
+            openid: a provider whose tokens are taken, too.
         """
         return make_app(
             self.gate,
@@ -67,6 +75,7 @@ class Service:
             self.live,
             public_reading=public_reading,
             limits=Limits(rate=rate, body=MOST_BYTES),
+            issued=None if openid is None else openid.who,
         )
 
     def run(
@@ -76,12 +85,13 @@ class Service:
         *,
         public_reading: bool = False,
         rate: float | None = None,
+        openid: OpenId | None = None,
         certificate: Path | None = None,
         private_key: Path | None = None,
     ) -> None:
         """Serve until a signal comes; what waits by then is still released."""
         uvicorn.run(
-            self.app(public_reading=public_reading, rate=rate),
+            self.app(public_reading=public_reading, rate=rate, openid=openid),
             host=host,
             port=port,
             ssl_certfile=certificate,

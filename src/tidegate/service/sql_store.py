@@ -6,7 +6,17 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from tidegate.durable import StateError
 from tidegate.durable.folder import Anchor
@@ -17,6 +27,19 @@ from tidegate.service import schema
 from tidegate.service.database import Database
 
 _READ_AT_ONCE = 256  # rows of the journal
+# Statements of every commit, built once: building them costs more than running them.
+_FACTS, _STATES = schema.facts, schema.states
+_CHANGE_FACT = (
+    update(_FACTS)
+    .where(_FACTS.c.stream == bindparam("of"), _FACTS.c.name == bindparam("fact"))
+    .values(value=bindparam("new"))
+)
+_ADD_FACT = insert(_FACTS)
+_CHANGE_STATE = (
+    update(_STATES).where(_STATES.c.stream == bindparam("of")).values(body=bindparam("new"))
+)
+_NUMBERED = (schema.journal, schema.users, schema.inputs, schema.names)
+_ADD = {table.name: insert(table) for table in _NUMBERED}
 _CONTENT = (
     schema.facts,
     schema.states,
@@ -81,12 +104,11 @@ class SqlPlace:
     # -- facts and numbered rows -----------------------------------------------------------------
 
     def _write_facts(self, facts: dict[str, bytes]) -> None:
-        table = schema.facts
         for name, value in facts.items():
-            change = update(table).where(self._here(table), table.c.name == name)
-            if not self._open.execute(change.values(value=value)).rowcount:
-                row = {"stream": self._name, "name": name, "value": value}
-                self._open.execute(insert(table).values(**row))
+            row = {"of": self._name, "fact": name, "new": value}
+            if not self._open.execute(_CHANGE_FACT, row).rowcount:
+                new = {"stream": self._name, "name": name, "value": value}
+                self._open.execute(_ADD_FACT, new)
 
     def _add(self, table: Table, bodies: list[bytes]) -> None:
         if not bodies:
@@ -96,7 +118,7 @@ class SqlPlace:
             {"stream": self._name, "number": known + at, "body": body}
             for at, body in enumerate(bodies, start=1)
         ]
-        self._open.execute(insert(table), rows)
+        self._open.execute(_ADD[table.name], rows)
         self._rows[table.name] = known + len(bodies)
 
     def _length(self, table: Table) -> int:
@@ -165,8 +187,7 @@ class SqlStore(SqlPlace):
         """SQLite overwrites what was deleted; PostgreSQL does when it vacuums."""
 
     def _replace(self, state: bytes) -> None:
-        change = update(schema.states).where(self._here(schema.states)).values(body=state)
-        if self._open.execute(change).rowcount != 1:
+        if self._open.execute(_CHANGE_STATE, {"of": self._name, "new": state}).rowcount != 1:
             raise StateError(f"{self.place} has no state: the database is damaged")
 
     def _write_users(self, users: UserRows) -> None:

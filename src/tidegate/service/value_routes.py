@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.exceptions import HTTPException
-from starlette.routing import Route
 
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
@@ -18,18 +15,16 @@ from tidegate.record.time_ranges import moment
 from tidegate.service import ingest, released_rows, value_formats
 from tidegate.service.access import Access
 from tidegate.service.answers import codes_of, sums, table
-from tidegate.service.etags import JSON, conditional
+from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate
 from tidegate.service.live import Live
 from tidegate.service.pending import Pending
 from tidegate.service.problems import PROBLEMS
-from tidegate.service.pushing import clock_of, names_of, position_of
+from tidegate.service.pushing import names_of, position_of
 from tidegate.service.questions import LARGEST, AskedRows, AskedSum, AskedTable
 from tidegate.service.stream_routes import Name
 from tidegate.service.streams import Run
 
-_SMALL = 1 << 16  # bytes of a body that is parsed at once
-_DIGITS = 19  # too many for a place in a stream
 Place = Annotated[int, Query(ge=0, le=LARGEST)]
 Text = Annotated[str | None, Query(max_length=200)]
 
@@ -47,45 +42,12 @@ def value_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
     routes = APIRouter(prefix="/v1/streams", responses=PROBLEMS)
     read, write = [access.allowed("read")], [access.allowed("write")]
 
-    async def pushed(request: Request) -> Response:
-        """The way of most requests: without the framework's parsing and dependencies."""
-        access.check(request, "write")
-        name, asked = request.path_params["name"], request.query_params
-        stream = gate.streams.existing(name)
-        start = asked.get("start")
-        if start is not None and not (start.isascii() and start.isdigit() and len(start) < _DIGITS):
-            raise HTTPException(422, "start must be the place of the first value, from 0")
-        key = request.headers.get("idempotency-key")
-        if key is not None and not 0 < len(key) <= 200:  # as the table has it
-            raise HTTPException(400, "Idempotency-Key must have 1 to 200 characters")
-        body = await _body(request)
-        kind = request.headers.get("content-type", JSON)
-        zone = asked.get("zone") or clock_of(stream.pipeline)
-        large = len(body) > _SMALL
-        parse = (body, kind, zone)
-        rows = await asyncio.to_thread(ingest.parsed, *parse) if large else ingest.parsed(*parse)
-        pending = Pending(
-            name,
-            rows.values,
-            rows.times,
-            key,
-            None if start is None else int(start),
-            rows.keys,
-            rows.until or asked.get("until"),
-        )
-        gate.submit(pending)
-        receipt = await asyncio.wrap_future(pending.answer)
-        return Response(
-            orjson.dumps(vars(receipt)), 200 if receipt.repeated else 202, media_type=JSON
-        )
-
-    routes.routes.append(Route("/v1/streams/{name}/values", pushed, methods=["POST"]))
-
     @routes.post(
         "/{name}/values", status_code=202, dependencies=write, openapi_extra=value_formats.INGEST
     )
-    async def push(request: Request, name: Name) -> Response:  # noqa: ARG001  # in the description
-        return await pushed(request)  # described here, and answered by the route before
+    async def push(name: Name) -> Response:
+        """Described here, and answered by `ingest_app` before a request comes this far."""
+        raise AssertionError(name)
 
     @routes.post("/{name}/advance", status_code=202, dependencies=write)
     async def advance(name: Name, clock: Moment) -> dict[str, Any]:
@@ -140,14 +102,3 @@ def _moment(run: Run, when: str | None, word: str) -> int | None:
     if clock is None:
         raise QueryError(f"{word} asks by time, and the rows of this stream have none")
     return moment(clock, when, word)
-
-
-async def _body(request: Request) -> bytes:
-    """The body, read no further than it may be long."""
-    pieces, size = [], 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > ingest.MOST_BYTES:
-            raise HTTPException(413, f"at most {ingest.MOST_BYTES >> 20} MiB in one request")
-        pieces.append(piece)
-    return b"".join(pieces)
