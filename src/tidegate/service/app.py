@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from tidegate._version import __version__
-from tidegate.service import page, problems
+from tidegate.service import devices, page, problems
 from tidegate.service.access import Access, Who
 from tidegate.service.front import Front
 from tidegate.service.gate import Gate
@@ -75,5 +75,6 @@ def make_app(
     app.include_router(value_routes(gate, live, access))
     app.include_router(range_routes(gate, access))
     app.include_router(trust_routes(gate, access, metrics))
+    devices.install(app, gate, access)
     page.install(app)
     return app
