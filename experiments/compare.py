@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -22,9 +23,12 @@ import tidegate as tg
 from experiments.candidates import Build, Question, candidates
 from experiments.claims.words import short
 from experiments.errors import ExperimentError
+from experiments.offline import OFFLINE
+from experiments.offline.fourier import guarantee
 from experiments.plots.style import new_figure, save
 from experiments.sample import Sample
 from experiments.scoring import METRICS, Ranges, score
+from tidegate.exact_numbers import exact
 
 STAMP = "not private"
 _COLUMNS = (
@@ -73,6 +77,9 @@ def compare(sample: Sample, question: Question, output: Path, console: Console) 
         for unit, name, build in track(wanted, "comparing", console=console)
     ]
     entries += [_zeros(unit.name, values[holdout:], question) for unit in question.units]
+    entries += [
+        _offline(name, publish, values[holdout:], question) for name, publish in OFFLINE.items()
+    ]
     entries.sort(key=lambda entry: (entry.typical, entry.name))
     tables = _tables(entries)
     for title, ranked in tables.items():
@@ -133,6 +140,28 @@ def _measured(
     if pipeline.guarantee.unit != unit:
         raise AssertionError(f"{name} protects another unit than its table says")
     return Entry(unit, name, mse, scores, median(thresholds), _short(pipeline.guarantee))
+
+
+def _offline(
+    name: str,
+    publish: Callable[..., NDArray[np.float64]],
+    truth: NDArray[np.float64],
+    question: Question,
+) -> Entry:
+    """A rival that sees the whole stream first: in a table of its own. θ is the bound."""
+    epsilon = exact("epsilon", question.epsilon)
+    scores = [
+        _scored(
+            publish(truth, epsilon, question.bound, tg.seeded(question.seed * 1_000_003 + run)),
+            truth,
+            question,
+            run,
+        )
+        for run in range(question.runs)
+    ]
+    promise = f"{_short(guarantee(epsilon))}, offline: not for streams"
+    unit = tg.units.Event().name
+    return Entry(unit, name, [one["mse"] for one in scores], scores, question.bound, promise)
 
 
 def _zeros(unit: str, truth: NDArray[np.float64], question: Question) -> Entry:

@@ -11,6 +11,7 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import bits, exported, make, method_stages, stream
+from tidegate.local.series import Changes, PopulationDivision, Updates
 from tidegate.local.topl import Topl
 from tidegate.perturb.forest import Forest
 from tidegate.run.refinement import Refinement
@@ -52,6 +53,9 @@ GOLDEN = {
     "refinement.Refinement": "096a0e30304299af",
     "reselection.Reselection": "60e62ea702bcceaa",
     "pipeline.Pipeline": "980e5de856664830",
+    "local.series.Changes": "d3457409b53638c5",
+    "local.series.PopulationDivision": "90827663af4d5528",
+    "local.series.Updates": "ae8e80caf55ac664",
     "local.Topl": "c4cd197a2ba6ff69",
     "methods.AbsorbedBudget": "e9edff208e9b716d",
     "methods.AdaptiveSampling": "99dc20aaf2e3e6c5",
@@ -87,6 +91,9 @@ def examples() -> list[Any]:
         Refinement().trees(tg.threshold.Fixed(12), make("perturb.AdaptiveTrees")),
         tg.Pipeline(threshold=tg.threshold.Fixed(12), perturber=make("perturb.Hierarchy")),
         Topl(epsilon=1, bound=40, resolution=1),
+        Changes(epsilon=1, horizon=8),
+        Updates(epsilon=1),
+        PopulationDivision(epsilon=1, window=5),
     ]
 
 
