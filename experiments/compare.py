@@ -28,7 +28,6 @@ from experiments.offline.fourier import guarantee
 from experiments.plots.style import new_figure, save
 from experiments.sample import Sample
 from experiments.scoring import METRICS, Ranges, score
-from tidegate.exact_numbers import exact
 
 STAMP = "not private"
 _COLUMNS = (
@@ -149,17 +148,16 @@ def _offline(
     question: Question,
 ) -> Entry:
     """A rival that sees the whole stream first: in a table of its own. θ is the bound."""
-    epsilon = exact("epsilon", question.epsilon)
     scores = [
         _scored(
-            publish(truth, epsilon, question.bound, tg.seeded(question.seed * 1_000_003 + run)),
+            publish(truth, question.epsilon, question.bound, question.seed * 1_000_003 + run),
             truth,
             question,
             run,
         )
         for run in range(question.runs)
     ]
-    promise = f"{_short(guarantee(epsilon))}, offline: not for streams"
+    promise = f"{_short(guarantee(question.epsilon))}, offline: not for streams"
     unit = tg.units.Event().name
     return Entry(unit, name, [one["mse"] for one in scores], scores, question.bound, promise)
 

@@ -14,17 +14,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.guarantee import Guarantee
-from tidegate.noise import exponential_mechanism, float_laplace
-from tidegate.randomness import KeystreamWords, Randomness
+import tidegate as tg
 
 Floats = NDArray[np.float64]
-_GRAIN = 1 << 20  # scores are whole numbers of 1/2**20 of θ
 
 
-def guarantee(epsilon: Fraction) -> Guarantee:
-    """ε for an event, in floats."""
-    return Guarantee(epsilon=epsilon, arithmetic="float")
+def guarantee(epsilon: float) -> tg.Guarantee:
+    """ε for an event, in floats; here with seeded noise, for public samples only."""
+    return tg.Guarantee(epsilon=Fraction(str(epsilon)), arithmetic="float")
 
 
 def coefficients(values: Floats) -> Floats:
@@ -62,18 +59,16 @@ def _places(size: int) -> NDArray[np.int64]:
     return np.setdiff1d(places, without)
 
 
-def fpa(
-    values: Floats, epsilon: Fraction, theta: float, randomness: Randomness, kept: int = 21
-) -> Floats:
+def fpa(values: Floats, epsilon: float, theta: float, seed: int, kept: int = 21) -> Floats:
     """Rastogi and Nath (SIGMOD 2010): the first `kept` coefficients, each with noise √kept·θ/ε.
 
     **Privacy**: ε for one event; `kept` is public. See the module.
     """
     first = coefficients(np.clip(values, 0, theta))[:kept]
-    return series(_noisy(first, theta, epsilon, _words(randomness, "fpa")), values.size)
+    return series(_noisy(first, theta, epsilon, np.random.default_rng(seed)), values.size)
 
 
-def efpa(values: Floats, epsilon: Fraction, theta: float, randomness: Randomness) -> Floats:
+def efpa(values: Floats, epsilon: float, theta: float, seed: int) -> Floats:
     """Acs, Castelluccia and Chen (ICDM 2012): how many coefficients to keep is chosen privately.
 
     **Privacy**: ε for one event. Half of ε chooses n from 1, 3, 7, 15, … by the exponential
@@ -81,23 +76,19 @@ def efpa(values: Floats, epsilon: Fraction, theta: float, randomness: Randomness
     The first part moves by at most θ between neighbours, so scores in units of θ have sensitivity
     1, in both directions: rate ε/4. The other half is the noise of `fpa`.
     """
-    words = _words(randomness, "efpa")
+    random = np.random.default_rng(seed)
     found = coefficients(np.clip(values, 0, theta))
     counts = np.minimum(2 ** np.arange(1, found.size.bit_length() + 1) - 1, found.size)
     energy = np.append(np.square(found)[::-1].cumsum()[::-1], 0.0)
-    noise = np.sqrt(2.0) * counts * 2 / float(epsilon)  # √n coefficients of deviation √2·√n·2θ/ε
-    scores = np.floor(-(np.sqrt(energy[counts]) / theta + noise) * _GRAIN).astype(np.int64)
-    chosen = int(counts[exponential_mechanism(words, scores, epsilon / 4 / _GRAIN)])
-    return series(_noisy(found[:chosen], theta, epsilon / 2, words), values.size)
+    noise = np.sqrt(2.0) * counts * 2 / epsilon  # n coefficients of deviation √2·√n·2θ/ε each
+    scores = -np.sqrt(energy[counts]) / theta - noise
+    # The largest of rate·score + Gumbel noise is the choice of the exponential mechanism.
+    chosen = int(counts[np.argmax(epsilon / 4 * scores + random.gumbel(size=counts.size))])
+    return series(_noisy(found[:chosen], theta, epsilon / 2, random), values.size)
 
 
-def _noisy(kept: Floats, theta: float, epsilon: Fraction, words: KeystreamWords) -> Floats:
-    scale = float(np.sqrt(kept.size)) * theta / float(epsilon)
-    return kept + float_laplace(words, kept.size, scale)
-
-
-def _words(randomness: Randomness, name: str) -> KeystreamWords:
-    return randomness.new_epoch().keystream(f"experiments/offline/{name}", b"").at()
+def _noisy(kept: Floats, theta: float, epsilon: float, random: np.random.Generator) -> Floats:
+    return kept + random.laplace(scale=np.sqrt(kept.size) * theta / epsilon, size=kept.size)
 
 
 OFFLINE: dict[str, Callable[..., Floats]] = {

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
-import tidegate as tg
 from experiments.offline import efpa, fourier, fpa
 
 
@@ -46,14 +43,14 @@ def test_noise_has_the_scale_that_is_claimed(monkeypatch: pytest.MonkeyPatch) ->
     """Coefficients of zeros are noise: its mean size is the scale, and 30 % less is seen."""
 
     def size() -> float:
-        released = [fpa(np.zeros(64), Fraction(1), 10.0, tg.seeded(seed), 9) for seed in range(200)]
+        released = [fpa(np.zeros(64), 1, 10.0, seed, 9) for seed in range(200)]
         return float(np.mean([np.abs(fourier.coefficients(one)[:9]).mean() for one in released]))
 
-    right = fourier.float_laplace
     spread = 30 / np.sqrt(200 * 9)
     assert abs(size() - 30) < 4 * spread  # √9·10/1
+    right = fourier._noisy
     monkeypatch.setattr(
-        fourier, "float_laplace", lambda words, count, scale: right(words, count, 0.7 * scale)
+        fourier, "_noisy", lambda kept, theta, *more: right(kept, 0.7 * theta, *more)
     )
     assert abs(size() - 30) > 4 * spread
 
@@ -61,8 +58,8 @@ def test_noise_has_the_scale_that_is_claimed(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_number_of_coefficients_follows_the_stream() -> None:
     """A slow wave needs few; with little ε fewer are kept, and the error is below that of flat."""
     wave = 50 + 40 * np.sin(2 * np.pi * np.arange(4096) / 1024)
-    error = np.abs(efpa(wave, Fraction(10), 100.0, tg.seeded(1)) - wave).mean()
+    error = np.abs(efpa(wave, 10, 100.0, 1) - wave).mean()
     assert error < 9  # with the mean alone it is 25, with noise on every value 10
     # A hundredth of ε would make noise of 10,000 on every value; one coefficient is kept.
-    assert np.abs(efpa(wave, Fraction(1, 100), 100.0, tg.seeded(1)) - wave).mean() < 2000
-    assert fourier.guarantee(Fraction(1)).arithmetic == "float"
+    assert np.abs(efpa(wave, 0.01, 100.0, 1) - wave).mean() < 2000
+    assert fourier.guarantee(1).arithmetic == "float"
