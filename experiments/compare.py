@@ -132,13 +132,14 @@ def _measured(
     except tg.SettingError as error:
         return Entry(unit, name, [], [], math.nan, "", refused=str(error))
     truth = values[holdout:]
-    scores, thresholds, spent = [], [], 0.0
+    scores, thresholds, spent, state = [], [], 0.0, 0
     taken = values if pipeline.threshold.holdout else truth
     for run in range(question.runs):
         release = pipeline.start(tg.seeded(question.seed * 1_000_003 + run))
         before = process_time()
         released = release.push(taken)
         spent += process_time() - before
+        state = len(release.snapshot())
         scores.append(_scored(released, truth, question, run))
         thresholds.append(release.threshold or 0.0)
     mse = [one["mse"] for one in scores]
@@ -147,7 +148,7 @@ def _measured(
     return Entry(
         *(unit, name, mse, scores, median(thresholds), _short(pipeline.guarantee)),
         speed=question.runs * taken.size / spent / 1e6,
-        state=len(release.snapshot()) / 1000,
+        state=state / 1000,
     )
 
 
@@ -198,8 +199,10 @@ def _short(guarantee: tg.Guarantee) -> str:
 def _table(promise: str, entries: list[Entry]) -> Table:
     title = f"{promise}: methods by median MSE ({STAMP})"
     table = Table(title=title, box=None, padding=(0, 2, 0, 0))
-    columns = ("rank", "method", "error of a sum", "against the best", "of a short range", "θ")
-    columns += ("M values/s", "state, kB")
+    columns = (
+        *("rank", "method", "error of a sum", "against the best", "of a short range", "θ"),
+        *("M values/s", "state, kB"),
+    )
     for column in columns:
         table.add_column(column, overflow="fold")
     best = entries[0].typical

@@ -100,7 +100,8 @@ class Keystream:
         blocks[:, 1] = trees << np.uint64(48) | np.uint64(level << _COUNTER_BITS)
         once = modes.ECB()  # noqa: S305  # each counter block is enciphered once: this is CTR
         text = Cipher(self._algorithm, once).encryptor().update(blocks.tobytes())
-        return np.frombuffer(text, dtype="<u8")[::2].tolist()
+        words: list[int] = np.frombuffer(text, dtype="<u8")[::2].tolist()
+        return words
 
 
 def counter_block(*, chunk: int, tree: int, level: int) -> bytes:
