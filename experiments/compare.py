@@ -85,7 +85,10 @@ def compare(sample: Sample, question: Question, output: Path, console: Console) 
     entries.sort(key=lambda entry: (entry.typical, entry.name))
     tables = _tables(entries)
     for title, ranked in tables.items():
-        console.print(_table(title, ranked))
+        console.print(_table(title, [entry for entry in ranked if not entry.refused]))
+        for entry in ranked:
+            if entry.refused:
+                console.print(f"{entry.name} cannot be run here: {entry.refused}")
     size = f"{holdout:,} values held out, {horizon:,} released"
     stem = f"{size}, {question.runs} runs × {question.ranges} ranges"
     console.print(
@@ -205,11 +208,8 @@ def _table(promise: str, entries: list[Entry]) -> Table:
     )
     for column in columns:
         table.add_column(column, overflow="fold")
-    best = entries[0].typical
+    best = entries[0].typical if entries else 0.0
     for rank, entry in enumerate(entries, start=1):
-        if entry.refused:
-            table.add_row("–", entry.name, "cannot be run here", entry.refused)
-            continue
         ratio = f"{short(entry.typical / best)} × MSE" if best else ""
         table.add_row(
             str(rank),
