@@ -61,6 +61,8 @@ GOLDEN = {
     "methods.AdaptiveSampling": "99dc20aaf2e3e6c5",
     "methods.BandedRoot": "065c1ecbc327f55b",
     "methods.BottomUpTree": "e90ff27d39f2155d",
+    "methods.ControlledBudget": "682c9224194ab7a4",
+    "methods.GaussianTrees": "bd2a8108e73399fb",
     "methods.DistributedBudget": "c8cbb4c2cae85fd8",
     "methods.FilteredLevel": "6fcf8e01150916eb",
     "methods.GroupedValues": "c79898f49d1fe3cf",
