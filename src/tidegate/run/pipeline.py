@@ -238,6 +238,11 @@ class Pipeline(Spec):
         unused = {name for name in ("lower", "ticks") if not getattr(self, name)}
         return {name: value for name, value in super().settings().items() if name not in unused}
 
+    @cached_property
+    def settings_digest(self) -> str:
+        """By which a snapshot knows its pipeline."""
+        return digest(self.settings()).hex()
+
     def resolved(self) -> dict[str, Any]:
         """The settings and what was decided from them: the identity of the noise."""
         return {**self.settings(), "block": self.perturber.block}
