@@ -36,9 +36,10 @@ from tidegate.randomness import secure, seeded
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
 from tidegate.record.record import Record
-from tidegate.run.pipeline import Pipeline, load_record
+from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
+from tidegate.run.stored_record import load_record
 from tidegate.timestamps import read_times
 
 if TYPE_CHECKING:  # at run time a method is imported when it is first asked for: `__getattr__`

@@ -17,6 +17,7 @@ from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.reports import MECHANISMS
+from tidegate.local.running_sums import CAPACITY
 from tidegate.local.schedule import Repetition
 from tidegate.local.simulation import Simulation, refuse_below, run
 from tidegate.local.survey import Survey
@@ -32,6 +33,7 @@ from tidegate.local.surveys import (
     refuse_hopeless,
 )
 from tidegate.randomness import Randomness, secure
+from tidegate.sealing import State
 from tidegate.settings import (
     Choice,
     Epsilon,
@@ -185,7 +187,7 @@ class Topl(Spec):
         """How the threshold is chosen again; None: it stays."""
         return later_surveys(self)
 
-    def collection(self, state: Mapping[str, Any] | None = None) -> Collection:
+    def collection(self, state: State | None = None, capacity: int = CAPACITY) -> Collection:
         """The server's state machine, from the beginning or from its `plain()` state."""
         made = Collection(
             survey=self.survey,
@@ -194,6 +196,7 @@ class Topl(Spec):
             threshold_epsilon=self.survey_epsilon,
             epsilon=self.epsilon,
             step=self.lattice.step,
+            capacity=capacity,
         )
         if state is not None:
             made.restore(state)
