@@ -126,7 +126,7 @@ class Refinement(Spec):
         """Refuse stages that cannot be refined."""
         if not isinstance(threshold, TailQuantile):
             raise SettingError("threshold", "must be a threshold.TailQuantile to be refined")
-        if not isinstance(perturber, AdaptiveTrees) or not isinstance(estimator, Mixture):
+        if type(perturber) is not AdaptiveTrees or not isinstance(estimator, Mixture):
             stages = "perturb.AdaptiveTrees and estimate.Mixture"
             raise SettingError("reselect", f"refines {stages} only")
         if threshold.epsilon >= perturber.epsilon:
@@ -138,7 +138,7 @@ class Refinement(Spec):
 
     def trees(self, threshold: Threshold, perturber: Perturber) -> RefinementTrees:
         """The perturber for every budget that a piece can have."""
-        if not isinstance(perturber, AdaptiveTrees):
+        if type(perturber) is not AdaptiveTrees:
             raise AssertionError("the stages were checked")
         shares = (EARLY_SHARE, LATE_SHARE) if self.windows else ()
         first = 1 - self.warm_up_share(threshold, perturber, first=True)

@@ -34,16 +34,8 @@ class RefinementRun(RefinementState):
 
     def push(self, units: IntArray, out: FloatArray, levels: FloatArray | None = None) -> None:
         """Release these values into `out`; `levels` takes theirs, in units."""
-        done = 0
-        while done < units.size:
-            track = None if levels is None else self._levels()
-            count, trace = self._push_piece(units[done:], out[done:])
-            if track is not None and levels is not None:
-                track.push(trace, levels[done : done + count])
-            done += count
-        out *= self._step
-        if self._remainder is not None:
-            self._remainder.settle(out)
+        push = self._push_piece
+        self._fill(out, levels, lambda done: push(units[done:], out[done:]), self._levels)
 
     def _push_piece(self, units: IntArray, out: FloatArray) -> tuple[int, Trace]:
         """Values of the open warm-up or block; how many were taken, and what was released."""

@@ -12,7 +12,7 @@ from tidegate.estimate import Mixture
 from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.lattice import IntArray
-from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
+from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, RefinementTreesRun
 from tidegate.record.levels import Levels
 from tidegate.run.ends import LONGER, Ends
 from tidegate.run.phase_keys import PhaseKeys
@@ -55,11 +55,16 @@ class RefinementState(PhasedRun):
         super().__init__(keys)
         pipeline, origin = keys.pipeline, keys.origin
         refinement, estimator = pipeline.reselect, pipeline.estimator
-        if not isinstance(refinement, Refinement) or not isinstance(estimator, Mixture):
+        trees = pipeline.measurer
+        if not (
+            isinstance(refinement, Refinement)
+            and isinstance(estimator, Mixture)
+            and isinstance(trees, RefinementTrees)
+        ):
             raise AssertionError("the pipeline was checked")
         self._step = pipeline.lattice.step
         self._refinement, self._estimator = refinement, estimator
-        self._trees = refinement.trees(pipeline.threshold, pipeline.perturber)
+        self._trees = trees
         self._signed = pipeline.lattice.bottom > 0
         self._watch, self._floor_watch = CapWatch(), FloorWatch()
         self._follower: RescaledRun | None = None
