@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -167,6 +169,18 @@ def restore(
         complain("every stream begins a new epoch when the service starts; its values are charged")
 
 
+@contextmanager
+def service_extra() -> Iterator[None]:
+    """Say what to install where an import of the service fails."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingError(
+            f"the service needs the extra 'service' ({error.name} is missing). Run pip install "
+            "'.[service]' in the checkout"
+        ) from None
+
+
 def _service(
     folder: Path,
     database: str | None,
@@ -175,11 +189,6 @@ def _service(
     *,
     new_epoch: bool = False,
 ) -> Service:
-    try:
+    with service_extra():
         from tidegate.service.server import Service
-    except ModuleNotFoundError as error:
-        raise MissingError(
-            f"the service needs the extra 'service' ({error.name} is missing). Run pip install "
-            "'.[service]' in the checkout"
-        ) from None
     return Service.opened(folder, database, key, cap, new_epoch=new_epoch)
