@@ -1,4 +1,4 @@
-"""What a choice of θ could not see: how much larger a sum may be than its interval says.
+"""Warn where too few values chose θ: by how much a sum may exceed its interval.
 
 A choice of θ from few values cannot tell many large values from none. With ε′ its budget and W its
 values, a number of them above θ up to
