@@ -9,6 +9,8 @@ key, the header being bound in: a body cannot be moved to another stream, epoch 
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import json
 import struct
@@ -25,6 +27,7 @@ from numpy.typing import NDArray
 from tidegate.errors import SettingError, SnapshotError, TidegateError
 from tidegate.randomness import random_bytes
 
+KEY_VARIABLE = "TIDEGATE_KEY"
 _MAGIC = b"TIDEGATE"
 _VERSION = 2
 _KEY_BYTES = 32
@@ -188,3 +191,22 @@ def restore(run: object, state: State) -> None:
     """Put a saved state into a freshly started run."""
     for name in run.STATE:  # type: ignore[attr-defined]
         setattr(run, name, state[name])
+
+
+def decoded_key(written: bytes, name: str, setting: str) -> bytes:
+    """The 32 bytes of a key, written raw, in hex or in base64; `name` is where it was read."""
+    if len(written) == _KEY_BYTES:
+        return written
+    text = written.strip()
+    for decode in (bytes.fromhex, _base64):
+        try:
+            key = decode(text.decode("ascii"))
+        except (ValueError, binascii.Error):
+            continue
+        if len(key) == _KEY_BYTES:
+            return key
+    raise SettingError(setting, f"{name} must hold 32 bytes: raw, as 64 hex digits or base64")
+
+
+def _base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)

@@ -18,11 +18,11 @@ from tidegate.perturb.adaptive.event_trees import STEPS, noisy_total
 from tidegate.record.journal_entry import JournalEntry, Trace
 from tidegate.run.ends import NO_ENDS, Ends
 from tidegate.run.event_state import EventState
-from tidegate.run.refinement import least_threshold
 from tidegate.run.refinement_blocks import Blocks
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.ticks import CHOICE_SHARE, COUNT_SHARE, EVIDENCE
 from tidegate.stages import Layout, Noisy
+from tidegate.threshold.least_threshold import least_threshold
 
 # The unit of the models moves where the mean of a tick has left it by this many doublings.
 _DOUBLINGS = 2

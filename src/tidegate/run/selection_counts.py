@@ -13,8 +13,9 @@ import numpy as np
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
 from tidegate.run.ends import SHAPES, Ends, outside, shaped
-from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE, lifted
+from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE
 from tidegate.threshold import TailQuantile
+from tidegate.threshold.least_threshold import lifted
 
 _MOST = 1 << 15  # values that are counted at once
 
