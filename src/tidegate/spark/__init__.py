@@ -13,6 +13,8 @@
 | `processor`, `initial`, `batch` | the operator of streaming queries, and of batch ones |
 | `charges` | what every key has spent |
 | `reshard` | another number of shards |
+| `thresholds` | one threshold for all keys, from a sample |
+| `sums` | range sums with intervals, totals, a function for SQL |
 
 Nothing of Spark is imported before this package is.
 """
@@ -21,5 +23,19 @@ from tidegate.spark.charges import charges, spent_by_key
 from tidegate.spark.packing import pack, unpack
 from tidegate.spark.release import release
 from tidegate.spark.reshard import reshard
+from tidegate.spark.sums import range_sums, register, totals
+from tidegate.spark.thresholds import SharedThreshold, shared_threshold
 
-__all__ = ["charges", "pack", "release", "reshard", "spent_by_key", "unpack"]
+__all__ = [
+    "SharedThreshold",
+    "charges",
+    "pack",
+    "range_sums",
+    "register",
+    "release",
+    "reshard",
+    "shared_threshold",
+    "spent_by_key",
+    "totals",
+    "unpack",
+]

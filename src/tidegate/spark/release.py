@@ -60,8 +60,9 @@ def release(
         df: rows in any order.
         pipeline: what releases each of the streams.
         key: the column with the key.
-        order: the column with the sequence number of a row within its key: a whole number, or a
-            timestamp. Rows whose number is not above the newest released one are dropped.
+        order: the column with the sequence number of a row, unique within its key: a whole number,
+            or a timestamp. Rows whose number is not above the newest one taken are dropped, and so
+            are all but one of several rows with one number.
         value: the column with the number; or with an array of numbers (`pack`), whose sequence
             numbers are `order`, `order` + 1, …; rows come out packed, too (`unpack`).
         time: the column with the time of a row, or an array of them; carried through.
