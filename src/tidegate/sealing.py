@@ -16,6 +16,7 @@ import json
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ _KEY_BYTES = 32
 _INT64 = 1 << 63
 _NONCE_BYTES = 12
 _PREFIX = struct.Struct(">8sBI")
+_WHOLE, _FLOAT = struct.Struct("<q"), struct.Struct("<d")
+_MARKED = 2  # names of an object that stands for a number, an array or bytes, at the most
 _TAMPERED = "it is damaged or was tampered with"
 MALFORMED = (
     LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError,
@@ -136,28 +139,39 @@ def _decoded(payload: bytes) -> dict[str, Any]:
         return _rebuilt(payload)
 
 
+@lru_cache(maxsize=32)
+def _kinds(name: str) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """As it is stored, and as this machine has it."""
+    kind = np.dtype(name)
+    return kind, kind.newbyteorder("=")
+
+
 def _rebuilt(payload: bytes) -> dict[str, Any]:
     (length,) = struct.unpack_from(">Q", payload)
     offset = 8 + length
 
     def rebuilt(value: Any) -> Any:
         nonlocal offset
-        if isinstance(value, list):
+        if type(value) is list:
             return [rebuilt(item) for item in value]
-        if not isinstance(value, dict):
+        if type(value) is not dict:
             return value
-        if "$bytes" in value:
-            return bytes.fromhex(value["$bytes"])
-        if "$array" in value:
-            kind = np.dtype(value["$array"])
-            array: NDArray[Any] = np.frombuffer(payload, kind, value["size"], offset)
-            offset += array.nbytes
-            return array.astype(kind.newbyteorder("="))
-        if "$int" in value or "$float" in value:
-            (number,) = struct.unpack_from("<q" if "$int" in value else "<d", payload, offset)
-            offset += 8
-            return number
-        return {name[name[:1] == "$" :]: rebuilt(item) for name, item in value.items()}
+        if len(value) <= _MARKED:
+            if "$int" in value or "$float" in value:
+                unpack = _WHOLE if "$int" in value else _FLOAT
+                (number,) = unpack.unpack_from(payload, offset)
+                offset += 8
+                return number
+            if "$array" in value:
+                kind, native = _kinds(value["$array"])
+                array: NDArray[Any] = np.frombuffer(payload, kind, value["size"], offset)
+                offset += array.nbytes
+                return array.astype(native)
+            if "$bytes" in value:
+                return bytes.fromhex(value["$bytes"])
+        return {
+            name[1:] if name[:1] == "$" else name: rebuilt(item) for name, item in value.items()
+        }
 
     body: dict[str, Any] = rebuilt(json.loads(payload[8 : 8 + length]))
     if not isinstance(body, dict):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
 from pathlib import Path
 
 from tidegate.errors import MissingError
@@ -20,3 +22,14 @@ def read_key(path: Path | str | None, setting: str = "key-file") -> bytes | None
         return decoded_key(Path(path).read_bytes(), str(path), setting)
     except OSError as error:
         raise MissingError(f"{setting}: cannot read {path}: {error.strerror}") from None
+
+
+def key_of_command(command: str) -> bytes:
+    """The key that a command prints, such as one that asks a KMS. It runs without a shell."""
+    try:
+        done = subprocess.run(shlex.split(command), capture_output=True, timeout=60, check=False)  # noqa: S603  # the operator's own command
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise MissingError(f"key-command: it did not run ({type(error).__name__})") from None
+    if done.returncode:
+        raise MissingError(f"key-command: it failed with exit code {done.returncode}")
+    return decoded_key(done.stdout, "what it prints", "key-command")
