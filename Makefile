@@ -38,7 +38,7 @@ test: $(STAMPS)/test ## the whole suite, with the examples of docstrings and doc
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-cluster: $(STAMPS)/test ## a real Spark cluster and brokers, killed again and again (four minutes)
-	@TIDEGATE_CLUSTER=20 $(RUN) -m pytest -n $(WORKERS) tests/spark/test_cluster.py tests/brokers -k "kills" $(ARGS)
+	@TIDEGATE_CLUSTER=22 $(RUN) -m pytest -n $(WORKERS) tests/spark/test_cluster.py tests/brokers -k "kills" $(ARGS)
 
 matrix: $(STAMPS)/test ## what could depend on the machine, on other Pythons, numpys, processors
 	@$(RUN) tools/check_matrix.py $(ARGS)

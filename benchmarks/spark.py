@@ -35,9 +35,10 @@ from tidegate import estimate, perturb, threshold
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.plan import Plan
 from tidegate.spark.processor import STATE
-from tidegate.spark.release import _schema, shard_of
+from tidegate.spark.release import _schema
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import Shard
+from tidegate.spark.shards import shard_of
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 HORIZON = 1 << 16

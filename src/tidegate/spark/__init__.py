@@ -6,6 +6,7 @@
 | module | what it is |
 | --- | --- |
 | `release` | `release(df, pipeline, …)`: a streaming or batch DataFrame in and out |
+| `events` | `release_events(df, pipeline, …)`: sums per tick by key, in a batch |
 | `packing` | `pack`, `unpack`: many values in a row |
 | `plan`, `secret` | what executors are told, and where they find the master secret |
 | `sequence` | order, late and repeated rows, gaps |
@@ -20,6 +21,7 @@ Nothing of Spark is imported before this package is.
 """
 
 from tidegate.spark.charges import charges, spent_by_key
+from tidegate.spark.events import release_events
 from tidegate.spark.packing import pack, unpack
 from tidegate.spark.release import release
 from tidegate.spark.reshard import reshard
@@ -33,6 +35,7 @@ __all__ = [
     "range_sums",
     "register",
     "release",
+    "release_events",
     "reshard",
     "shared_threshold",
     "spent_by_key",

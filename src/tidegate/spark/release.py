@@ -21,6 +21,7 @@ from tidegate.spark.initial import SCHEMA, SHARD
 from tidegate.spark.plan import Plan
 from tidegate.spark.processor import ShardProcessor
 from tidegate.spark.secret import MasterSecret
+from tidegate.spark.shards import shard_of
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -123,11 +124,6 @@ def release(
         work = shard_function(plan, random_bytes(16).hex())
         released = grouped.cogroup(other).applyInPandas(work, _schema(packed))
     return released.withColumn("time", _as_time(F.col("time"), kind))
-
-
-def shard_of(key: Column, shards: int) -> Column:
-    """Which shard a key belongs to."""
-    return F.pmod(F.xxhash64(key), F.lit(shards)).cast("int")
 
 
 def _rows(
