@@ -59,7 +59,7 @@ def release_events(
     """
     if df.isStreaming:
         raise SettingError("df", "must not be streaming: events by key are released in batches")
-    if not isinstance(pipeline, Pipeline) or pipeline.ticks is None:
+    if pipeline.ticks is None:
         raise SettingError("pipeline", "must be one for events: tidegate.events(...)")
     if pipeline.ticks.clock.zone is None:
         raise SettingError("start", "must have a zone, as the timestamps of Spark: add a Z")
