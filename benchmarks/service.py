@@ -220,9 +220,9 @@ def table(server: Server, keys: int = 100, days: int = 30) -> None:
     names = [f"zone-{number}" for number in range(keys)]
     ticks = 1_704_067_200 + 900 * np.arange(96 * days)
     random = np.random.default_rng(4)
-    for method, settings in (("tops", {"holdout": 96}), ("adaptive", {})):
+    for method, more in (("tops", {"holdout": 96}), ("adaptive", {})):
         name = f"zones-{method}"
-        settings = {"horizon": 96 * days, **settings}
+        settings = {"horizon": 96 * days, **more}
         server.create(name, method=method, keys=names, settings=settings)
         with measured(server, f"{keys} keys of {method}, {days} days", 96 * days * keys, "values"):
             for day in range(days):
