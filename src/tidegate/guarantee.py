@@ -65,6 +65,11 @@ class Guarantee:
         """
         if self.unit == ADDED:
             return "two logs that differ in one event (it is in one of them and not in the other)"
+        if self.unit == ADDED + OF_ANY_KEY:
+            return (
+                "two logs with keys that differ in one event of one key (it is in one of them and "
+                "not in the other; another key would be an event less and an event more)"
+            )
         if self.unit == EVENT + OF_ANY_KEY:
             return (
                 "two keyed streams that differ in one value, at one position of one key (the value "
@@ -79,6 +84,8 @@ class Guarantee:
     @property
     def public(self) -> str:
         """What is published by definition and not protected."""
+        if self.unit == ADDED + OF_ANY_KEY:
+            return f"the declared keys, {PUBLIC_OF_EVENTS} of each key"
         if self.unit.endswith(OF_ANY_KEY):
             return f"keys, how many rows each has, and of each key: {PUBLIC}"
         return PUBLIC_OF_EVENTS if self.unit == ADDED else PUBLIC
@@ -255,7 +262,8 @@ def by_key(of_one_key: Guarantee) -> Guarantee:
     Parallel composition: a row belongs to one key, whatever its value, and only the stream of that
     key reads it; the noise of keys is independent. So everything that is published about all keys
     costs a value what its own stream costs it. A row that could also move to another key would be
-    two changes, in two streams: 2ε. Keys, and so which rows a key has, are public instead.
+    two changes, in two streams: 2ε. Keys, and so which rows a key has, are public instead. (Of
+    events only the declared keys are: every key has a row for every tick.)
 
     >>> print(by_key(Guarantee(epsilon=Fraction(1, 10))))
     ε = 0.1 per event of any key (exact arithmetic, central model)

@@ -76,7 +76,7 @@ OPTIONS: dict[str, Any] = {
     "late": text("Rows older than one before: refuse (default), or keep at their place.", LATE),
     "every": text("Rows are events: release their sum per tick of this length, e.g. 15min."),
     "start": text("When the first tick begins; public, e.g. 2024-01-01."),
-    "until": text("Release the ticks up to this time, or `now`; public, too."),
+    "until": text("Release the ticks up to this time, `now` or `now-5min`; public, too."),
     "count": flag("--count", help="Release the number of events; no column, no bound."),
     "header": Header,
     "delimiter": Delimiter,

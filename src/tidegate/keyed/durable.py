@@ -21,12 +21,13 @@ from tidegate.durable.input_digests import InputDigests, Recogniser
 from tidegate.errors import InputError, SettingError, SnapshotError
 from tidegate.io import Batch
 from tidegate.keyed.committed_rows import packed, tail_digest, unpacked, written_length
+from tidegate.keyed.event_release import KeyedEventRelease
 from tidegate.keyed.names import key_texts
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.sink import TextKeyedSink, open_keyed_sink
 from tidegate.keyed.snapshot import head, header, restored
 from tidegate.keyed.specification import Keyed
-from tidegate.keyed.store import KeyedStore
+from tidegate.keyed.store import KeyedStore, opened_store
 from tidegate.ledger import Ledger
 from tidegate.ownership import Ownership
 from tidegate.sealing import restore, seal, state_of, unseal
@@ -36,17 +37,25 @@ class DurableKeyed(Closed):
     """A keyed release with its state in a folder. Made by `DurableKeyed.open`."""
 
     def __init__(
-        self, specification: Keyed, store: KeyedStore, key: bytes | None, source: str, cap: Any
+        self,
+        specification: Keyed,
+        store: KeyedStore,
+        key: bytes | None,
+        source: str,
+        cap: Any,
+        *,
+        anew: bool = False,
     ) -> None:
         self.specification, self._store, self._key = specification, store, key
         self.format: str | None = None  # of the output, where its extension does not tell
         self.settled = True  # what is in memory is committed
         self._number = 0
         self._output: dict[str, Any] = {"path": "", "before": 0, "tail": ""}
-        stored = store.fact("head")
+        begun = store.fact("head") is not None
+        stored = None if anew else store.fact("head")
         record = not specification.pipeline.estimator.adds_up
         ledger_path = store.folder / "ledger.jsonl"
-        if stored is not None and not ledger_path.exists():
+        if begun and not ledger_path.exists():
             raise StateError(f"the ledger {ledger_path} is missing: put it back")
         if stored is None:
             self._number = (store.lock.commit or (0, ""))[0]  # of a state that is gone
@@ -56,13 +65,29 @@ class DurableKeyed(Closed):
         self._ledger = Ledger.open(ledger_path, cap=cap, expected=store.lock.anchor)
         top = specification.pipeline.lattice.top + specification.pipeline.lattice.bottom
         self._digests = InputDigests(self.release._epoch.derived_key("input"), top)
-        if stored is None:
-            self._commit(None, b"")  # the id of the noise is stored before the first value
-        else:
-            restore(self._digests, self._kept)
         cost = Cost("stream", 0, None, specification.guarantee)
-        args = self.release.epoch, source, store.lock
-        self._charging = Charging(self._ledger, lambda: iter([cost]), *args)
+        try:
+            args = self.release.epoch, source, store.lock
+            self._charging = Charging(self._ledger, lambda: iter([cost]), *args)
+            self._begin(anew=anew, begun=stored is not None)
+        except BaseException:
+            self._ledger.close()
+            raise
+
+    def _begin(self, *, anew: bool, begun: bool) -> None:
+        if anew:
+            self._charging.check(1)  # what the cap does not allow gives up nothing
+            self._commit(None, b"", anew=True)
+            self._store.scrub()
+        elif begun:
+            restore(self._digests, self._kept)
+        elif self._ledger.charges():
+            raise StateError(
+                f"the state in {self._store.folder} is lost, but its ledger shows what was "
+                "released: restore the state, or begin again with --new-epoch, which is charged"
+            )
+        else:
+            self._commit(None, b"")  # the id of the noise is stored before the first value
 
     @classmethod
     def open(
@@ -73,6 +98,7 @@ class DurableKeyed(Closed):
         key: bytes | None = None,
         source: str | None = None,
         cap: Any = None,
+        new_epoch: bool = False,
     ) -> DurableKeyed:
         """Begin in a folder, or go on.
 
@@ -82,14 +108,18 @@ class DurableKeyed(Closed):
             key: 32 bytes that seal the state.
             source: whose values these are, for the ledger; None: the name of the folder.
             cap: the most ε that this source may ever spend.
+            new_epoch: give up the present state, or one that was lost, and release the input again
+                from its beginning with new noise, into another output. The ledger, which must be
+                complete, adds the cost to what was spent before.
         """
         place = Path(folder)
         if (place / "state.sqlite").exists():
             raise StateError(f"{place} has the state of a release without keys: use another folder")
         store = KeyedStore(place)
-        store.open(create=True)
+        opened_store(store, discard=new_epoch)
+        named = source or place.resolve().name
         try:
-            return cls(specification, store, key, source or place.resolve().name, cap)
+            return cls(specification, store, key, named, cap, anew=new_epoch)
         except BaseException:
             store.close()
             raise
@@ -103,7 +133,8 @@ class DurableKeyed(Closed):
             if newest is not None and newest[0] > self._number:
                 raise StateError(
                     f"the state in {self._store.folder} is older than what left it: it was put "
-                    "back from a copy. Its noise is on other rows already: use another folder"
+                    "back from a copy. Its noise is on other rows already: begin again with "
+                    "--new-epoch, which is charged, or use another folder"
                 )
             pages = []
             for page in self._store.pages():
@@ -131,24 +162,38 @@ class DurableKeyed(Closed):
         """Release a batch, and commit it; only then may its rows leave."""
         release, keys = self.release, key_texts(batch.users)
         self._charging.charge(release.seen, len(batch))
-        if sink is not None:
-            sink.sync()  # what is there stays: the commit builds on it
+        self._keep_written(sink)
         self.settled = False
         try:
-            rows = release.push(keys, batch.values, batch.times, late)
+            rows = release.push_rows(keys, batch.values, batch.times, late)
         except (InputError, SettingError):  # refused: nothing was taken
             self.settled = True
             raise
         units = release.specification.pipeline.lattice.units(batch.values)
         ticks = None if batch.times is None else batch.times.ticks
-        digests = self._digests.push(units, keys, ticks)
-        if sink is not None:
-            self._output = {**self._output, **written_length(self._output["path"])}
-        self._commit(rows, digests)
+        self._commit(rows, self._digests.push(units, keys, ticks))
         self.settled = True
         return rows
 
-    def _commit(self, rows: KeyedRows | None, digests: bytes) -> None:
+    def close_ticks(self, end: int, sink: TextKeyedSink | None) -> KeyedRows:
+        """Release the ticks of events before number `end`, and commit them; then they may leave."""
+        if not isinstance(self.release, KeyedEventRelease):
+            raise SettingError("until", "is for event streams: give `every` and `start`")
+        self._charging.charge(0, 1)  # a tick without events is charged, too
+        self._keep_written(sink)
+        self.settled = False
+        rows = self.release.close_ticks(end)
+        self._commit(rows, b"")
+        self.settled = True
+        return rows
+
+    def _keep_written(self, sink: TextKeyedSink | None) -> None:
+        """What is in the output stays: the next commit builds on it."""
+        if sink is not None:
+            sink.sync()
+            self._output = {**self._output, **written_length(self._output["path"])}
+
+    def _commit(self, rows: KeyedRows | None, digests: bytes, *, anew: bool = False) -> None:
         release, engine = self.release, self.release._engine
         self._number += 1
         public = {**header(release), "commit": self._number}
@@ -161,7 +206,10 @@ class DurableKeyed(Closed):
                 first, last = page * engine.PAGE, min((page + 1) * engine.PAGE, len(release.keys))
                 state = engine.state(not release._record_kept, first, last)
                 pages[page] = seal({**public, "page": page}, state, self._key)
-        self._store.commit(sealed, pages, b"" if rows is None else packed(rows), digests)
+        if anew:
+            self._store.begin_anew(sealed)
+        else:
+            self._store.commit(sealed, pages, b"" if rows is None else packed(rows), digests)
         release.changed.clear()
         self._store.lock.keep_commit((self._number, hashlib.sha256(sealed).hexdigest()))
 

@@ -17,6 +17,7 @@ from tidegate.randomness import Epoch
 from tidegate.record.record import Record
 from tidegate.record.time_index import check_order
 from tidegate.run.ends import Ends
+from tidegate.run.event_release import EventRelease
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
@@ -62,7 +63,8 @@ class Objects:
         release = self.releases.get(code)
         if release is None:
             epoch = self._epoch.of_key(self._names.names[code])
-            release = Release(self._pipeline, epoch, ownership=Ownership(), ends=self._ends)
+            kind = Release if self._pipeline.ticks is None else EventRelease
+            release = kind(self._pipeline, epoch, ownership=Ownership(), ends=self._ends)
             self.releases[code] = release
         return release
 

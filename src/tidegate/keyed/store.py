@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from tidegate.durable.folder import StateError
 from tidegate.durable.state_file import StateFile
 
 _PAGES = "CREATE TABLE IF NOT EXISTS pages (number INTEGER PRIMARY KEY, body BLOB NOT NULL)"
@@ -38,6 +39,16 @@ class KeyedStore(StateFile):
             if inputs:
                 database.execute("INSERT INTO inputs (digests) VALUES (?)", (inputs,))
 
+    def begin_anew(self, head: bytes) -> None:
+        """Replace everything by a release that has read nothing; `scrub` must follow."""
+        with self._transaction() as database:
+            (old,) = database.execute("SELECT count(*) FROM facts").fetchone()
+            for table in ("facts", "pages", "inputs"):
+                database.execute(f"DELETE FROM {table}")  # noqa: S608  # names of ours
+            facts = {"head": head, "batch": b"", **({"scrub": b"due"} if old else {})}
+            write = "INSERT INTO facts (name, value) VALUES (?, ?)"
+            database.executemany(write, list(facts.items()))
+
     def pages(self) -> list[bytes]:
         """All pages."""
         return [self._bytes(body) for (body,) in self._all("SELECT body FROM pages")]
@@ -46,3 +57,19 @@ class KeyedStore(StateFile):
         """The digests of all that was read."""
         rows = self._all("SELECT digests FROM inputs ORDER BY number")
         return b"".join(self._bytes(row[0]) for row in rows)
+
+
+def opened_store(store: KeyedStore, *, discard: bool) -> None:
+    """Open a store; one that cannot be read is removed first, if it is to be given up anyway."""
+    try:
+        store.open(create=True)
+    except StateError:
+        if not discard:
+            raise
+        store.lock.acquire()
+        try:
+            store.discard()
+            store.open(create=True)
+        except BaseException:
+            store.close()
+            raise
