@@ -80,11 +80,9 @@ class Guarantee:
     @property
     def public(self) -> str:
         """What is published by definition and not protected."""
-        of_key, events = self.unit.endswith(OF_ANY_KEY), self.unit.startswith(ADDED)
-        if of_key and not events:
-            return f"keys, how many rows each has, and of each key: {PUBLIC}"
-        known = PUBLIC_OF_EVENTS if events else PUBLIC
-        return f"the declared keys, {known} of each key" if of_key else known
+        known = PUBLIC_OF_EVENTS if self.unit.startswith(ADDED) else PUBLIC
+        keys = "the declared keys" if known != PUBLIC else "keys, how many rows each has"
+        return f"{keys}, and of each key: {known}" if self.unit.endswith(OF_ANY_KEY) else known
 
     @property
     def holds(self) -> bool:
