@@ -11,6 +11,7 @@ from tidegate.io import SinkError, Source
 from tidegate.io.file_formats import kind_of
 from tidegate.keyed.durable import DurableKeyed
 from tidegate.keyed.event_release import KeyedEventRelease
+from tidegate.keyed.gathering import gathered
 from tidegate.keyed.metadata import keyed_facts
 from tidegate.keyed.names import key_texts
 from tidegate.keyed.rows import KeyedRows
@@ -61,7 +62,7 @@ def transfer_durably(
             sink.write(rows)  # type: ignore[union-attr]
 
     try:
-        for batch in source.batches():
+        for batch in gathered(source):
             known = min(skip, len(batch))
             if known:
                 recogniser = recogniser or state.recogniser()

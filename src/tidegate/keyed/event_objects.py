@@ -31,15 +31,13 @@ class EventObjects(Objects):
 
     def advance(self, code: int, end: int) -> Rows:
         """Release the ticks of a key before number `end`."""
-        release = self._event_release(code)
-        return release.close_ticks(max(0, end - release.position))
-
-    def late(self) -> int:
-        """Events that came after their tick was released."""
-        return sum(self._event_release(code).dropped for code in self.releases)
-
-    def _event_release(self, code: int) -> EventRelease:
-        release = self._release(code)
+        release = self._changing(code)
         if not isinstance(release, EventRelease):
             raise AssertionError("the pipeline was checked")
-        return release
+        rows = release.close_ticks(max(0, end - release.position))
+        self.positions()[code] = release.position
+        return rows
+
+    def late(self) -> int:
+        """Events that came after their tick was released, of keys that do not rest."""
+        return sum(getattr(release, "dropped", 0) for release in self.releases.values())

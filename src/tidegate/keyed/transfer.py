@@ -9,6 +9,7 @@ from pathlib import Path
 from tidegate.errors import TidegateError
 from tidegate.io import Source
 from tidegate.keyed.event_release import KeyedEventRelease
+from tidegate.keyed.gathering import gathered
 from tidegate.keyed.metadata import keyed_facts
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
@@ -62,7 +63,7 @@ def transfer_keyed(
             sink.write(rows)
 
     try:
-        for batch in source.batches():
+        for batch in gathered(source):
             write(release.push_rows(batch.users, batch.values, batch.times, late))
             if progress is not None:
                 progress(len(batch))
