@@ -191,7 +191,8 @@ def test_a_new_epoch_of_keys_is_charged_and_costs_nothing_if_refused(tmp_path: P
 
     def released(name: str, **given: Any) -> str:
         rows = Batch(np.arange(200.0) % 40, np.array(["a", "b"] * 100, dtype=object))
-        source: Any = type("Once", (), {"batches": lambda _: iter([rows])})()
+        given_rows = {"batches": lambda _: iter([rows]), "fraction": lambda _: None}
+        source: Any = type("Once", (), given_rows)()
         with DurableKeyed.open(tmp_path / "state", specification, cap=2, **given) as state:
             transfer_durably(source, state, tmp_path / name)
             return state.release.epoch
