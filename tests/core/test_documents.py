@@ -36,7 +36,8 @@ def test_the_map_of_the_paper_names_code_that_exists():
     """It once said that the local model has no code."""
     defined = {path.stem for path in SOURCES} | {path.parent.name for path in SOURCES}
     for path in SOURCES:
-        defined.update(re.findall(r"^\s*(?:def|class) (\w+)", path.read_text("utf-8"), re.M))
+        text = path.read_text("utf-8")
+        defined.update(re.findall(r"^\s*(?:def|class) (\w+)", text, re.MULTILINE))
     checked = 0
     for cells in rows(MAP):
         if len(cells) < 3 or not cells[-1].lstrip("`").startswith("tests"):

@@ -43,7 +43,7 @@ def table(run: DurableRelease, asked: Mapping[str, str]) -> dict[str, Any]:
     """Sums, means and rates by time, or sums over so many rows at a time."""
     every, confidence = asked.get("every", "1d"), _confidence(asked)
     if every.isdigit():
-        answers = run.table(int(every), confidence)
+        answers = run.table(_position(asked, "every", 0), confidence)
         columns: dict[str, Any] = dict(answers.columns())
     else:
         found = run.table(every, confidence, from_=asked.get("from"), to=asked.get("to"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import orjson
 
 from tidegate.errors import InputError
 from tidegate.lattice import FloatArray
+from tidegate.service.arrow_body import read_table
 from tidegate.tables.incoming import plain
 from tidegate.timestamps import Times, read_times
 
@@ -43,7 +43,10 @@ def _json(body: bytes) -> tuple[FloatArray, Any]:
             raise InputError(f"the body has an unknown field: {_FORM}")
         if "value" in content:
             return _numbers([content["value"]]), [content["time"]] if "time" in content else None
-        return _numbers(content.get("values")), content.get("times")
+        times = content.get("times")
+        if times is not None and not isinstance(times, list):
+            raise InputError(f"the times of the body are not a list: {_FORM}")
+        return _numbers(content.get("values")), times
     return _numbers(content if isinstance(content, list) else [content]), None
 
 
@@ -53,7 +56,8 @@ def _lines(body: bytes) -> tuple[FloatArray, Any]:
         for number, line in enumerate(body.splitlines(), start=1)
     ]
     if rows and all(isinstance(row, dict) for row in rows):
-        times = [row.get("time") for row in rows] if "time" in rows[0] else None
+        timed = any("time" in row for row in rows)  # and a row without a time is refused
+        times = [row.get("time") for row in rows] if timed else None
         return _numbers([row.get("value") for row in rows]), times
     return _numbers(rows), None
 
@@ -76,15 +80,9 @@ def _numbers(values: Any) -> FloatArray:
 
 
 def _arrow(body: bytes) -> tuple[FloatArray, Any]:
-    import pyarrow
-
-    table = None
-    with suppress(pyarrow.ArrowInvalid, OSError, ValueError):  # their words may quote the body
-        table = pyarrow.ipc.open_stream(body).read_all()
-    names = [] if table is None else list(table.column_names)
-    if table is None or names.count("value") != 1 or names.count("time") > 1:
-        raise InputError(
-            'the body is not an Arrow stream with a column "value", and perhaps "time"'
-        )
+    table = read_table(body)
+    names = list(table.column_names)
+    if names.count("value") != 1 or names.count("time") > 1:
+        raise InputError('the Arrow stream needs one column "value", and may have one "time"')
     values = np.asarray(plain(table.column("value")), dtype=np.float64)
     return values, table.column("time") if "time" in names else None

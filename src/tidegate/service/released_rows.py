@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from sqlalchemy import select
 
+from tidegate.durable.folder import StorageError
 from tidegate.record.rows import Rows
 from tidegate.service import schema
 from tidegate.service.database import Database
@@ -21,8 +22,14 @@ def packed(rows: Rows) -> bytes:
 
 
 def unpacked(first: int, end: int, body: bytes) -> Rows:
-    """What was packed."""
+    """What was packed.
+
+    Raises:
+        StorageError: the database holds something else.
+    """
     count = end - first
+    if count < 0 or len(body) not in (8 * _COLUMNS * count, 8 * (_COLUMNS + 1) * count):
+        raise StorageError(f"the released rows from {first} on are damaged in the database")
     numbers = np.frombuffer(body, dtype="<f8", count=_COLUMNS * count)
     times = None
     if len(body) > 8 * _COLUMNS * count:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
@@ -25,7 +25,9 @@ from tidegate.service.released_rows import between
 from tidegate.service.streams import Stream
 
 _MOST_ROWS = 100_000  # in an answer
+_DIGITS = 18  # of a position
 _SMALL = 1 << 16  # bytes of a body that is parsed at once
+Position = Annotated[int, Query(ge=0, lt=1 << 60)]  # what every database can count
 
 
 class NewStream(BaseModel):
@@ -48,6 +50,9 @@ class NewStream(BaseModel):
         """The pipeline of these settings."""
         if self.method not in methods.names():
             raise SettingError("method", f"must be one of {', '.join(methods.names())}")
+        for name in ("epsilon", "bound"):
+            if name in self.settings:
+                raise SettingError(name, "is given twice: beside the settings, and among them")
         made = methods.find(self.method).preset(self.epsilon, self.bound, **self.settings)
         if not isinstance(made, Pipeline):
             raise SettingError("method", f"{self.method} is of the local model")
@@ -94,7 +99,7 @@ def stream_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
         openapi_extra=_INGEST,
     )
     async def push(
-        request: Request, name: str, start: int | None = None, zone: str | None = None
+        request: Request, name: str, start: Position | None = None, zone: str | None = None
     ) -> JSONResponse:
         if int(request.headers.get("content-length") or 0) > ingest.MOST_BYTES:
             raise HTTPException(413, f"at most {ingest.MOST_BYTES >> 20} MiB in one request")
@@ -113,7 +118,7 @@ def stream_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
         return JSONResponse(vars(receipt), 200 if receipt.repeated else 202)
 
     @routes.get("/{name}/values", dependencies=read)
-    async def values(name: str, start: int = 0, limit: int = 1000) -> dict[str, Any]:
+    async def values(name: str, start: Position = 0, limit: int = 1000) -> dict[str, Any]:
         await asked(name, lambda run: run.position)  # 404 if there is none
         limit = max(0, min(limit, _MOST_ROWS))
         rows = await asyncio.to_thread(
@@ -133,10 +138,13 @@ def stream_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
         return found
 
     @routes.get("/{name}/live", dependencies=read)
-    async def follow(request: Request, name: str, start: int | None = None) -> StreamingResponse:
+    async def follow(
+        request: Request, name: str, start: Position | None = None
+    ) -> StreamingResponse:
         position = await asked(name, lambda run: run.position)
         seen = request.headers.get("last-event-id", "")
-        first = int(seen) if seen.isdigit() else position if start is None else start
+        known = seen.isascii() and seen.isdigit() and len(seen) <= _DIGITS
+        first = int(seen) if known else position if start is None else start
         return StreamingResponse(live.events(name, first), media_type="text/event-stream")
 
     return routes

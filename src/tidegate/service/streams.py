@@ -12,6 +12,7 @@ from sqlalchemy import insert, select, update
 
 from tidegate.durable import DurableRelease
 from tidegate.errors import MissingError, RefusedError, SettingError
+from tidegate.exact_numbers import said
 from tidegate.ledger import Ledger
 from tidegate.run.pipeline import Pipeline
 from tidegate.service import schema
@@ -138,7 +139,7 @@ class Streams:
         """A stream that must be there."""
         found = self.find(name)
         if found is None:
-            raise MissingError(f"there is no stream {name!r}")
+            raise MissingError(f"there is no stream {said(name)}")
         return found
 
     # -- from any thread -------------------------------------------------------------------------
