@@ -1,7 +1,8 @@
-"""Many keys of a fixed method: values a second, memory a key, the longest tick, both engines.
+"""Many keys of one method: values a second, memory a key, the longest tick, both engines.
 
     python -m benchmarks.keyed                      # 100,000 keys
     python -m benchmarks.keyed --keys 1000000 --ticks 20
+    python -m benchmarks.keyed --adaptive --keys 10000
 
 A tick is one value for each key. Time is that of the processor, since machines are shared: compare
 ratios within one run. Memory is what Python and numpy hold for the run (tracemalloc), names of keys
@@ -14,6 +15,7 @@ import argparse
 import gc
 import time
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,27 +34,35 @@ def pipeline() -> tg.Pipeline:
     )
 
 
-def started(keys: int, *, record: bool) -> KeyedRelease:
+def adaptive() -> tg.Pipeline:
+    """`adaptive` with a public threshold, as after a shared one was chosen: blocks of 16 to 256."""
+    chosen = tg.adaptive(epsilon=1, bound=50, holdout=4096, horizon=4096)
+    return replace(chosen, threshold=tg.threshold.Fixed(50), resolution="1/100")
+
+
+def started(keys: int, *, record: bool, method: tg.Pipeline) -> KeyedRelease:
     """A run that has seen nothing yet."""
-    return tg.keyed(pipeline(), keys=range(keys)).start(record=record)
+    return tg.keyed(method, keys=range(keys)).start(record=record)
 
 
 def ticks(release: KeyedRelease, keys: np.ndarray, count: int) -> np.ndarray:
     """Processor seconds of each tick."""
-    values = np.random.default_rng(0).integers(0, 60, keys.size).astype(float)
+    random = np.random.default_rng(0)
+    levels = random.gamma(2, 3, keys.size)
     found = np.empty(count)
     for tick in range(count):
+        values = random.exponential(levels)
         begin = time.process_time()
         release.push(keys, values)
         found[tick] = time.process_time() - begin
     return found
 
 
-def memory(keys: int, count: int, *, record: bool) -> float:
+def memory(keys: int, count: int, *, record: bool, method: tg.Pipeline) -> float:
     """Bytes a key after some ticks."""
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    release = started(keys, record=record)
+    release = started(keys, record=record, method=method)
     ticks(release, np.arange(keys), count)
     gc.collect()
     held = tracemalloc.get_traced_memory()[0] - before
@@ -61,33 +71,44 @@ def memory(keys: int, count: int, *, record: bool) -> float:
     return held / keys
 
 
-def report(keys: int, count: int, few: int) -> None:
+def report(keys: int, count: int, few: int, method: tg.Pipeline) -> None:
     """Print one row for each engine and order of rows."""
     print(f"{keys:,} keys; objects with {few:,}\n")
     print("| engine, rows | M values/s | median tick, ms | longest / median | bytes a key |")
     print("|---|---|---|---|---|")
-    release = started(keys, record=False)
+    release = started(keys, record=False, method=method)
     begin = time.process_time()
     release.push(np.arange(keys), np.zeros(keys))
     first = time.process_time() - begin
     found = ticks(release, np.arange(keys), count)
     later = found[BLOCK_TICKS:] if count > 2 * BLOCK_TICKS else found
-    used = memory(keys, 3, record=False)
+    used = memory(keys, 3, record=False, method=method)
     rate, median = keys * count / found.sum() / 1e6, np.median(later)
     longest = found.max() / np.median(found)
-    print(f"| columns, in order | {rate:.1f} | {median * 1e3:.2f} | {longest:.1f} | {used:.0f} |")
-    shuffled = np.random.default_rng(1).permutation(keys)
+    print(f"| columns, in order | {rate:.2f} | {median * 1e3:.2f} | {longest:.1f} | {used:.0f} |")
+    if len(release.snapshot()) < 1 << 30:
+        stored = len(release.snapshot(bytes(32))) / keys
+        print(f"| state of these, sealed | | | | {stored:.0f} |")
+    random = np.random.default_rng(1)
+    shuffled = random.permutation(keys)
     found = ticks(release, shuffled, max(3, count // 10))
     rate = keys * found.size / found.sum() / 1e6
-    print(f"| columns, shuffled | {rate:.1f} | {np.median(found) * 1e3:.2f} | | |")
+    print(f"| columns, shuffled | {rate:.2f} | {np.median(found) * 1e3:.2f} | | |")
+    some = np.repeat(np.arange(keys), random.integers(0, BLOCK_TICKS, keys))
+    release.push(some, random.exponential(6, some.size))
+    found = ticks(release, np.arange(keys), max(3, count // 4))
+    rate = keys * found.size / found.sum() / 1e6
+    print(f"| columns, keys at different places | {rate:.2f} | {np.median(found) * 1e3:.2f} | | |")
     repeated = np.repeat(np.arange(keys // 64 or 1), 64)
     found = ticks(release, repeated, max(3, count // 10))
     rate = repeated.size * found.size / found.sum() / 1e6
-    print(f"| columns, 64 rows of a key together | {rate:.1f} | | | |")
-    release = started(few, record=True)
+    print(f"| columns, 64 rows of a key together | {rate:.2f} | | | |")
+    release = started(few, record=True, method=method)
     found = ticks(release, np.arange(few), 6)[1:]
     rate = few * found.size / found.sum() / 1e6
-    print(f"| objects, in order | {rate:.3f} | | | {memory(few, 3, record=True):.0f} |")
+    print(
+        f"| objects, in order | {rate:.3f} | | | {memory(few, 3, record=True, method=method):.0f} |"
+    )
     print(f"\nstart of a key: {first / keys * 1e6:.2f} µs (the first tick, all keys at once)")
 
 
@@ -96,5 +117,6 @@ if __name__ == "__main__":
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--ticks", type=int, default=600)
     parser.add_argument("--few", type=int, default=500)
+    parser.add_argument("--adaptive", action="store_true")
     given = parser.parse_args()
-    report(given.keys, given.ticks, given.few)
+    report(given.keys, given.ticks, given.few, adaptive() if given.adaptive else pipeline())

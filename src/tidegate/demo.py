@@ -12,7 +12,7 @@ import tidegate as tg
 from tidegate.lattice import FloatArray, IntArray
 
 DAY = 86_400
-BOUND = 2_000
+BOUND = 500
 _LENGTHS = {"a minute": 60, "an hour": 3_600, "six hours": 21_600, "a day": DAY, "a week": 7 * DAY}
 
 
@@ -20,7 +20,7 @@ def main() -> None:
     """Release two weeks of made-up requests per second; print a table; draw a picture."""
     options = _options()
     values = tg.synthetic.traffic(options.days * DAY, seed=options.seed)
-    pipeline = tg.tops(epsilon=options.epsilon, bound=BOUND, holdout=DAY)
+    pipeline = tg.adaptive(epsilon=options.epsilon, bound=BOUND, horizon=values.size)
 
     began = time.perf_counter()
     release = pipeline.start(None if options.noise_seed is None else tg.seeded(options.noise_seed))
@@ -30,40 +30,37 @@ def main() -> None:
     print(
         f"A made-up stream: {values.size:,} values, requests per second over {options.days} days."
     )
-    print(
-        f"The first {DAY:,} (a day) chose the threshold {release.threshold:g} and stay unpublished;"
-    )
-    print(f"{rows.values.size:,} private values came out in {seconds:.2f} s.")
+    print(f"{rows.values.size:,} private values came out in {seconds:.2f} s, one for each.")
+    print(f"Values are capped; the cap was chosen privately and is {release.threshold:g} now.")
     print(f"Guarantee: {release.guarantee}.\n")
-    _print_table(release, values[DAY:])
-    _draw(options.picture, values[DAY:], release, rows.levels)
+    _print_table(release, values)
+    _draw(options.picture, values, release, rows.levels)
     print(f"\nPicture of both moving averages, and of the released level: {options.picture}")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tidegate.demo", description=main.__doc__)
-    parser.add_argument("--epsilon", default="0.1", help="privacy budget (default: 0.1)")
+    parser.add_argument("--epsilon", default="0.5", help="privacy budget (default: 0.5)")
     parser.add_argument("--days", type=int, default=14, help="length of the stream (default: 14)")
     parser.add_argument("--seed", type=int, default=0, help="of the made-up data (default: 0)")
     parser.add_argument("--noise-seed", type=int, help="repeat the noise too: no privacy")
     parser.add_argument("--picture", type=Path, default=Path("tidegate-demo.png"))
     options = parser.parse_args()
-    if options.days < 9:
-        parser.error("--days: at least 9, one for the threshold and a week for the longest range")
+    if options.days < 7:
+        parser.error("--days must be at least 7: the longest range is a week")
     return options
 
 
 def _print_table(release: tg.Release, values: IntArray) -> None:
-    truncated = np.minimum(values, int(release.threshold or 0))
-    print(f"{'':<11}{'true sum':>13}{'truncated':>13}{'released':>13}{'95 % interval':>27}  holds?")
+    print(f"{'':<11}{'true sum':>13}{'released':>13}{'95 % interval':>27}  holds?")
     for name, length in _LENGTHS.items():
-        start = (values.size - length) // 2
+        start = (values.size - length + DAY) // 2 if length < DAY else values.size - length
         answer = release.query(start, start + length)
-        true, kept = (int(stream[start : start + length].sum()) for stream in (values, truncated))
+        true = int(values[start : start + length].sum())
         interval = f"{answer.low:,.0f} … {answer.high:,.0f}"
-        holds = "yes" if answer.low <= kept <= answer.high else "no"
-        print(f"{name:<11}{true:>13,}{kept:>13,}{answer.estimate:>13,.0f}{interval:>27}  {holds}")
-    print("Intervals are for the sum of truncated values; 19 in 20 should hold.")
+        holds = "yes" if answer.low <= true <= answer.high else "no"
+        print(f"{name:<11}{true:>13,}{answer.estimate:>13,.0f}{interval:>27}  {holds}")
+    print("Of many such intervals, 19 in 20 should hold the true sum.")
 
 
 def _draw(picture: Path, values: IntArray, release: tg.Release, levels: FloatArray) -> None:
@@ -89,7 +86,7 @@ def _draw(picture: Path, values: IntArray, release: tg.Release, levels: FloatArr
     axes.plot(days, levels[ends - 1], color="#D55E00", linewidth=0.7, label="released level")
     axes.plot(days, true_mean, color="black", linewidth=0.8, label="true (not published)")
     axes.set(
-        xlabel="days after the hold-out",
+        xlabel="days",
         ylabel="requests per second, mean of an hour",
         title=f"Hourly moving average, true and released; {release.guarantee}",
         xlim=(0, values.size / DAY),

@@ -1,6 +1,7 @@
 """Times on the command line: carried through, asked for, refused by position; small comforts."""
 
 import json
+from datetime import UTC
 
 import numpy as np
 import pytest
@@ -122,3 +123,46 @@ def test_small_comforts(tmp_path):
     assert "must not exceed the bound" in result.stderr
     with pytest.raises(tg.QueryError):
         tg.adaptive(epsilon=1, bound=5).start(tg.seeded(1)).query(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kind"),
+    [("%d.%m.%Y %H:%M", "csv"), ("%m/%d/%y %I %p", "jsonl"), ("%d %b %Y %H:%M%z", "csv")],
+)
+def test_times_in_other_forms(tmp_path, pattern, kind):
+    moments = [when.item() for when in WHEN]
+    texts = [
+        (when.replace(tzinfo=UTC) if "%z" in pattern else when).strftime(pattern)
+        for when in moments
+    ]
+    source, output = tmp_path / f"in.{kind}", tmp_path / "out.csv"
+    if kind == "csv":
+        write(source, texts)
+    else:
+        rows = zip(texts, VALUES.tolist(), strict=True)
+        source.write_text("".join(json.dumps({"when": a, "value": b}) + "\n" for a, b in rows))
+    reading = ["--time", "when", "--time-format", pattern]
+    result = run("release", source, "-o", output, *BASE, *reading)
+    assert result.exit_code == 0, result.output
+    times = np.concatenate([rows.times for rows in read_rows(output)])
+    assert times.tolist() == WHEN.astype("datetime64[ns]").astype(np.int64).tolist()
+    shown = run("check", source, "--column", "value", *reading).stdout
+    assert "rows are in order of time" in shown
+    assert f"--time-format '{pattern}'" in shown
+
+
+def test_times_in_other_forms_are_refused_with_the_way_out(tmp_path):
+    source, output = (
+        write(tmp_path / "in.csv", [f"{at % 28 + 1}.2.2024" for at in range(COUNT)]),
+        "-",
+    )
+    plain = ("release", source, "-o", output, *BASE, "--time", "when")
+    assert "--time-format reads other forms" in run(*plain).stderr
+    for pattern in ("%H:%M", "%d.%m", "%Q", "%d.%m.%Y %"):
+        wrong = run(*plain, "--time-format", pattern)
+        assert wrong.exit_code == 2
+        assert "time-format: must be a pattern of strptime" in wrong.stderr
+    other = run(*plain, "--time-format", "%m/%d/%Y")
+    assert "time at position 0 does not match --time-format" in other.stderr
+    alone = run("release", source, "-o", output, *BASE, "--time-format", "%d.%m.%Y")
+    assert "time-format: needs --time" in alone.stderr

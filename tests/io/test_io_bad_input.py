@@ -90,6 +90,7 @@ def test_users_that_are_not_text(write):
     values, error = failure(path, user_column="who")
     assert values == [1]
     assert "user at row 1, column 'who' is not UTF-8" in str(error)
+    assert "key at row 1, column 'who' is not UTF-8" in str(failure(path, by="who")[1])
     path = write("s.jsonl", b'{"value":1,"who":"a"}\n{"value":2,"who":{"x":"%s"}}\n' % b"Zq7secret")
     values, error = failure(path, column="value", user_column="who")
     assert "user at row 1, column 'who' is neither text nor an integer" in str(error)

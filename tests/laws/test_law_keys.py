@@ -104,8 +104,45 @@ def test_columns_give_the_bits_of_objects(name: str, resolution: str) -> None:
         columns.query(key="x")
 
 
-def test_columns_refuse_and_end_like_objects() -> None:
-    pipeline = tg.tops(epsilon=1, bound=40, holdout=50, horizon=256, fanout=4)
+ADAPTIVE = {
+    "trees are chosen, a shared threshold": tg.adaptive(1, 300, holdout=90, horizon=400),
+    "short horizons, wide noise": tg.adaptive("0.1", 60, holdout=90, horizon=50),
+    "three levels": tg.adaptive(2, 300, holdout=90, horizon=1100, nodes=(1, 8, 64)),
+}
+
+
+@pytest.mark.parametrize("name", ADAPTIVE)
+def test_adaptive_columns_give_the_bits_of_objects(name: str) -> None:
+    """Levels that move, so that trees and caps do; some keys ahead of others; stops."""
+    specification = tg.keyed(ADAPTIVE[name], keys=[*range(5), "never"], threshold="shared")
+    objects = specification.start(tg.seeded(1))
+    columns = specification.start(tg.seeded(1), record=False)
+    random = np.random.default_rng(3)
+    levels = random.gamma(1, 6, 5)
+    for number in range(12):
+        keys = random.permutation(5)
+        if number % 3:
+            keys = random.choice(5, random.integers(1, 600), p=[0.4, 0.3, 0.1, 0.1, 0.1])
+        levels *= np.exp(random.normal(0, 0.4, 5))
+        values = random.exponential(levels[keys])
+        found = [one.push(keys, values) for one in (objects, columns)]
+        for column in ("codes", "positions", "values", "levels"):
+            assert bits(getattr(found[0], column)) == bits(getattr(found[1], column))
+        if number in (2, 4, 7):
+            assert b"adaptive columns" in columns.snapshot()
+            columns = specification.resume(columns.snapshot())
+    assert objects.released_keys() == columns.released_keys()
+    assert len(columns.snapshot(bytes(32))) < 6 * 3000
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        tg.tops(epsilon=1, bound=40, holdout=50, horizon=256, fanout=4),
+        tg.adaptive(epsilon=1, bound=40, holdout=50, horizon=64),
+    ],
+)
+def test_columns_refuse_and_end_like_objects(pipeline: tg.Pipeline) -> None:
     specification = tg.keyed(pipeline, keys_are_public=True, threshold="shared")
     runs = [specification.start(tg.seeded(1), record=record) for record in (True, False)]
     ticks = np.arange(300)

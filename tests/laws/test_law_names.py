@@ -19,6 +19,10 @@ from tidegate.settings import Spec, digest
 # KIND → digest of the settings of `examples()`. A digest that differs means other noise, and stored
 # state that is refused: if that is meant, it belongs under Privacy in CHANGELOG.md.
 GOLDEN = {
+    "threshold.AboveThreshold": "0d2a5d03c3003c12",
+    "threshold.CauchyQuantile": "f38bbb51f8c1026c",
+    "threshold.GaussianQuantile": "19cf5ebd7d5c54fd",
+    "threshold.LogHistogram": "d4011d1068e42023",
     "threshold.Fixed": "70cb6c5da8770f93",
     "threshold.NoisyMax": "6789b25a72dea916",
     "threshold.ScaleFree": "9c73c192e8d9cbde",

@@ -33,7 +33,7 @@ def walk(count, seed=1):
 def test_no_window_spends_more_than_epsilon(window, epsilon):
     stage, _, _, spans = released(walk(800), window, epsilon)
     spent = np.zeros(800 + window, dtype=object)
-    dissimilarity = Fraction(THETA, stage.dissimilarity_scale(THETA))
+    dissimilarity = Fraction(THETA, stage.scale(THETA))
     spent[:800] = dissimilarity
     for end, scale in zip(spans.edges[1:].tolist(), spans.marks.tolist(), strict=True):
         if scale:
@@ -72,18 +72,18 @@ def test_scale_of_dissimilarities():
         q = math.exp(-1 / noise)
         return q ** (scale + 1) / (1 + q)
 
-    expected = chance(stage.dissimilarity_scale(THETA))
+    expected = chance(stage.scale(THETA))
     error = math.sqrt(expected / count)
     assert abs(chosen / count - expected) < 5 * error
     for factor in WRONG:
-        assert abs(chosen / count - chance(factor * stage.dissimilarity_scale(THETA))) > 5 * error
+        assert abs(chosen / count - chance(factor * stage.scale(THETA))) > 5 * error
 
 
 def test_loss_enumerated():
     """Two positions, values 0 or 1, window 2: every outcome's probability, for every pair."""
     epsilon = Fraction(3)
     stage = DistributedBudget(epsilon=epsilon, window=2)
-    noise_scale = stage.dissimilarity_scale(1)
+    noise_scale = stage.scale(1)
 
     def above(distance, limit):  # P(distance + noise > limit)
         q = math.exp(-1 / noise_scale)

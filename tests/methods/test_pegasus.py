@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.methods.coverage import coverage
 from tidegate.errors import SettingError
 from tidegate.methods.pegasus import GroupedValues, pegasus
 from tidegate.noise import discrete_laplace_variance
@@ -175,14 +176,7 @@ def test_intervals_hold_what_they_say():
     pipeline = pegasus(4, THETA, holdout=0, horizon=100, resolution=1)
     starts = random.integers(0, 500, size=40)
     ends = starts + random.integers(1, 100, size=40)
-    truth = np.concatenate(([0], np.cumsum(values)))
-    hits = []
-    for seed in range(30):
-        release = pipeline.start(tg.seeded(seed))
-        release.push(values)
-        found, exact = release.queries(starts, ends), truth[ends] - truth[starts]
-        hits.append(((found.low <= exact) & (exact <= found.high)).mean())
-    assert np.mean(hits) > 0.93
+    assert coverage(pipeline, values, starts, ends, releases=30) > 0.93
 
 
 def test_noise_error_of_whole_groups_is_that_of_their_values():

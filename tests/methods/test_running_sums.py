@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.methods.coverage import coverage
 from tidegate.errors import SettingError
 from tidegate.methods.honaker import BottomUpForest, BottomUpTree, honaker
 from tidegate.methods.signed_digit_tree import SignedDigitNoise, SignedDigits, signed_digit_tree
@@ -203,14 +204,7 @@ def test_intervals_hold_what_they_say(preset):
     more = {"delta": "1e-6"} if preset is smooth_binary else {}
     pipeline = preset(2, 50, horizon=128, holdout=0, **more)
     starts, ends = np.arange(0, 240, 13), np.arange(40, 280, 13)
-    truth = np.concatenate(([0], np.cumsum(values)))
-    hits = []
-    for seed in range(40):
-        release = pipeline.start(tg.seeded(seed))
-        release.push(values)
-        found, exact = release.queries(starts, ends), truth[ends] - truth[starts]
-        hits.append(((found.low <= exact) & (exact <= found.high)).mean())
-    assert 0.91 < np.mean(hits) < 0.985
+    assert 0.91 < coverage(pipeline, values, starts, ends, releases=40) < 0.985
 
 
 def _variance(pipeline: tg.Pipeline, ends: np.ndarray) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.methods.coverage import coverage
 from tidegate.errors import SettingError
 from tidegate.methods.sparse_partition import OnlinePartition, sparse_partition
 
@@ -29,7 +30,7 @@ def test_by_hand():
     """Without noise and with a limit of 50: 30 + 20 is not above it, one more is."""
     run = run_of(OnlinePartition(epsilon=2, limit="5/3", horizon=9))
     nothing = np.zeros(1024, dtype=np.int64)
-    run._noise = lambda group: [nothing, nothing]
+    run._noise.at = lambda position: ([nothing, nothing], 0)
     run._sums.next_noise = lambda: 1000
     found = run.push(np.array([0, 30, 20, 0, 1, 99, 20, 0, 0]))  # 99 counts as 30
     assert found.sums.tolist() == [1051, 1050]
@@ -148,14 +149,7 @@ def test_intervals_hold_what_they_say(dense):
     values = np.random.default_rng(2).integers(0, THETA, size=600) if dense else sparse(600)
     pipeline = sparse_partition(6, THETA, holdout=0, horizon=256, resolution=1)
     starts, ends = np.arange(0, 480, 13), np.arange(60, 540, 13)
-    truth = np.concatenate(([0], np.cumsum(values)))
-    hits = []
-    for seed in range(25):
-        release = pipeline.start(tg.seeded(seed))
-        release.push(values)
-        found, exact = release.queries(starts, ends), truth[ends] - truth[starts]
-        hits.append(((found.low <= exact) & (exact <= found.high)).mean())
-    assert np.mean(hits) > 0.93
+    assert coverage(pipeline, values, starts, ends, releases=25) > 0.93
 
 
 def test_better_than_a_tree_over_all_values_where_little_comes():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.methods.coverage import coverage
 from tidegate.errors import SettingError
 from tidegate.methods.budget_absorption import AbsorbedBudget, budget_absorption
 from tidegate.methods.sampling import sampling
@@ -42,7 +43,7 @@ def most_spent(spans, window, count, each=Fraction(0)):
 @pytest.mark.parametrize("epsilon", ["1/3", 8])
 def test_absorption_spends_no_more_than_epsilon_in_a_window(window, epsilon):
     stage, _, spans = released(budget_absorption, walk(600), window, epsilon)
-    each = Fraction(THETA, stage.dissimilarity_scale(THETA))
+    each = Fraction(THETA, stage.scale(THETA))
     spent = most_spent(spans, window, 600, each)
     assert stage.epsilon * Fraction(8, 10) < spent <= stage.epsilon
 
@@ -51,7 +52,7 @@ def test_shares_by_every_pattern_of_decisions():
     """All 2^11 ways to publish or not, windows of 3: never more than 3 shares in one."""
     stage = AbsorbedBudget(epsilon=8, window=3)
     sampler = stage.sampler(THETA, tg.seeded(1).new_epoch().keystream("perturb", b""))
-    sampler._noise = lambda position: 0
+    sampler._noise.at = lambda position: ([np.zeros(1, dtype=np.int64)], 0)
     most = 0
     for wanted in product((False, True), repeat=11):
         sampler.free, spent = 0, []
@@ -68,7 +69,7 @@ def test_absorption_by_hand():
     """w = 3. Positions 0, 1 publish nothing; 2 takes three shares; 3, 4 must wait; 5 has one."""
     stage = AbsorbedBudget(epsilon=6, window=3)  # a share is ε/6 = 1
     sampler = stage.sampler(THETA, tg.seeded(1).new_epoch().keystream("perturb", b""))
-    sampler._noise = lambda position: 0
+    sampler._noise.at = lambda position: ([np.zeros(1, dtype=np.int64)], 0)
     level = sampler.published
     assert [sampler.push(level, position) for position in (0, 1)] == [0, 0]
     assert sampler.push(level + 11, 2) == 10  # θ/3, and the value is farther away than that
@@ -134,14 +135,7 @@ def test_intervals_hold_what_they_say(preset):
     values = np.repeat(np.random.default_rng(1).integers(0, THETA, size=15), 20)
     pipeline = preset(60, THETA, unit=Window(length=5), resolution=1)
     starts, ends = np.arange(0, 240, 7), np.arange(30, 270, 7)
-    truth = np.concatenate(([0], np.cumsum(values)))
-    hits = []
-    for seed in range(15):
-        release = pipeline.start(tg.seeded(seed))
-        release.push(values)
-        found, exact = release.queries(starts, ends), truth[ends] - truth[starts]
-        hits.append(((found.low <= exact) & (exact <= found.high)).mean())
-    assert np.mean(hits) > 0.93
+    assert coverage(pipeline, values, starts, ends, releases=15) > 0.93
 
 
 @pytest.mark.parametrize("preset", [budget_absorption, sampling])

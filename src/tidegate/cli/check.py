@@ -54,6 +54,10 @@ def check(
     zone: Annotated[
         str | None, typer.Option(help="Where times without a zone were written.")
     ] = None,
+    time_format: Annotated[
+        str | None,
+        typer.Option(help="How times are written, unless ISO 8601: e.g. '%d.%m.%Y %H:%M'."),
+    ] = None,
     header: Header = None,
     delimiter: Delimiter = None,
     decimal: DecimalSign = None,
@@ -76,7 +80,7 @@ def check(
         reading = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
         if column is None and source != "-":
             _name_columns(source, reading)
-        timing = Timing.found(source, time, zone, reading)
+        timing = Timing.found(source, time, zone, time_format, reading)
         profile = _profile(source, column, timing, reading)
         if not profile.rows or profile.rows == profile.missing:
             raise InputError(_empty(profile, column))

@@ -18,6 +18,7 @@ class Timing:
 
     column: str | None
     zone: str | None
+    format: str | None = None
     others: tuple[str, ...] = ()  # columns that look like times too
     problem: str = ""
     late: int = 0
@@ -27,21 +28,27 @@ class Timing:
 
     @classmethod
     def found(
-        cls, source: str, column: str | None, zone: str | None, reading: dict[str, Any]
+        cls,
+        source: str,
+        column: str | None,
+        zone: str | None,
+        format: str | None,  # noqa: A002  # --time-format
+        reading: dict[str, Any],
     ) -> Timing:
         """The column that was asked for, or the first that looks like times."""
         if column is not None or source == "-" or reading.get("header") is False:
-            return cls(column, zone)
+            return cls(column, zone, format)
         from tidegate.io.time_columns import time_columns
 
         names = time_columns(source, reading["format"], reading["delimiter"])
-        return cls(names[0] if names else None, zone, tuple(names[1:]))
+        return cls(names[0] if names else None, zone, None, tuple(names[1:]))
 
     def source(self) -> dict[str, Any]:
         """How the source is opened."""
         if self.column is None or self.problem:
             return {}
-        return {"time": self.column, "zone": self.zone, "late": "keep"}
+        how = {"zone": self.zone, "time_format": self.format}
+        return {"time": self.column, "late": "keep", **how}
 
     def push(self, times: Times | None) -> None:
         """Look at the times of some rows."""
@@ -90,4 +97,6 @@ class Timing:
         options = {"time": self.column}
         if self.zone is not None:
             options["zone"] = self.zone
+        if self.format is not None:
+            options["time-format"] = self.format
         return {**options, "late": "keep"} if self.late else options

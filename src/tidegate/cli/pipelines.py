@@ -14,7 +14,7 @@ import tidegate as tg
 from tidegate.errors import MissingError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.methods import registered
-from tidegate.methods._shared import HORIZON
+from tidegate.methods._preset import HORIZON
 from tidegate.stages import Estimator
 from tidegate.units import Event, Unit, UserHorizon, Window
 

@@ -130,6 +130,7 @@ def source_options(options: dict[str, Any]) -> dict[str, Any]:
     names = ("format", "column", "time", "zone", "header", "delimiter", "decimal")
     return {
         **{name: options.get(name) for name in names},
+        "time_format": options.get("time-format"),
         "user_column": options.get("user-column"),
         "late": "keep" if "every" in options else options.get("late", "refuse"),
         "follow": bool(options.get("follow")),

@@ -62,6 +62,7 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
             by=options["by"],
             time=options.get("time"),
             zone=options.get("zone"),
+            time_format=options.get("time-format"),
             late="keep",  # order matters within a key, and is checked there
             header=options.get("header"),
             delimiter=options.get("delimiter"),
@@ -148,7 +149,7 @@ def _with_length(options: dict[str, Any], source: str, keys: list[str] | None) -
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
         return options
     from tidegate.io.row_count import rows_at_most
-    from tidegate.methods._shared import HORIZON
+    from tidegate.methods._preset import HORIZON
 
     rows = rows_at_most(source, options.get("format"))
     if rows is None:

@@ -73,6 +73,7 @@ OPTIONS: dict[str, Any] = {
     ),
     "time": text("Column or key with the time of a row: carried through, and public."),
     "zone": text("Where times without a zone were written, e.g. Europe/Berlin."),
+    "time_format": text("How times are written, unless ISO 8601: e.g. '%d.%m.%Y %H:%M'."),
     "late": text("Rows older than one before: refuse (default), or keep at their place.", LATE),
     "every": text("Rows are events: release their sum per tick of this length, e.g. 15min."),
     "start": text("When the first tick begins; public, e.g. 2024-01-01."),

@@ -30,6 +30,13 @@ class Wanted:
     numeric: bool = True
     time: bool = False  # not numeric then
 
+    @property
+    def content(self) -> str:
+        """What a row has here, for messages."""
+        if self.time:
+            return "time"
+        return "value" if self.numeric else "key" if self.setting == "by" else "user"
+
 
 def index_of(name: str | None) -> int | None:
     """The number that `name` is, if it is the number of a column, counted from 0.

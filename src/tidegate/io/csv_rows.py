@@ -141,7 +141,7 @@ class CsvRows:
         return [
             self._number(fields[index], label, position)
             if column.numeric
-            else self._user(fields[index], label, position, "time" if column.time else "user")
+            else self._text(fields[index], label, position, column.content)
             for column, index, label in zip(self._wanted, self._chosen, self._labels, strict=True)
         ]
 
@@ -164,12 +164,13 @@ class CsvRows:
             )
         return number
 
-    def _user(self, field: bytes, label: str, position: int, what: str) -> str | None:
+    def _text(self, field: bytes, label: str, position: int, what: str) -> str | None:
         try:
             return field.decode("utf-8") or None
         except UnicodeDecodeError:
             raise InputError(
-                f"{what} at row {position}, column {label} is not UTF-8 text"
+                f"{what} at row {position}, column {label} is not UTF-8 text: convert the "
+                "file first, for example with iconv -f latin1 -t utf-8"
             ) from None
 
     def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:

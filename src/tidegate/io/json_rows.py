@@ -66,7 +66,8 @@ class JsonRows:
             if column.numeric:
                 found.append(_number(_member(row, key), key, position))
             else:
-                found.append((_time if column.time else _user)(_member(row, key), key, position))
+                read = _time if column.time else _user
+                found.append(read(_member(row, key), key, position, column.content))
                 if found[-1] is None:
                     continue
                 if column.time:
@@ -152,21 +153,21 @@ def _number(value: object, key: str, position: int) -> float:
     raise InputError(f"value at row {position}, column {key!r} is not a number")
 
 
-def _user(value: object, key: str, position: int) -> str | int | None:
+def _user(value: object, key: str, position: int, what: str) -> str | int | None:
     if value is None or value == "":
         return None
     if isinstance(value, str) and _is_text(value):
         return value
     if type(value) is int and -(1 << 63) <= value < 1 << 63:
         return value
-    raise InputError(f"user at row {position}, column {key!r} is neither text nor an integer")
+    raise InputError(f"{what} at row {position}, column {key!r} is neither text nor an integer")
 
 
-def _time(value: object, key: str, position: int) -> Any:
+def _time(value: object, key: str, position: int, what: str) -> Any:
     """Text or a number; what it means is decided by who reads times."""
     if value is None or (isinstance(value, str | int | float) and not isinstance(value, bool)):
         return value
-    raise InputError(f"time at row {position}, column {key!r} is neither text nor a number")
+    raise InputError(f"{what} at row {position}, column {key!r} is neither text nor a number")
 
 
 def _is_text(value: str) -> bool:

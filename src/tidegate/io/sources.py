@@ -16,6 +16,7 @@ from tidegate.io.incoming import Incoming
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.parquet_source import ParquetSource
 from tidegate.io.text_source import TextSource
+from tidegate.io.time_format import TimeFormat
 from tidegate.io.time_reader import TimeReader
 
 
@@ -28,6 +29,7 @@ def open_source(
     by: str | None = None,
     time: str | None = None,
     zone: str | None = None,
+    time_format: str | None = None,
     late: str = "refuse",
     header: bool | None = None,
     delimiter: str | None = None,
@@ -53,6 +55,8 @@ def open_source(
         by: the column with the key of a row, for `tidegate.keyed`; batches have it as `users`.
         time: the column with the time of a row, carried through to the output; public.
         zone: where times without a zone were written, such as Europe/Berlin; None: they stay so.
+        time_format: how times are written, as a pattern of `datetime.strptime`; None: ISO 8601, or
+            numbers since 1970.
         late: what to do with a row that is older than one before it: "refuse" it, or "keep" it at
             its place, where it counts as if it came at the newest time so far.
         header: whether the first line of a CSV file names the columns. None: it does if a column
@@ -81,8 +85,9 @@ def open_source(
         wanted.append(Wanted(by, "by", numeric=False))
     if time is not None:
         wanted.append(Wanted(time, "time", numeric=False, time=True))
-    elif zone is not None:
-        raise SettingError("zone", "needs --time")
+    for name, value in (("zone", zone), ("time-format", time_format)):
+        if time is None and value is not None:
+            raise SettingError(name, "needs --time")
     kind = kind_of(path, format)
     for name, value in (("delimiter", delimiter), ("decimal", decimal)):
         if value is not None and kind.format != "csv":
@@ -90,7 +95,8 @@ def open_source(
     if delimiter is None and format is None and has_tabs(path):
         delimiter = "tab"
     dialect = Dialect.given(delimiter, decimal)
-    reader = None if time is None else TimeReader(zone, late)
+    written = None if time_format is None else TimeFormat(time_format)
+    reader = None if time is None else TimeReader(zone, late, written)
     if is_standard(path) and format is None and (header, delimiter, decimal) == (None, None, None):
         return TextSource(Incoming(path, follow=follow), CsvOrJson(wanted), wanted, reader)
     return open_columns(

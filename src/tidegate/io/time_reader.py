@@ -11,6 +11,7 @@ from tidegate.clock import Clock
 from tidegate.errors import InputError
 from tidegate.io.batches import Batch
 from tidegate.io.columns import Wanted
+from tidegate.io.time_format import TimeFormat
 from tidegate.record.time_index import check_order, first_late
 from tidegate.timestamps import Times, read_times
 
@@ -18,8 +19,8 @@ from tidegate.timestamps import Times, read_times
 class TimeReader:
     """Reads a column of times as it comes, in any batches."""
 
-    def __init__(self, zone: str | None, late: str) -> None:
-        self._zone, self._late = zone, late
+    def __init__(self, zone: str | None, late: str, format: TimeFormat | None = None) -> None:  # noqa: A002  # as in open_source
+        self._zone, self._late, self._format = zone, late, format
         self._clock: Clock | None = None
         self._last: int | None = None
         self._place = 0  # of the next row
@@ -32,7 +33,8 @@ class TimeReader:
         try:
             times = self._read(column)
         except InputError as error:
-            problem = error
+            hint = "; --time-format reads other forms" if str(error).endswith("since 1970") else ""
+            problem = InputError(f"{error}{hint}")
             good = self._first_good(column)
             times = self._read(column[:good])
         late = None if self._late == "keep" else first_late_of(times, self._last)
@@ -48,6 +50,8 @@ class TimeReader:
         return times, problem
 
     def _read(self, column: Any) -> Times:
+        if self._format is not None:
+            column = self._format.iso(column, self._place)
         return read_times(
             column, position=self._place, zone=self._zone, clock=self._clock, last=self._last
         )

@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.errors import InputError, QueryError, SettingError
 from tidegate.estimate import Recent
+from tidegate.keyed.columns_base import ColumnsBase, fits_columns
 from tidegate.keyed.engine import Released
 from tidegate.keyed.groups import Groups
 from tidegate.keyed.grove_cache import GroveCache
@@ -28,36 +28,25 @@ from tidegate.keyed.segments import Segments
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import Flat, Hierarchy
 from tidegate.randomness import Epoch
-from tidegate.record.record import Record
-from tidegate.record.time_index import LATE
 from tidegate.run.ends import Ends
-from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.threshold import Fixed
-from tidegate.timestamps import Times
 
-_NEVER = np.iinfo(np.int64).min
 _MOST_LEAVES = 1 << 14  # of a grove: beyond, a row of noise is read in several blocks
-_NOTHING_KEPT = "this run keeps no record (record=False): ask the released file"
 
 
 def fits(pipeline: Pipeline, *, shared: bool) -> bool:
     """Whether columns can run this pipeline."""
     perturber = pipeline.perturber
     return (
-        (shared or type(pipeline.threshold) is Fixed)
+        fits_columns(pipeline, shared=shared)
         and type(perturber) in (Hierarchy, Flat)
         and type(pipeline.estimator) is Recent
         and perturber.block > 1
-        and pipeline.reselect is None
-        and pipeline.ticks is None
-        and not pipeline.lower
-        and not pipeline.non_negative
         and perturber.noise_law(1).grove_leaves <= _MOST_LEAVES  # type: ignore[union-attr]
     )
 
 
-class ColumnsEngine:
+class ColumnsEngine(ColumnsBase):
     """All keys in arrays, by code."""
 
     KIND: ClassVar[str] = "columns"
@@ -65,13 +54,8 @@ class ColumnsEngine:
     STATE: ClassVar[tuple[str, ...]] = ("position", "total", "prediction", "carry", "last")
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
-        self._pipeline, self._epoch, self._names = pipeline, epoch, names
-        lattice = pipeline.lattice
-        if ends is None:  # a fixed threshold: no value, and no noise, decides about it
-            keystream = epoch.keystream("threshold", b"")
-            none = np.zeros(0, dtype=np.int64)
-            ends = Ends(pipeline.threshold.choose(none, lattice, keystream))
-        self._ends, self._block = ends, pipeline.perturber.block
+        super().__init__(pipeline, epoch, names, ends)
+        ends, self._block = self._ends, pipeline.perturber.block
         law: Any = pipeline.perturber.noise_law(ends.width)
         source = GroveNoise(epoch, names, law, pipeline.noise_identity(ends.width))
         self._noise = GroveCache(law, source)
@@ -79,7 +63,6 @@ class ColumnsEngine:
         self.position: IntArray = np.zeros(0, dtype=np.int64)
         self.total: IntArray = np.zeros(0, dtype=np.int64)
         self.prediction: FloatArray = np.zeros(0)
-        self.last: IntArray = np.zeros(0, dtype=np.int64)  # the newest time; empty: there are none
         self._grow()
 
     @property
@@ -89,62 +72,24 @@ class ColumnsEngine:
 
     def _grow(self) -> None:
         """Room for every key that there is."""
-        count, had = len(self._names), self.position.size
-        if count <= had:
+        had = self.position.size
+        if len(self._names) <= had:
             return
-        room = count if not self._names.open else max(count, had + had // 4)
+        room = self._room(had)
         for name, first in (("position", 0), ("total", 0), ("prediction", self._first)):
             old = getattr(self, name)
             larger = np.full(room, first, dtype=old.dtype)
             larger[:had] = old
             setattr(self, name, larger)
         if self.last.size:
-            self.last = np.concatenate((self.last, np.full(room - had, _NEVER)))
+            self._make_last()
         self._noise.grow(room)
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
-        """Refuse times that go back within a key; nothing is taken."""
-        if late not in LATE:
-            raise SettingError("late", f"must be one of {', '.join(LATE)}, not {late!r}")
-        self._grow()
-        if times is None or late == "keep":
-            return
-        before = self._newest(groups.codes)
-        ticks = times.ticks
-        if not groups.once:
-            order = groups.order
-            ticks, before = ticks[order], before[order]
-            inner = np.ones(ticks.size, dtype=np.bool_)
-            inner[groups.starts] = False
-            before[inner] = ticks[:-1][inner[1:]]
-        if (ticks < before).any():
-            raise InputError(
-                "a time is before an earlier one of the same key. Sort the rows by time, or keep "
-                "them at their place with late='keep' (--late keep)"
-            )
-
-    def _newest(self, codes: IntArray) -> IntArray:
-        if not self.last.size:
-            return np.full(codes.size, _NEVER)
-        return self.last[codes]
-
-    def push(
-        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
-    ) -> Released:
-        """Release checked rows; what comes out is in their order."""
-        self._grow()
-        units = np.minimum(self._pipeline.lattice.units(numbers), self._ends.width)
+    def _push_units(self, groups: Groups, units: IntArray) -> Released:
+        units = np.minimum(units, self._ends.width)
         out = self._one_each(groups.codes, units) if groups.once else self._several(groups, units)
-        if times is not None:
-            if not self.last.size:
-                self.last = np.full(self.position.size, _NEVER)
-            np.maximum.at(self.last, groups.codes, times.ticks)
-        step = self._pipeline.lattice.step
-        if step != 1.0:
-            out.values *= step
-        self._pipeline.lattice.bounded(out.levels)
         # Each block needs its noise when it closes, so that many groves are made meanwhile.
         self._noise.make_ahead(-(-units.size // self._block) + 1)
         return out
@@ -204,27 +149,7 @@ class ColumnsEngine:
         out.values[groups.order], out.levels[groups.order] = values, levels
         return out
 
-    # -- public facts, state ---------------------------------------------------------------------
-
-    def finish(self) -> None:
-        """Do nothing: no warm-up is open."""
-
-    def positions(self) -> IntArray:
-        """How many rows of each key were released."""
-        return self.position[: len(self._names)]
-
-    def phases(self, code: int) -> list[Phase]:
-        """The one threshold."""
-        epoch = self._epoch.of_key(self._names.names[code])
-        return [Phase.of(0, self._ends, self._pipeline.lattice.step, epoch.id.hex())]
-
-    def unmeasured(self) -> int:
-        """No key chooses a threshold."""
-        return 0
-
-    def record(self, code: int) -> Record | None:
-        """Nothing is kept."""
-        raise QueryError(_NOTHING_KEPT)
+    # -- state -----------------------------------------------------------------------------------
 
     def drop(self, code: int) -> None:
         """Forget the state of a key; the caller keeps a tombstone."""
@@ -244,10 +169,7 @@ class ColumnsEngine:
         mine = np.arange(state["start"], state["start"] + state["position"].size)
         for name in ("position", "total", "prediction"):
             getattr(self, name)[mine] = state[name]
-        if state["last"].size:
-            if not self.last.size:
-                self.last = np.full(self.position.size, _NEVER)
-            self.last[mine] = state["last"]
+        self._restore_last(mine, state)
         began = state["position"] > 0
         closed = state["position"][began] // self._block
         self._noise.restore(mine[began], closed, state["carry"][began])

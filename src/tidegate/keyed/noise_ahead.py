@@ -6,6 +6,9 @@ Noise does not depend on data, so it may be made before it is needed.
 from __future__ import annotations
 
 import hmac
+import struct
+from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -20,21 +23,68 @@ from tidegate.randomness import EPOCH_BYTES, SECRET_BYTES, Epoch, Keystream, cou
 _HASH = "sha256"
 _AT_ONCE = 1 << 18  # draws of one level
 
+Level = tuple[int, int, Fraction]  # its number in the address of noise, draws, their scale
 
-class GroveNoise:
-    """Makes the noise of any groves of any keys.
+
+class KeyedDraws:
+    """Draws the noise of any nodes of any keys.
 
     The secret of a key is derived anew each time, as `Epoch.of_key(key).keystream("perturb", …)`
     does: HKDF-SHA256 (RFC 5869) in terms of HMAC, since what all keys share is computed once.
     """
 
-    def __init__(self, epoch: Epoch, names: Names, law: Forest, identity: bytes) -> None:
-        self._names, self._law = names, law
+    def __init__(self, epoch: Epoch, names: Names, identity: bytes) -> None:
+        self._names = names
         self._extracted = hmac.digest(epoch.id, epoch.secret, _HASH)
         self._info = b"tidegate/1/perturb/" + identity + b"\x01"
 
     def __repr__(self) -> str:  # the key is the noise
-        return "<GroveNoise>"
+        return "<KeyedDraws>"
+
+    def draw(
+        self, keys: list[bytes], places: list[tuple[int, int]], levels: Sequence[Level]
+    ) -> list[IntArray]:
+        """Noise of all levels for each of these keys, at its place (chunk and tree).
+
+        One array a level, with a row for each key. The words are those of `Keystream.at`: AES of
+        successive counter blocks, all levels of a key in one go.
+        """
+        begins = {place: _counter_blocks(place, levels) for place in set(places)}
+        once = modes.ECB()  # noqa: S305  # each counter block is enciphered once: this is CTR
+        texts = [
+            Cipher(algorithms.AES256(key), once).encryptor().update(begins[place])
+            for key, place in zip(keys, places, strict=True)
+        ]
+        words: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8")
+        words = words.reshape(len(keys), -1)
+        found, at = [], 0
+        for level, count, scale in levels:
+            noise, others = discrete_laplace_rows(words[:, at : at + count], scale)
+            at += count + count % 2
+            for row in others.tolist():
+                chunk, tree = places[row]
+                source = Keystream(keys[row]).at(chunk=chunk, tree=tree, level=level)
+                noise[row] = discrete_laplace(source, count, scale)
+            found.append(noise)
+        return found
+
+    def keys(self, codes: IntArray) -> list[bytes]:
+        """The keys of the keystreams of these keys' noise."""
+        return [self._key(name) for name in map(self._names.names.__getitem__, codes.tolist())]
+
+    def _key(self, name: str) -> bytes:
+        info = b"tidegate/1/keyed/" + name.encode()
+        first = hmac.digest(self._extracted, info + b"\x01", _HASH)
+        second = hmac.digest(self._extracted, first + info + b"\x02", _HASH)
+        secret, salt = first[:SECRET_BYTES], second[:EPOCH_BYTES]
+        return hmac.digest(hmac.digest(salt, secret, _HASH), self._info, _HASH)
+
+
+class GroveNoise:
+    """Makes the noise of any groves of any keys."""
+
+    def __init__(self, epoch: Epoch, names: Names, law: Forest, identity: bytes) -> None:
+        self._draws, self._law = KeyedDraws(epoch, names, identity), law
 
     def make(
         self, codes: IntArray, chunks: IntArray, groves: IntArray, carries: FloatArray
@@ -51,33 +101,22 @@ class GroveNoise:
         return rows, following
 
     def _nodes(self, codes: IntArray, chunks: IntArray, groves: IntArray) -> list[IntArray]:
-        law, keys = self._law, [self._key(code) for code in codes.tolist()]
+        law, keys = self._law, self._draws.keys(codes)
         places = list(zip(chunks.tolist(), groves.tolist(), strict=True))
-        found = []
-        for level, scale in enumerate(law.scales):
-            count = law.grove_leaves // law.fanout**level
-            zeros = bytes(8 * count)
-            begins = {
-                (chunk, grove): modes.CTR(counter_block(chunk=chunk, tree=grove, level=level))
-                for chunk, grove in set(places)
-            }
-            texts = [
-                Cipher(algorithms.AES256(key), begins[place]).encryptor().update(zeros)
-                for key, place in zip(keys, places, strict=True)
-            ]
-            words: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8")
-            noise, others = discrete_laplace_rows(words.reshape(-1, count), scale)
-            for row in others.tolist():
-                chunk, grove = places[row]
-                source = Keystream(keys[row]).at(chunk=chunk, tree=grove, level=level)
-                noise[row] = discrete_laplace(source, count, scale)
-            found.append(noise.reshape(-1))
-        return found
+        levels = [
+            (level, law.grove_leaves // law.fanout**level, scale)
+            for level, scale in enumerate(law.scales)
+        ]
+        return [noise.reshape(-1) for noise in self._draws.draw(keys, places, levels)]
 
-    def _key(self, code: int) -> bytes:
-        """The key of the keystream of a key's noise."""
-        info = b"tidegate/1/keyed/" + self._names.names[code].encode()
-        first = hmac.digest(self._extracted, info + b"\x01", _HASH)
-        second = hmac.digest(self._extracted, first + info + b"\x02", _HASH)
-        secret, salt = first[:SECRET_BYTES], second[:EPOCH_BYTES]
-        return hmac.digest(hmac.digest(salt, secret, _HASH), self._info, _HASH)
+
+def _counter_blocks(place: tuple[int, int], levels: Sequence[Level]) -> bytes:
+    """The counter blocks of the words that all levels begin with; two words each."""
+    chunk, tree = place
+    found = []
+    for level, count, _ in levels:
+        high, low = struct.unpack(">QQ", counter_block(chunk=chunk, tree=tree, level=level))
+        blocks = np.empty((-(-count // 2), 2), dtype=">u8")
+        blocks[:, 0], blocks[:, 1] = high, low + np.arange(len(blocks), dtype=np.uint64)
+        found.append(blocks.tobytes())
+    return b"".join(found)

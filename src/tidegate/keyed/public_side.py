@@ -10,9 +10,8 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee, cost
-from tidegate.keyed.columns import ColumnsEngine
+from tidegate.keyed.engines import Engine
 from tidegate.keyed.names import Names, key_text
-from tidegate.keyed.objects import Objects
 from tidegate.keyed.queries import KeyedQueries
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
@@ -39,7 +38,7 @@ class ReadableKeyed(KeyedQueries):
     _clock: Clock | None
     _sample: HoldOut
     _ends: Ends | None
-    _engine: Objects | ColumnsEngine | None
+    _engine: Engine | None
 
     @property
     def keys(self) -> list[str]:

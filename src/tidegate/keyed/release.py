@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.errors import InputError, SettingError, TidegateError
-from tidegate.keyed.columns import ColumnsEngine, fits
 from tidegate.keyed.engine import Released
+from tidegate.keyed.engines import Engine, engine
 from tidegate.keyed.groups import Groups
 from tidegate.keyed.names import Names
-from tidegate.keyed.objects import Objects
 from tidegate.keyed.public_side import ReadableKeyed
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.snapshot import sealed
@@ -60,7 +59,7 @@ class KeyedRelease(ReadableKeyed):
         self._ends: Ends | None = None  # of all keys, if they are shared
         self._record_kept = record  # for queries
         self.changed: set[int] = set()  # pages of keys, for who stores them (`Objects.PAGE`)
-        self._engine: Objects | ColumnsEngine | None = None
+        self._engine: Engine | None = None
         if not self._sample.missing:
             self._begin()
 
@@ -134,12 +133,12 @@ class KeyedRelease(ReadableKeyed):
             if not self._sample.missing:
                 self._begin()
         rest = numbers[start:]
-        engine = self._engine
-        if engine is None or not rest.size:
+        running = self._engine
+        if running is None or not rest.size:
             out = Released.empty(rest.size)
         else:
-            out = engine.push(groups, rest, times, late)
-            pages = np.flatnonzero(np.bincount(groups.codes // engine.PAGE))
+            out = running.push(groups, rest, times, late)
+            pages = np.flatnonzero(np.bincount(groups.codes // running.PAGE))
             self.changed.update(pages.tolist())
         ticks = None if times is None else times.ticks
         numbers_out = out.positions, out.values, out.levels
@@ -162,9 +161,9 @@ class KeyedRelease(ReadableKeyed):
 
     def _restore_ends(self, ends: Ends | None) -> None:
         self._ends, self._sample = ends, HoldOut(0)
-        columns = not self._record_kept and fits(self._pipeline, shared=ends is not None)
-        kind = ColumnsEngine if columns else Objects
-        self._engine = kind(self._pipeline, self._epoch, self._names, ends)
+        self._engine = engine(self._pipeline, ends, record=self._record_kept)(
+            self._pipeline, self._epoch, self._names, ends
+        )
 
     def finish(self) -> None:
         """End open warm-ups, from the rows that came: for streams that are over, all at once."""

@@ -1,9 +1,10 @@
 """One published method a file: its preset, and the stages that only it has.
 
-A file without a leading underscore is a method. It defines a preset function and, at its end,
-`METHOD = Method(preset=…, summary=…, when=…, reference=…)`. Nothing else has to know about it: the
-files of this folder are the list. From it come `tidegate.<preset>`, `tidegate methods`, the choices
-of `--preset`, the table in the docs, and the pipelines that the laws are tried on.
+A file without a leading underscore is a method. It defines a preset function, whose docstring says
+what the method does, when to choose it and where it was published, and ends with `METHOD =
+Method(preset)`. Nothing else has to know about it: the files of this folder are the list. From it
+come `tidegate.<preset>`, `tidegate methods`, the choices of `--preset`, the table in the docs, and
+the pipelines that the laws are tried on.
 
 | file | threshold | perturber | estimator | guarantee |
 |---|---|---|---|---|

@@ -18,49 +18,60 @@ SHARED: dict[str, str] = {
     "delta": "the δ of an (ε, δ) guarantee; None: 1/horizon²",
     "horizon": "the longest range that should be answered well, in values",
     "holdout": "how many values are spent on the threshold and not released",
-    "resolution": "values are rounded to multiples of this",
+    "resolution": "values are rounded to multiples of this; None: a small fraction of the bound",
     "fanout": "children per node of the hierarchy",
     "estimator": "how values inside a block are predicted; None: the last block's mean",
     "non_negative": "publish no negative values",
     "history": "how many released values queries can look back on; None: 16 horizons",
     "unit": "what ε protects; None: one event",
 }
+_HEADINGS = ("When: ", "Reference: ", "Args:")
 _ARGUMENT_DEPTH = 8  # spaces before the name of an argument, in a docstring
 # Settings for every preset that takes them, small enough for a short stream to cross horizons.
 EXAMPLE = {"epsilon": "1/2", "bound": 40, "horizon": 60, "holdout": 37, "resolution": 1}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Method:
     """One published method: its preset, and what lists and tables say about it.
 
-    What can be derived is derived: the name from the function, the unit and the kind of guarantee
-    from a pipeline that the preset makes.
+    What can be derived is derived: the name from the function; what it does, when to choose it and
+    where it was published from its docstring (the first line, `When:` and `Reference:`); the unit
+    and the kind of guarantee from a pipeline that the preset makes.
 
     Attributes:
         preset: makes the pipeline; public as `tidegate.<its name>`.
-        summary: one line: what it does.
-        when: one line: when it is the one to choose, and what it assumes.
-        reference: where it was published.
-        model: who is trusted: "central" or "local". (Said and not derived: listing the choices of
-            a command must not load the local model. A test compares the two.)
         stages: the classes of this file that stored settings may name, by their KIND.
         example: settings for an example with a horizon of 60 values, where the shared ones
             (`EXAMPLE`) do not do. The laws put this pipeline through everything.
+        model: who is trusted: "central" or "local". (Said and not derived: listing the choices of
+            a command must not load the local model. A test compares the two.)
     """
 
     preset: Callable[..., Any]
-    summary: str
-    when: str
-    reference: str
-    model: str = "central"
     stages: tuple[type[Spec], ...] = ()
     example: Mapping[str, Any] = field(default_factory=dict)
+    model: str = "central"
 
     @property
     def name(self) -> str:
         """As on the command line, with hyphens."""
         return self.preset.__name__.replace("_", "-")
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one line."""
+        return (self.preset.__doc__ or "").partition("\n")[0].strip().removesuffix(".")
+
+    @property
+    def when(self) -> str:
+        """When it is the one to choose, and what it assumes."""
+        return _paragraph(self.preset.__doc__ or "", "When:")
+
+    @property
+    def reference(self) -> str:
+        """Where it was published."""
+        return _paragraph(self.preset.__doc__ or "", "Reference:")
 
     def made(self) -> Any:
         """The pipeline of the example (for the local model, its specification)."""
@@ -92,19 +103,31 @@ class Method:
 
     def arguments(self) -> dict[str, str]:
         """What each argument of the preset means: as its docstring says, or as everywhere."""
-        said = _said(self.preset.__doc__ or "")
-        taken = signature(self.preset).parameters
-        return {name: said.get(name) or SHARED.get(name, "") for name in taken}
+        shared = {**SHARED, **getattr(self.preset, "meanings", {})}
+        said = {**shared, **described(self.preset.__doc__ or "", "Args:")}
+        return {name: said.get(name, "") for name in signature(self.preset).parameters}
 
 
-def _said(docstring: str) -> dict[str, str]:
-    """The section "Args:" of a docstring, by argument."""
+def _paragraph(docstring: str, heading: str) -> str:
+    """What follows the heading, up to an empty line or the next heading, without its full stop."""
+    _, _, rest = docstring.partition(f"\n    {heading} ")
+    lines: list[str] = []
+    for line in rest.splitlines():
+        text = line.strip()
+        if not text or (lines and text.startswith(_HEADINGS)):
+            break
+        lines.append(text)
+    return " ".join(lines).removesuffix(".")
+
+
+def described(docstring: str, heading: str) -> dict[str, str]:
+    """The names of a section such as "Args:", and what is said about each."""
     found: dict[str, str] = {}
     name, inside = "", False
     for line in docstring.expandtabs().splitlines():
         text = line.strip()
         depth = len(line) - len(line.lstrip())
-        if text == "Args:":
+        if text == heading:
             inside = True
         elif inside and depth == _ARGUMENT_DEPTH and ": " in text:
             name, _, meaning = text.partition(": ")

@@ -10,7 +10,7 @@ from typing import Unpack
 from tidegate import estimate, perturb, threshold
 from tidegate.estimate.mixture.models import MOST_TRUNCATED
 from tidegate.exact_numbers import Number, exact
-from tidegate.methods._shared import Common, assembled
+from tidegate.methods._preset import Common, assembled
 from tidegate.run.ends import LONGER
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement import WARM_SHARE, Refinement, first_length

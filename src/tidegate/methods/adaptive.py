@@ -9,9 +9,10 @@ from typing import Unpack
 from tidegate import estimate, perturb, threshold
 from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number
+from tidegate.methods._budget import budget
 from tidegate.methods._feasibility import check_horizon, usual_holdout
 from tidegate.methods._method import Method
-from tidegate.methods._shared import Common, assembled, budget, preset
+from tidegate.methods._preset import Common, assembled, preset
 from tidegate.methods._without_holdout import without_holdout
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import chosen_again
@@ -33,11 +34,15 @@ def adaptive(
     rethreshold_share: Number | None = None,
     **common: Unpack[Common],
 ) -> Pipeline:
-    """The adaptive release: as private and as prompt as ToPS, and mostly far more accurate.
+    """Trees chosen block by block, and a mixture of forecasters; recommended.
 
-    Pure ε-DP in exact arithmetic. The threshold does not depend on the unit of the data; how finely
-    a block is measured is chosen from what was released before it; running sums are estimated by a
-    mixture of forecasters, whose answers about the past get better as more is released.
+    As private and as prompt as ToPS, and mostly far more accurate; pure ε-DP in exact arithmetic.
+    The threshold does not depend on the unit of the data; how finely a block is measured is chosen
+    from what was released before it; running sums are estimated by a mixture of forecasters, whose
+    answers about the past get better as more is released.
+
+    When: recommended: the most accurate on most streams, for ranges of any length.
+    Reference: this project (docs/privacy/adaptive.md).
 
     Args:
         epsilon: the budget of every value.
@@ -100,9 +105,4 @@ def adaptive(
     )
 
 
-METHOD = Method(
-    preset=adaptive,
-    summary="trees chosen block by block, and a mixture of forecasters; recommended",
-    when="recommended: the most accurate on most streams, for ranges of any length",
-    reference="this project (docs/privacy/adaptive.md)",
-)
+METHOD = Method(adaptive)

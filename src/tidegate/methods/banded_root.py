@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, Unpack
 
@@ -14,29 +13,21 @@ from tidegate import estimate
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, whole
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.methods._budget import per_event_gaussian
 from tidegate.methods._method import Method
-from tidegate.methods._shared import (
-    HOLDOUT,
-    HORIZON,
-    Common,
-    assembled,
-    concentrated_budget,
-    preset,
-    truncation,
-)
+from tidegate.methods._preset import Concentrated, preset
 from tidegate.methods.square_root import (
     HALF,
     PLACES,
     RootNoise,
     SquareRoot,
-    check_variance,
     coefficients,
+    group_by_length,
     running_sums,
 )
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Delta, Exact, OptionalWhole, Whole
 from tidegate.stages import Estimator
-from tidegate.units import Unit
 
 _MOST_WORK = 1 << 26  # leaves times band, of a horizon
 
@@ -93,10 +84,7 @@ class BandedNoise(RootNoise):
         """
         weights = self._weights
         result: FloatArray = running_sums(np.square(weights))[ends - starts]
-        lengths, places = np.unique(ends - starts, return_inverse=True)
-        order = np.argsort(places, kind="stable")
-        groups = np.split(order, np.cumsum(np.bincount(places))[:-1])
-        for length, group in zip(lengths.tolist(), groups, strict=True):
+        for length, group in group_by_length(starts, ends):
             most = int(starts[group].max())
             moved = weights[length : length + most] - weights[:most]
             result[group] += running_sums(np.square(moved))[starts[group]]
@@ -142,10 +130,7 @@ class BandedRoot(SquareRoot):
 
     def noise_law(self, threshold: int) -> BandedNoise:
         """The noise for values truncated at `threshold` units."""
-        squared = threshold**2 * sum(c * c for c in coefficients(self.band).tolist())
-        variance = math.ceil(squared / (2 * self.rho))
-        if Fraction(squared, 2 * variance) > self.rho:  # a wrong scale must never go unnoticed
-            raise AssertionError("the noise would overspend rho")
+        variance = self.variance_for(self.sensitivity(threshold))
         return BandedNoise(self.leaves, variance, self.band)
 
     def check(self, ceiling: int) -> None:
@@ -154,7 +139,7 @@ class BandedRoot(SquareRoot):
             raise SettingError(
                 "band", f"is too wide for {self.leaves:,} leaves: {_MOST_WORK // self.leaves:,} fit"
             )
-        check_variance(self.noise_law(ceiling).variance, self.leaves, self.horizon * ceiling)
+        self.check_sums(ceiling)
 
 
 @preset
@@ -162,50 +147,37 @@ def banded_root(
     epsilon: Number,
     bound: Number,
     *,
-    delta: Number | None = None,
-    horizon: int = HORIZON,
-    holdout: int = HOLDOUT,
-    block: int | None = None,
     band: int | None = None,
+    block: int | None = None,
     estimator: Estimator | None = None,
-    unit: Unit | None = None,
-    **common: Unpack[Common],
+    **shared: Unpack[Concentrated],
 ) -> Pipeline:
-    """The banded square root of running sums: ρ-zCDP by Gaussian noise, exact arithmetic.
+    """Correlated Gaussian noise from a band of the square root of running sums.
 
-    As `square_root`, with a band of its coefficients: less noise for random ranges, less work, and
-    running sums that drift where ranges are much longer than the band.
+    The banded square root; ρ-zCDP in exact arithmetic. As `square_root`, with a band of its
+    coefficients: less noise for random ranges, less work, and running sums that drift where ranges
+    are much longer than the band.
+
+    When: ρ-zCDP is wanted for ranges from anywhere: a tenth less variance than `square_root`.
+    Reference: Kalinin, Lampert, Banded Square Root Matrix Factorization for Differentially Private
+        Model Training, NeurIPS 2024.
 
     Args:
-        delta: None: 1/horizon².
-        holdout: how many values choose the threshold; 0: θ is the bound, as published.
         block: values per measured sum; None: so that a horizon has at most 4,096.
         band: coefficients that are kept, in measured sums; None: a quarter of a horizon.
 
     >>> print(banded_root(epsilon=1, bound=50, delta=1e-6, horizon=4096, holdout=0).guarantee)
     ρ = 0.024... (zCDP), which gives ε = 0.99999..., δ = 1e-06 per event (exact ...)
     """
-    block = None if block is None else whole("block", block, minimum=1)
-    band = None if band is None else whole("band", band, minimum=1)
-    horizon = whole("horizon", horizon, minimum=1)
-    unit, rho, failure, pure = concentrated_budget(epsilon, delta, horizon, unit)
-    return assembled(
-        threshold=truncation(pure, bound, holdout),
-        perturber=BandedRoot(
-            rho=rho, delta=failure, horizon=horizon, chosen_block=block, chosen_band=band
-        ),
-        estimator=estimator or estimate.Recent(),
-        unit=unit,
-        **common,
+    given = per_event_gaussian(epsilon, bound, shared)
+    root = BandedRoot(
+        rho=given.rho,
+        delta=given.delta,
+        horizon=given.horizon,
+        chosen_block=None if block is None else whole("block", block, minimum=1),
+        chosen_band=None if band is None else whole("band", band, minimum=1),
     )
+    return given.pipeline(root, estimator or estimate.Recent())
 
 
-METHOD = Method(
-    preset=banded_root,
-    summary="correlated Gaussian noise from a band of the square root of running sums",
-    when="ρ-zCDP is wanted for ranges from anywhere: a tenth less variance than `square_root`",
-    reference="Kalinin, Lampert, Banded Square Root Matrix Factorization for Differentially "
-    "Private Model Training, NeurIPS 2024",
-    stages=(BandedRoot,),
-    example={"delta": "1/1000000", "band": 9},
-)
+METHOD = Method(banded_root, stages=(BandedRoot,), example={"delta": "1/1000000", "band": 9})

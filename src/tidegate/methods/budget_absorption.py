@@ -7,19 +7,15 @@ from typing import ClassVar, Unpack
 
 from tidegate.estimate.last_published import LastPublished
 from tidegate.exact_numbers import Number
+from tidegate.methods._budget import per_window
 from tidegate.methods._method import Method
-from tidegate.methods._shared import Common, assembled, preset
-from tidegate.methods.budget_distribution import (
-    HORIZON,
-    DissimilaritySampler,
-    DistributedBudget,
-    window_budget,
-)
-from tidegate.perturb.sampled import check_scale
+from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
+from tidegate.methods._windows import WINDOW_EXAMPLE
+from tidegate.methods.budget_distribution import DissimilaritySampler, DistributedBudget
+from tidegate.perturb.irregular import check_scale
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Whole
-from tidegate.units import Unit, Window
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -45,17 +41,14 @@ class AbsorbedBudget(DistributedBudget):
     since every t is at least 1; a single one has at most w. So publications cost at most ε/2 over
     any w positions. All of it is integer arithmetic.
 
-    Args:
-        epsilon: the budget of every window.
-        window: w, how many consecutive values are protected together.
-        horizon: queries look back on 16 of these (see `Pipeline.history`).
+    The arguments are those of `DistributedBudget`.
     """
 
     KIND: ClassVar[str] = "methods.AbsorbedBudget"
 
     epsilon: Epsilon = Epsilon()
     window: Whole = Whole(minimum=1)
-    horizon: Whole = Whole(minimum=1, default=HORIZON)
+    horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     def publication_scale(self, threshold: int, parts: int) -> int:
         """The scale of the noise of a number that costs `parts` shares."""
@@ -64,7 +57,7 @@ class AbsorbedBudget(DistributedBudget):
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All that decides about noise."""
-        scale = self.dissimilarity_scale(threshold)
+        scale = self.scale(threshold)
         return (
             f"AbsorbedBudget(epsilon={self.epsilon}, window={self.window}, "
             f"threshold={threshold}, scale={scale})"
@@ -72,7 +65,7 @@ class AbsorbedBudget(DistributedBudget):
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
-        check_scale(self.dissimilarity_scale(ceiling))
+        check_scale(self.scale(ceiling))
 
     def sampler(self, threshold: int, keystream: Keystream) -> AbsorbingSampler:
         """Decides by noisy dissimilarity."""
@@ -100,7 +93,7 @@ class AbsorbingSampler(DissimilaritySampler):
         if self.offer < 1:
             return 0
         scale = self._scales[self.offer - 1]
-        return scale if abs(value - self.published) + self._noise(position) > scale else 0
+        return scale if self._dissimilarity(value) > scale else 0
 
     def measured(self, number: int, span: int, scale: int) -> None:
         """Remember what is published, and what it cost."""
@@ -109,48 +102,23 @@ class AbsorbingSampler(DissimilaritySampler):
             self.free = self.next + self.offer
 
 
-@preset
-def budget_absorption(
-    epsilon: Number,
-    bound: Number,
-    *,
-    unit: Unit | None = None,
-    horizon: int = HORIZON,
-    holdout: int = 0,
-    **common: Unpack[Common],
-) -> Pipeline:
-    """Budget Absorption (BA): w-event privacy; skipped values leave their budget. Exact arithmetic.
+@preset_with(horizon=SHORT_HORIZON, holdout=0)
+def budget_absorption(epsilon: Number, bound: Number, **shared: Unpack[PerWindow]) -> Pipeline:
+    """A new number takes the budget of the positions that published none; w-event privacy.
 
-    As `budget_distribution`, with another rule for the budget: after a quiet stretch a publication
-    has up to half of the window's ε to itself, and then as many positions must wait. Better than BD
-    where changes are rare and apart.
+    Budget Absorption (BA); exact arithmetic. As `budget_distribution`, with another rule for the
+    budget: after a quiet stretch a publication has up to half of the window's ε to itself, and then
+    as many positions must wait. Better than BD where changes are rare and apart.
 
-    Args:
-        unit: the window that ε protects; None: `units.Window(length=60)`.
-        horizon: queries look back on 16 of these.
-        holdout: how many values choose the threshold; 0: θ is the bound, as published. A window can
-            lie across hold-out and stream, so the threshold gets a quarter of ε, and the stream the
-            rest.
+    When: the same as `budget_distribution`, where changes are rare and far apart.
+    Reference: the same as `budget_distribution`: Kellaris et al., VLDB 2014.
 
     >>> print(budget_absorption(epsilon=1, bound=50).guarantee)
     ε = 1 per window of 60 consecutive values (exact arithmetic, central model)
     """
-    window, stream, threshold = window_budget(epsilon, unit, bound, holdout)
-    return assembled(
-        threshold=threshold,
-        perturber=AbsorbedBudget(epsilon=stream, window=window.length, horizon=horizon),
-        estimator=LastPublished(),
-        unit=window,
-        **common,
-    )
+    given = per_window(epsilon, bound, shared)
+    stage = AbsorbedBudget(epsilon=given.epsilon, window=given.window, horizon=given.horizon)
+    return given.pipeline(stage, LastPublished())
 
 
-METHOD = Method(
-    preset=budget_absorption,
-    summary="w-event privacy: a new number takes the budget of the positions that published none",
-    when="the same as `budget_distribution`, where changes are rare and far apart",
-    reference="Kellaris, Papadopoulos, Xiao, Papadias, Differentially Private Event Sequences over "
-    "Infinite Streams, VLDB 2014",
-    stages=(AbsorbedBudget, LastPublished),
-    example={"unit": Window(length=7), "epsilon": 20, "holdout": 0},
-)
+METHOD = Method(budget_absorption, stages=(AbsorbedBudget, LastPublished), example=WINDOW_EXAMPLE)

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar, Unpack
 
-from tidegate.errors import SettingError
 from tidegate.estimate.last_published import LastPublished
-from tidegate.exact_numbers import Number, positive
-from tidegate.guarantee import Guarantee
+from tidegate.exact_numbers import Number
+from tidegate.methods._budget import per_window
 from tidegate.methods._method import Method
-from tidegate.methods._shared import Common, assembled, preset, truncation
-from tidegate.noise import discrete_laplace
-from tidegate.perturb.sampled import SampledStage, check_scale
+from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
+from tidegate.methods._windows import WINDOW_EXAMPLE, WindowStage
+from tidegate.perturb.irregular import PositionNoise, check_scale
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
-from tidegate.stages import Threshold
-from tidegate.units import Unit, Window
 
-HORIZON = 2**16  # every published number is kept, so history is shorter than where sums are
 _SHARES = 1 << 32  # parts of ε/2: what is spent is counted in these
 _LEAST = 1 << 12  # parts below which nothing is published: its noise would be of no use
-_DRAWS = 1024  # noisy dissimilarities that are drawn at once
 _DISSIMILARITY = 1  # the level of their noise, in addresses
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DistributedBudget(SampledStage, Spec):
+class DistributedBudget(WindowStage, Spec):
     """Measures a value if it differs from the last published one by more than the noise it costs.
 
     **Privacy**: ε for any `window` consecutive values, all replaced at once (w-event privacy; not
@@ -58,14 +52,9 @@ class DistributedBudget(SampledStage, Spec):
 
     epsilon: Epsilon = Epsilon()
     window: Whole = Whole(minimum=1)
-    horizon: Whole = Whole(minimum=1, default=HORIZON)
+    horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """ε for the window."""
-        return Guarantee(epsilon=self.epsilon, unit=Window(length=self.window).name)
-
-    def dissimilarity_scale(self, threshold: int) -> int:
+    def scale(self, threshold: int) -> int:
         """Of the noise that every dissimilarity gets."""
         return -(-2 * self.window * threshold * self.epsilon.denominator // self.epsilon.numerator)
 
@@ -76,7 +65,7 @@ class DistributedBudget(SampledStage, Spec):
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All that decides about noise."""
-        scale = self.dissimilarity_scale(threshold)
+        scale = self.scale(threshold)
         return (
             f"DistributedBudget(epsilon={self.epsilon}, window={self.window}, "
             f"threshold={threshold}, scale={scale}, shares={_SHARES}, least={_LEAST})"
@@ -84,7 +73,7 @@ class DistributedBudget(SampledStage, Spec):
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
-        check_scale(self.dissimilarity_scale(ceiling))
+        super().check(ceiling)
         check_scale(self.publication_scale(ceiling, _LEAST))
 
     def sampler(self, threshold: int, keystream: Keystream) -> DissimilaritySampler:
@@ -100,9 +89,7 @@ class DissimilaritySampler:
     def __init__(self, stage: DistributedBudget, threshold: int, keystream: Keystream) -> None:
         self._stage = stage
         self._threshold = threshold
-        self._keystream = keystream
-        self._scale = Fraction(stage.dissimilarity_scale(threshold))
-        self._drawn: tuple[int, list[int]] | None = None  # which group of positions, their noise
+        self._noise = PositionNoise(keystream, {_DISSIMILARITY: stage.scale(threshold)})
         self.published = threshold // 2  # the last published number; at first a public guess
         self.places: list[int] = []  # where something was spent, within the last window
         self.parts: list[int] = []  # how much
@@ -115,7 +102,7 @@ class DissimilaritySampler:
         while self.places and self.places[0] <= position - self._stage.window:
             del self.places[0], self.parts[0]
         self._offer = (_SHARES - sum(self.parts)) // 2
-        noisy = abs(value - self.published) + self._noise(position)
+        noisy = self._dissimilarity(value)
         if self._offer < _LEAST:
             return 0
         scale = self._stage.publication_scale(self._threshold, self._offer)
@@ -128,77 +115,38 @@ class DissimilaritySampler:
             self.places.append(self.next)
             self.parts.append(self._offer)
 
-    def _noise(self, position: int) -> int:
-        group, index = divmod(position, _DRAWS)
-        if self._drawn is None or self._drawn[0] != group:
-            chunk, tree = divmod(group, 1 << 32)
-            words = self._keystream.at(chunk=chunk, tree=tree, level=_DISSIMILARITY)
-            self._drawn = group, discrete_laplace(words, _DRAWS, self._scale).tolist()
-        return self._drawn[1][index]
+    def _dissimilarity(self, value: int) -> int:
+        """Noisy, of the present position."""
+        (noise,), index = self._noise.at(self.next)
+        return abs(value - self.published) + int(noise[index])
 
 
-def window_budget(
-    epsilon: Number, unit: Unit | None, bound: Number, holdout: int
-) -> tuple[Window, Fraction, Threshold]:
-    """The window, the budget of the stream, and the threshold of a method that protects windows.
+@preset_with(horizon=SHORT_HORIZON, holdout=0)
+def budget_distribution(epsilon: Number, bound: Number, **shared: Unpack[PerWindow]) -> Pipeline:
+    """Publishes a new number when the stream has left the last one; w-event privacy.
 
-    A window can lie across hold-out and stream, so the threshold gets a quarter of ε (by group
-    privacy: for w events), and the stream the rest. Without a hold-out, the stream has all of it.
-    """
-    window = Window(length=60) if unit is None else unit
-    if not isinstance(window, Window):
-        raise SettingError("unit", "must be a window, such as tidegate.units.Window(length=60)")
-    total = positive("epsilon", epsilon)
-    choice = total / 4 if holdout else Fraction(0)
-    return window, total - choice, truncation(choice / window.length, bound, holdout)
+    Budget Distribution (BD); exact arithmetic. Every value is published as the last number that was
+    released, until the stream has moved away from it by more than the noise of a new one. ε is for
+    the whole window, natively: it is not divided by its length. The noise of a dissimilarity has
+    scale 2wθ/ε, and here there is one stream to compare (the paper averages over many): decisions
+    mean something only where ε/w is large.
 
-
-@preset
-def budget_distribution(
-    epsilon: Number,
-    bound: Number,
-    *,
-    unit: Unit | None = None,
-    horizon: int = HORIZON,
-    holdout: int = 0,
-    **common: Unpack[Common],
-) -> Pipeline:
-    """Budget Distribution (BD): w-event privacy by publishing only what changed. Exact arithmetic.
-
-    Every value is published as the last number that was released, until the stream has moved away
-    from it by more than the noise of a new one. ε is for the whole window, natively: it is not
-    divided by its length. The noise of a dissimilarity has scale 2wθ/ε, and here there is one
-    stream to compare (the paper averages over many): decisions mean something only where ε/w is
-    large.
-
-    Args:
-        unit: the window that ε protects; None: `units.Window(length=60)`.
-        horizon: queries look back on 16 of these.
-        holdout: how many values choose the threshold; 0: θ is the bound, as published. A window can
-            lie across hold-out and stream, so the threshold gets a quarter of ε, and the stream the
-            rest.
+    When: every window is protected natively; assumes that ε/w is large and that changes come in
+        bursts.
+    Reference: Kellaris, Papadopoulos, Xiao, Papadias, Differentially Private Event Sequences over
+        Infinite Streams, VLDB 2014.
 
     >>> from tidegate.units import Window
     >>> print(budget_distribution(epsilon=1, bound=50, unit=Window(length=24)).guarantee)
     ε = 1 per window of 24 consecutive values (exact arithmetic, central model)
     """
-    window, stream, threshold = window_budget(epsilon, unit, bound, holdout)
-    return assembled(
-        threshold=threshold,
-        perturber=DistributedBudget(epsilon=stream, window=window.length, horizon=horizon),
-        estimator=LastPublished(),
-        unit=window,
-        **common,
+    given = per_window(epsilon, bound, shared)
+    return given.pipeline(
+        DistributedBudget(epsilon=given.epsilon, window=given.window, horizon=given.horizon),
+        LastPublished(),
     )
 
 
 METHOD = Method(
-    preset=budget_distribution,
-    summary="w-event privacy: publishes a new number when the stream has left the last one",
-    when="every window is protected natively; assumes that ε/w is large and that "
-    "changes come in bursts",
-    reference="Kellaris, Papadopoulos, Xiao, Papadias, Differentially Private Event Sequences over "
-    "Infinite Streams, VLDB 2014",
-    stages=(DistributedBudget, LastPublished),
-    example={"unit": Window(length=7), "epsilon": 20, "holdout": 0},
+    budget_distribution, stages=(DistributedBudget, LastPublished), example=WINDOW_EXAMPLE
 )

@@ -16,8 +16,8 @@ from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
 from tidegate.methods._method import Method
-from tidegate.methods._shared import Common, assembled, preset
-from tidegate.perturb.sampled import SampledStage, check_scale
+from tidegate.methods._preset import Common, assembled, preset
+from tidegate.perturb.sampled import SampledStage
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Exact, OptionalWhole, Spec, Whole
@@ -121,10 +121,6 @@ class AdaptiveSampling(SampledStage, Spec):
             f"AdaptiveSampling(horizon={self.horizon}, samples={self.most}, "
             f"threshold={threshold}, scale={self.scale(threshold)}, movement={self.movement})"
         )
-
-    def check(self, ceiling: int) -> None:
-        """Refuse settings that could overflow 64-bit integers."""
-        check_scale(self.scale(ceiling))
 
     def sampler(self, threshold: int, keystream: Keystream) -> FeedbackSampler:
         """Decides by what was released."""
@@ -230,12 +226,16 @@ def fast(
     movement: Number = _MOVEMENT,
     **common: Unpack[Common],
 ) -> Pipeline:
-    """FAST: adaptive sampling and filtering. ε for all values within a horizon, exact arithmetic.
+    """Measures few values, chosen by a controller, and filters; for whole series of users.
 
-    A few values are measured, more often when the filter is surprised; between them the filter's
-    level is published. ε is for any `horizon` consecutive values together, natively: for the whole
-    contribution of a user to a series of that length. θ is the bound, as published: a hold-out
-    would cost each of its values.
+    FAST: adaptive sampling and filtering, in exact arithmetic. A few values are measured, more
+    often when the filter is surprised; between them the filter's level is published. ε is for any
+    `horizon` consecutive values together, natively: for the whole contribution of a user to a
+    series of that length. θ is the bound, as published: a hold-out would cost each of its values.
+
+    When: all that a user contributes to a horizon is protected; assumes a level that moves slowly.
+    Reference: Fan, Xiong, Real-time Aggregate Monitoring with Differential Privacy, CIKM 2012; An
+        Adaptive Approach to Real-Time Aggregate Monitoring, TKDE 2014.
 
     Args:
         horizon: how many consecutive values ε protects together.
@@ -256,12 +256,4 @@ def fast(
     )
 
 
-METHOD = Method(
-    preset=fast,
-    summary="measures few values, chosen by a controller, and filters; for whole series of users",
-    when="all that a user contributes to a horizon is protected; assumes a level that moves slowly",
-    reference="Fan, Xiong, Real-time Aggregate Monitoring with Differential Privacy, CIKM 2012; "
-    "An Adaptive Approach to Real-Time Aggregate Monitoring, TKDE 2014",
-    stages=(AdaptiveSampling, FilteredLevel),
-    example={"epsilon": 20},
-)
+METHOD = Method(fast, stages=(AdaptiveSampling, FilteredLevel), example={"epsilon": 20})

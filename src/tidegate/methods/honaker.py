@@ -9,28 +9,20 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 
-from tidegate import estimate, perturb
 from tidegate.exact_numbers import Number, whole
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.methods._budget import per_event
 from tidegate.methods._method import Method
-from tidegate.methods._shared import (
-    HOLDOUT,
-    HORIZON,
-    Common,
-    assembled,
-    budget,
-    check_leaves,
-    preset,
-    truncation,
-)
+from tidegate.methods._preset import PerEvent, preset
+from tidegate.methods.binary_tree import whole_tree
 from tidegate.perturb.budget import check_headroom, level_scales
 from tidegate.perturb.consistency import residuals_from_below
 from tidegate.perturb.forest import Forest, level_count
 from tidegate.perturb.forest_stage import ForestStage
+from tidegate.perturb.running_sum_noise import check_leaves
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
-from tidegate.units import Unit
 
 
 @dataclass(frozen=True)
@@ -156,53 +148,33 @@ def honaker(
     epsilon: Number,
     bound: Number,
     *,
-    horizon: int = HORIZON,
-    holdout: int = HOLDOUT,
     fanout: int = 2,
     full: bool = False,
-    unit: Unit | None = None,
-    **common: Unpack[Common],
+    **shared: Unpack[PerEvent],
 ) -> Pipeline:
-    """Honaker's estimators on the tree of the binary counter. Pure ε-DP, exact arithmetic.
+    """The binary counter, with each node estimated from all draws at and below it.
 
-    Same noise as `binary_tree`; but each node of a running sum is the weighted mean of its own draw
-    and of its children's, which takes about half of the variance away. Only nodes that are complete
-    are used (the published online estimator). `full` uses all nodes of the tree: least squares,
-    published as an offline estimator. Here it is online too, because the noise is made before the
-    values arrive.
+    Honaker's estimators; pure ε-DP in exact arithmetic. Same noise as `binary_tree`; but each node
+    of a running sum is the weighted mean of its own draw and of its children's, which takes about
+    half of the variance away. Only nodes that are complete are used (the published online
+    estimator). `full` uses all nodes of the tree: least squares, published as an offline estimator.
+    Here it is online too, because the noise is made before the values arrive.
+
+    When: a binary tree is prescribed; same noise as `binary_tree`, half of its variance, a fifth
+        with `full`.
+    Reference: Honaker, Efficient Use of Differentially Private Binary Trees, TPDP 2015.
 
     Args:
-        holdout: how many values choose the threshold; 0: θ is the bound, as published.
         full: use the whole tree.
 
     >>> print(honaker(epsilon=1, bound=50, holdout=0).guarantee)
     ε = 1 per event (exact arithmetic, central model)
     """
-    unit, per_event, _ = budget(epsilon, unit, None, None, None)
-    horizon = whole("horizon", horizon, minimum=1)
+    given = per_event(epsilon, bound, shared)
     fanout = whole("fanout", fanout, minimum=2)
-    tree: BottomUpTree | perturb.Hierarchy = BottomUpTree(
-        epsilon=per_event, horizon=horizon, fanout=fanout
-    )
     if full:
-        levels = level_count(fanout, horizon) + 1
-        tree = perturb.Hierarchy(
-            epsilon=per_event, horizon=horizon, fanout=fanout, skipped=0, levels=levels
-        )
-    return assembled(
-        threshold=truncation(per_event, bound, holdout),
-        perturber=tree,
-        estimator=estimate.Unsmoothed(),
-        unit=unit,
-        **common,
-    )
+        return given.pipeline(whole_tree(given, fanout, consistent=True))
+    return given.pipeline(BottomUpTree(epsilon=given.epsilon, horizon=given.horizon, fanout=fanout))
 
 
-METHOD = Method(
-    preset=honaker,
-    summary="the binary counter, with each node estimated from all draws at and below it",
-    when="a binary tree is prescribed; same noise as `binary_tree`, half of its "
-    "variance, a fifth with `full`",
-    reference="Honaker, Efficient Use of Differentially Private Binary Trees, TPDP 2015",
-    stages=(BottomUpTree,),
-)
+METHOD = Method(honaker, stages=(BottomUpTree,))

@@ -10,26 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 
-from tidegate import estimate
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.methods._budget import per_event
 from tidegate.methods._method import Method
-from tidegate.methods._shared import HOLDOUT, HORIZON, Common, assembled, budget, preset, truncation
+from tidegate.methods._preset import PerEvent, preset
 from tidegate.noise import discrete_laplace, discrete_laplace_variance
 from tidegate.perturb.budget import check_headroom, level_scales
 from tidegate.perturb.consistency import prefix_leaves
 from tidegate.perturb.one_layout import OneLayoutRun
+from tidegate.perturb.running_sum_noise import RunningSumStage
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
-from tidegate.sealing import State, restore, state_of
 from tidegate.settings import Epsilon, Spec, Whole
-from tidegate.stages import NO_SUMS, Layout, Noisy
-from tidegate.units import Unit
+from tidegate.stages import NO_SUMS, Noisy
 
 _BITS = 12  # noise is made for 2^12 values at once; part of its identity
 _SEGMENTS = _BITS + 32  # what the address of noise has room for: 2^44 values
@@ -56,6 +55,11 @@ class HybridNoise:
     @cached_property
     def _variances(self) -> FloatArray:
         return np.array([discrete_laplace_variance(scale) for scale in self.inside])
+
+    @property
+    def variances(self) -> tuple[float, ...]:
+        """None: they depend on the place."""
+        return ()
 
     @property
     def largest_variance(self) -> float:
@@ -95,7 +99,7 @@ def segment_of(positions: IntArray) -> tuple[IntArray, IntArray]:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class HybridTrees(Spec):
+class HybridTrees(RunningSumStage, Spec):
     """Discrete Laplace noise on segments that double, and on binary trees inside them.
 
     **Privacy**: pure ε for one replaced value. Value t lies in one segment, whose own node gets
@@ -116,15 +120,8 @@ class HybridTrees(Spec):
 
     KIND: ClassVar[str] = "methods.HybridTrees"
 
-    irregular: ClassVar[bool] = False
-
     epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1)
-
-    @property
-    def block(self) -> int:
-        """1: every value is measured."""
-        return 1
 
     @property
     def guarantee(self) -> Guarantee:
@@ -138,29 +135,14 @@ class HybridTrees(Spec):
         inside = [level_scales(threshold, half, (share,))[0] for share in shares]
         return HybridNoise(inside[0], tuple(inside))
 
-    def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """Every scale, and which words go where."""
-        return self.noise_law(threshold).identity
-
-    def lengths(self, chunk: int) -> tuple[int, ...]:
-        """Blocks mean nothing but what a record forgets together."""
-        return (self.horizon,)
-
-    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """One. Its noise is not that of a forest, so an estimator that needs trees refuses it."""
-        cap = min(threshold, ceiling)
-        return (Layout(length, (length,), cap, (), (), consistent=False),)
-
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers."""
         shares = (Fraction(1, 2 * _SEGMENTS),) * _SEGMENTS
         check_headroom(ceiling, self.epsilon, shares, draws=4 * _SEGMENTS, values=1 << 20)
 
-    def start(
-        self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
-    ) -> HybridRun:
-        """Begin to release, or continue from `state`."""
-        return HybridRun(self, threshold, ceiling, keystream, state)
+    def run(self, threshold: int, ceiling: int, keystream: Keystream) -> HybridRun:  # type: ignore[override]
+        """Begin to release."""
+        return HybridRun(self, threshold, ceiling, keystream)
 
 
 class HybridRun(OneLayoutRun):
@@ -169,25 +151,14 @@ class HybridRun(OneLayoutRun):
     STATE: ClassVar[tuple[str, ...]] = ("position",)
 
     def __init__(
-        self,
-        stage: HybridTrees,
-        threshold: int,
-        ceiling: int,
-        keystream: Keystream,
-        state: State | None,
+        self, stage: HybridTrees, threshold: int, ceiling: int, keystream: Keystream
     ) -> None:
         super().__init__(stage, threshold, ceiling, keystream)
         self._law = stage.noise_law(threshold)
         self._noise = NO_SUMS
         self._start = 0  # position of the first value that `_noise` is for
         self._upper: dict[tuple[int, int, int], int] = {}  # draws that running sums still need
-        self.position = 0  # values taken
-        if state is not None:
-            restore(self, state)
-
-    def state(self) -> dict[str, Any]:
-        """The position is enough: every value leaves at once, and noise is found by position."""
-        return state_of(self)
+        self.position = 0  # values taken: enough, since noise is found by position
 
     @property
     def number(self) -> int:
@@ -259,41 +230,24 @@ class HybridRun(OneLayoutRun):
 
 
 @preset
-def hybrid_counter(
-    epsilon: Number,
-    bound: Number,
-    *,
-    horizon: int = HORIZON,
-    holdout: int = HOLDOUT,
-    unit: Unit | None = None,
-    **common: Unpack[Common],
-) -> Pipeline:
-    """The hybrid counter: running sums of a stream without a horizon. Pure ε-DP, exact arithmetic.
+def hybrid_counter(epsilon: Number, bound: Number, **shared: Unpack[PerEvent]) -> Pipeline:
+    """Running sums without a horizon: segments that double, and a binary tree inside each.
 
-    The error of a running sum grows with the logarithm of the time so far: it is small at first.
+    The hybrid counter; pure ε-DP in exact arithmetic. The error of a running sum grows with the
+    logarithm of the time so far: it is small at first.
+
+    When: the length is unknown and noise must not restart; assumes that early sums matter most.
+    Reference: Chan, Shi, Song, Private and Continual Release of Statistics, TISSEC 2011 (the
+        hybrid mechanism).
 
     Args:
         horizon: queries look back on 16 of these; the noise knows no horizon.
-        holdout: how many values choose the threshold; 0: θ is the bound, as published.
 
     >>> print(hybrid_counter(epsilon=1, bound=50, holdout=0).guarantee)
     ε = 1 per event (exact arithmetic, central model)
     """
-    unit, per_event, _ = budget(epsilon, unit, None, None, None)
-    return assembled(
-        threshold=truncation(per_event, bound, holdout),
-        perturber=HybridTrees(epsilon=per_event, horizon=horizon),
-        estimator=estimate.Unsmoothed(),
-        unit=unit,
-        **common,
-    )
+    given = per_event(epsilon, bound, shared)
+    return given.pipeline(HybridTrees(epsilon=given.epsilon, horizon=given.horizon))
 
 
-METHOD = Method(
-    preset=hybrid_counter,
-    summary="running sums without a horizon: segments that double, and a binary tree inside each",
-    when="the length is unknown and noise must not restart; assumes that early sums matter most",
-    reference="Chan, Shi, Song, Private and Continual Release of Statistics, TISSEC 2011 (the "
-    "hybrid mechanism)",
-    stages=(HybridTrees,),
-)
+METHOD = Method(hybrid_counter, stages=(HybridTrees,))

@@ -8,7 +8,7 @@ from typing import Unpack
 from tidegate import estimate, perturb, threshold
 from tidegate.exact_numbers import Number, whole
 from tidegate.methods._method import Method
-from tidegate.methods._shared import Common, assembled, preset
+from tidegate.methods._preset import Common, assembled, preset
 from tidegate.perturb.forest import level_count
 from tidegate.run.pipeline import Pipeline
 
@@ -24,10 +24,16 @@ def pak(
     clip: bool = True,
     **common: Unpack[Common],
 ) -> Pipeline:
-    """PAK (Perrier, Asghar, Kaafar): the baseline, for comparison. (ε, δ)-DP in float arithmetic.
+    """Smooth-sensitivity threshold and a binary tree; for comparison.
+
+    PAK (Perrier, Asghar, Kaafar), the baseline; (ε, δ)-DP in float arithmetic.
 
     `clip=False` is PAK as published: θ may lie far above the bound, which costs it three to six
     orders of magnitude.
+
+    When: comparison: the paper's rival.
+    Reference: Perrier, Asghar, Kaafar, Private Continual Release of Real-Valued Data Streams, NDSS
+        2019.
 
     Args:
         delta: None: the paper's 1/n² with n = horizon.
@@ -66,10 +72,4 @@ def pak_tree(epsilon: Number, horizon: int) -> perturb.Hierarchy:
     )
 
 
-METHOD = Method(
-    preset=pak,
-    summary="smooth-sensitivity threshold and a binary tree; for comparison",
-    when="comparison: the paper's rival",
-    reference="Perrier, Asghar, Kaafar, Private Continual Release of Real-Valued Data Streams, "
-    "NDSS 2019",
-)
+METHOD = Method(pak)

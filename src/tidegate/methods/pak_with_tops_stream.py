@@ -7,7 +7,7 @@ from typing import Unpack
 from tidegate import estimate, perturb
 from tidegate.exact_numbers import Number
 from tidegate.methods._method import Method
-from tidegate.methods._shared import Common, assembled, preset
+from tidegate.methods._preset import Common, assembled, preset
 from tidegate.methods.pak import pak_threshold
 from tidegate.run.pipeline import Pipeline
 from tidegate.stages import Estimator
@@ -26,7 +26,12 @@ def pak_with_tops_stream(
     clip: bool = True,
     **common: Unpack[Common],
 ) -> Pipeline:
-    """The paper's mixture S-PAK + Ĥ16c: PAK with its stream replaced. (ε, δ)-DP in floats.
+    """The threshold of PAK and the hierarchy of ToPS; for comparison.
+
+    The paper's mixture S-PAK + Ĥ16c: PAK with its stream replaced; (ε, δ)-DP in floats.
+
+    When: comparison: what the threshold of PAK costs.
+    Reference: Wang et al., CCS 2021: the mixture S-PAK + Ĥ16c.
 
     Args:
         clip: keep θ at or below the bound.
@@ -39,10 +44,4 @@ def pak_with_tops_stream(
     )
 
 
-METHOD = Method(
-    preset=pak_with_tops_stream,
-    summary="the threshold of PAK and the hierarchy of ToPS; for comparison",
-    when="comparison: what the threshold of PAK costs",
-    reference="Wang et al., CCS 2021: the mixture S-PAK + Ĥ16c",
-    example={"fanout": 4},
-)
+METHOD = Method(pak_with_tops_stream, example={"fanout": 4})

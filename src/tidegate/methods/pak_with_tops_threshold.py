@@ -7,7 +7,7 @@ from typing import Unpack
 from tidegate import estimate, threshold
 from tidegate.exact_numbers import Number
 from tidegate.methods._method import Method
-from tidegate.methods._shared import Common, assembled, preset
+from tidegate.methods._preset import Common, assembled, preset
 from tidegate.methods.pak import pak_tree
 from tidegate.run.pipeline import Pipeline
 
@@ -21,7 +21,13 @@ def pak_with_tops_threshold(
     holdout: int = 65_536,
     **common: Unpack[Common],
 ) -> Pipeline:
-    """The paper's mixture NM-E + H2: PAK with its threshold replaced. Pure ε-DP."""
+    """The threshold of ToPS and the binary tree of PAK; for comparison.
+
+    The paper's mixture NM-E + H2: PAK with its threshold replaced; pure ε-DP.
+
+    When: comparison: what the tree of PAK costs.
+    Reference: Wang et al., CCS 2021: the mixture NM-E + H2.
+    """
     return assembled(
         threshold=threshold.NoisyMax(
             epsilon=epsilon, bound=bound, holdout=holdout, horizon=horizon
@@ -32,9 +38,4 @@ def pak_with_tops_threshold(
     )
 
 
-METHOD = Method(
-    preset=pak_with_tops_threshold,
-    summary="the threshold of ToPS and the binary tree of PAK; for comparison",
-    when="comparison: what the tree of PAK costs",
-    reference="Wang et al., CCS 2021: the mixture NM-E + H2",
-)
+METHOD = Method(pak_with_tops_threshold)

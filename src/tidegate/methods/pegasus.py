@@ -6,38 +6,34 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 
-from tidegate.errors import SettingError
 from tidegate.estimate.group_means import JOINS, OPENS, GroupMeans
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
+from tidegate.methods._budget import per_event
 from tidegate.methods._method import Method
-from tidegate.methods._shared import HOLDOUT, Common, assembled, budget, preset, truncation
-from tidegate.noise import discrete_laplace
-from tidegate.perturb.one_layout import OneLayoutRun
-from tidegate.perturb.sampled import IrregularStage, check_scale
+from tidegate.methods._preset import SHORT_HORIZON, PerEvent, preset_with
+from tidegate.methods._private_tests import PrivateTests
+from tidegate.perturb.irregular import IrregularRun, PositionNoise, check_scale
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
-from tidegate.sealing import State, restore, state_of
+from tidegate.sealing import State
 from tidegate.settings import Epsilon, Exact, Spec, Whole
 from tidegate.stages import Noisy
-from tidegate.units import Unit
 
-_HORIZON = 2**16  # every noisy value is kept, so history is shorter than where sums are
 _SHARE = Fraction(1, 5)  # of ε, for the groups
 # A group's deviation is compared with as many θ over the budget of the groups. The constant is
 # ours: the noise of a test has scale 8 in this unit, so at 5 equal values would part after three.
 _LIMIT = Fraction(40)
-_DRAWS = 1024  # draws of each kind that are made at once, for as many positions
 _LONGEST = 1 << 14  # values of a group, and no more than a horizon: they are part of the state
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class GroupedValues(IrregularStage, Spec):
+class GroupedValues(PrivateTests, Spec):
     """Noise on every value; and where groups of similar values begin.
 
     **Privacy**: ε = ε_p + ε_g for one replaced value. Released at each position
@@ -68,38 +64,24 @@ class GroupedValues(IrregularStage, Spec):
     epsilon: Epsilon = Epsilon()
     share: Exact = Exact(default=_SHARE)
     limit: Exact = Exact(default=_LIMIT)
-    horizon: Whole = Whole(minimum=1, default=_HORIZON)
-
-    def __post_init__(self) -> None:
-        if not 0 < self.share < 1:
-            raise SettingError("share", "must lie between 0 and 1")
-        if self.limit < 0:
-            raise SettingError("limit", "must be 0 or more")
-
-    @property
-    def _groups(self) -> Fraction:
-        return self.epsilon * self.share
+    horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     @property
     def guarantee(self) -> Guarantee:
         """Values and groups in sequence."""
-        return Guarantee(epsilon=(self.epsilon - self._groups) + self._groups)
+        return Guarantee(epsilon=(self.epsilon - self.tests_epsilon) + self.tests_epsilon)
 
     def value_scale(self, threshold: int) -> int:
         """Of the noise of every value."""
-        return math.ceil(threshold / (self.epsilon - self._groups))
+        return math.ceil(threshold / (self.epsilon - self.tests_epsilon))
 
     def limit_scale(self, threshold: int) -> int:
         """Of the noise of a group's limit."""
-        return math.ceil(4 * threshold / self._groups)
+        return math.ceil(4 * threshold / self.tests_epsilon)
 
     def test_scale(self, threshold: int) -> int:
         """Of the noise of every test."""
-        return math.ceil(8 * threshold / self._groups)
-
-    def public_limit(self, threshold: int) -> int:
-        """T, in units."""
-        return math.ceil(self.limit * threshold / self._groups)
+        return math.ceil(8 * threshold / self.tests_epsilon)
 
     def usual_deviation(self, threshold: int) -> float:
         """The limit, with the noise of both sides of a test."""
@@ -123,14 +105,12 @@ class GroupedValues(IrregularStage, Spec):
         """Refuse settings that could overflow 64-bit integers."""
         check_scale(max(self.value_scale(ceiling), self.test_scale(ceiling)))
 
-    def start(
-        self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
-    ) -> GroupingRun:
-        """Begin to release, or continue from `state`."""
-        return GroupingRun(self, threshold, ceiling, keystream, state)
+    def run(self, threshold: int, ceiling: int, keystream: Keystream) -> GroupingRun:
+        """Begin to release."""
+        return GroupingRun(self, threshold, ceiling, keystream)
 
 
-class GroupingRun(OneLayoutRun):
+class GroupingRun(IrregularRun):
     """Releases every value with noise, and where groups begin.
 
     The state is secret: the raw values of the open group, sorted.
@@ -139,35 +119,23 @@ class GroupingRun(OneLayoutRun):
     STATE: ClassVar[tuple[str, ...]] = ("position", "members", "limit")
 
     def __init__(
-        self,
-        stage: GroupedValues,
-        threshold: int,
-        ceiling: int,
-        keystream: Keystream,
-        state: State | None,
+        self, stage: GroupedValues, threshold: int, ceiling: int, keystream: Keystream
     ) -> None:
         super().__init__(stage, threshold, ceiling, keystream)
-        self._scales = tuple(
-            Fraction(scale(threshold))
-            for scale in (stage.value_scale, stage.test_scale, stage.limit_scale)
+        scales = (stage.value_scale, stage.test_scale, stage.limit_scale)
+        self._noise = PositionNoise(
+            keystream, {level: scale(threshold) for level, scale in enumerate(scales)}
         )
         self._public, self._horizon = stage.public_limit(threshold), stage.horizon
         self._longest = stage.longest
-        self._drawn: tuple[int, list[IntArray]] | None = None  # for which positions, their noise
-        self.position = 0  # values taken
         self.members: list[int] = []  # of the open group, sorted; none: no group is open
         self.limit = 0  # of the open group, with its noise
-        if state is not None:
-            restore(self, state)
+        self._total = self._low = self._low_total = 0  # of the members; of those below the mean
+
+    def restore(self, state: State) -> None:
+        """Continue from there."""
+        super().restore(state)
         self._total = sum(self.members)
-        self._low = self._low_total = 0  # members below the mean when last asked, and their sum
-
-    def __repr__(self) -> str:
-        return f"<GroupingRun at {self.position}>"  # public: the position
-
-    def state(self) -> dict[str, Any]:
-        """All that is needed to continue."""
-        return state_of(self)
 
     @property
     def number(self) -> int:
@@ -180,9 +148,8 @@ class GroupingRun(OneLayoutRun):
         sums, marks = np.empty((2, values.size), dtype=np.int64)
         done = 0
         while done < values.size:
-            group, index = divmod(self.position, _DRAWS)
-            noise, tests, limits = self._noise(group)
-            count = min(values.size - done, _DRAWS - index)
+            (noise, tests, limits), index = self._noise.at(self.position)
+            count = min(values.size - done, noise.size - index)
             part, here = slice(done, done + count), slice(index, index + count)
             sums[part] = values[part] + noise[here]
             rows = zip(
@@ -226,69 +193,38 @@ class GroupingRun(OneLayoutRun):
         self._low, self._low_total = low, below
         return 2 * (low * total - count * below) // count
 
-    def _noise(self, group: int) -> list[IntArray]:
-        """Of 1,024 positions: of the values, of the tests, of the limits; by position alone."""
-        if self._drawn is None or self._drawn[0] != group:
-            chunk, tree = divmod(group, 1 << 32)
-            self._drawn = (
-                group,
-                [
-                    discrete_laplace(
-                        self._keystream.at(chunk=chunk, tree=tree, level=at), _DRAWS, one
-                    )
-                    for at, one in enumerate(self._scales)
-                ],
-            )
-        return self._drawn[1]
 
-    def push_one(self, value: int) -> int | None:
-        """Not used: irregular spans come in arrays."""
-        raise AssertionError("an irregular perturber says more than a number")
-
-
-@preset
+@preset_with(horizon=SHORT_HORIZON)
 def pegasus(
     epsilon: Number,
     bound: Number,
     *,
-    horizon: int = _HORIZON,
-    holdout: int = HOLDOUT,
     share: Number = _SHARE,
     limit: Number = _LIMIT,
-    unit: Unit | None = None,
-    **common: Unpack[Common],
+    **shared: Unpack[PerEvent],
 ) -> Pipeline:
-    """PeGaSus: perturb every value, group similar ones, publish means. Pure ε-DP, exact arithmetic.
+    """Noise on every value, and means over groups of similar values, found privately.
 
+    PeGaSus: perturb every value, group similar ones, publish means; pure ε-DP in exact arithmetic.
     The perturber and the grouper share ε. A value is published as the mean of the noisy values of
     its group so far; a range is answered from the means of whole groups. Made for counts that stay
     the same for long; long ranges have the error of independent noise, which grows with √length.
 
+    When: single values and short ranges; assumes a stream that stays the same for long.
+    Reference: Chen, Machanavajjhala, Hay, Miklau, PeGaSus: Data-Adaptive Differentially Private
+        Stream Processing, CCS 2017.
+
     Args:
         horizon: queries look back on 16 of these.
-        holdout: how many values choose the threshold; 0: θ is the bound, as published.
         share: the part of ε that finds groups.
         limit: the deviation that closes a group, in θ over the budget of the groups.
 
     >>> print(pegasus(epsilon=1, bound=50, holdout=0).guarantee)
     ε = 1 per event (exact arithmetic, central model)
     """
-    unit, per_event, _ = budget(epsilon, unit, None, None, None)
-    return assembled(
-        threshold=truncation(per_event, bound, holdout),
-        perturber=GroupedValues(epsilon=per_event, share=share, limit=limit, horizon=horizon),
-        estimator=GroupMeans(),
-        unit=unit,
-        **common,
-    )
+    given = per_event(epsilon, bound, shared)
+    groups = GroupedValues(epsilon=given.epsilon, share=share, limit=limit, horizon=given.horizon)
+    return given.pipeline(groups, GroupMeans())
 
 
-METHOD = Method(
-    preset=pegasus,
-    summary="noise on every value, and means over groups of similar values, found privately",
-    when="single values and short ranges; assumes a stream that stays the same for long",
-    reference="Chen, Machanavajjhala, Hay, Miklau, PeGaSus: Data-Adaptive Differentially Private "
-    "Stream Processing, CCS 2017",
-    stages=(GroupedValues, GroupMeans),
-    example={"epsilon": 20},
-)
+METHOD = Method(pegasus, stages=(GroupedValues, GroupMeans), example={"epsilon": 20})

@@ -7,19 +7,17 @@ from typing import ClassVar, Unpack
 
 from tidegate.estimate.last_published import LastPublished
 from tidegate.exact_numbers import Number, whole
-from tidegate.guarantee import Guarantee
+from tidegate.methods._budget import per_window
 from tidegate.methods._method import Method
-from tidegate.methods._shared import Common, assembled, preset
-from tidegate.methods.budget_distribution import HORIZON, window_budget
-from tidegate.perturb.sampled import SampledStage, check_scale
+from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
+from tidegate.methods._windows import WINDOW_EXAMPLE, WindowStage
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
-from tidegate.units import Unit, Window
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SampledWindow(SampledStage, Spec):
+class SampledWindow(WindowStage, Spec):
     """Measures the positions 0, k, 2k, …
 
     **Privacy**: ε for any w = `window` consecutive values, all replaced at once. Released: each
@@ -39,12 +37,7 @@ class SampledWindow(SampledStage, Spec):
     epsilon: Epsilon = Epsilon()
     window: Whole = Whole(minimum=1)
     every: Whole = Whole(minimum=1)
-    horizon: Whole = Whole(minimum=1, default=HORIZON)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """ε for the window."""
-        return Guarantee(epsilon=self.epsilon, unit=Window(length=self.window).name)
+    horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     def scale(self, threshold: int) -> int:
         """Of the noise of every measurement."""
@@ -54,10 +47,6 @@ class SampledWindow(SampledStage, Spec):
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All that decides about noise."""
         return f"SampledWindow(every={self.every}, scale={self.scale(threshold)})"
-
-    def check(self, ceiling: int) -> None:
-        """Refuse settings that could overflow 64-bit integers."""
-        check_scale(self.scale(ceiling))
 
     def sampler(self, threshold: int, keystream: Keystream) -> ByPosition:
         """Decides by position."""
@@ -80,49 +69,34 @@ class ByPosition:
         """Nothing depends on it."""
 
 
-@preset
+@preset_with(horizon=SHORT_HORIZON, holdout=0)
 def sampling(
-    epsilon: Number,
-    bound: Number,
-    *,
-    unit: Unit | None = None,
-    every: int | None = None,
-    horizon: int = HORIZON,
-    holdout: int = 0,
-    **common: Unpack[Common],
+    epsilon: Number, bound: Number, *, every: int | None = None, **shared: Unpack[PerWindow]
 ) -> Pipeline:
-    """Sample and hold: the baselines "Sample" and "Uniform" of w-event privacy. Exact arithmetic.
+    """One value of a window is measured and held; the baseline of w-event privacy.
 
-    One value of a window is measured with the whole ε and held until the next. `every=1` measures
-    all values with ε/w each: the baseline "Uniform".
+    Sample and hold; exact arithmetic. One value of a window is measured with the whole ε and held
+    until the next. `every=1` measures all values with ε/w each: the baseline "Uniform".
+
+    When: windows, of a stream that hardly changes within one; `every=1` is the baseline Uniform.
+    Reference: the baselines Sample and Uniform of Kellaris et al., VLDB 2014.
 
     Args:
-        unit: the window that ε protects; None: `units.Window(length=60)`.
         every: measure each value whose position is a multiple of this; None: one a window.
-        horizon: queries look back on 16 of these.
-        holdout: how many values choose the threshold; 0: θ is the bound, as published. A window can
-            lie across hold-out and stream, so the threshold gets a quarter of ε, and the stream the
-            rest.
 
     >>> print(sampling(epsilon=1, bound=50).guarantee)
     ε = 1 per window of 60 consecutive values (exact arithmetic, central model)
     """
-    window, stream, threshold = window_budget(epsilon, unit, bound, holdout)
-    every = window.length if every is None else whole("every", every, minimum=1)
-    return assembled(
-        threshold=threshold,
-        perturber=SampledWindow(epsilon=stream, window=window.length, every=every, horizon=horizon),
-        estimator=LastPublished(),
-        unit=window,
-        **common,
+    given = per_window(epsilon, bound, shared)
+    stage = SampledWindow(
+        epsilon=given.epsilon,
+        window=given.window,
+        every=given.window if every is None else whole("every", every, minimum=1),
+        horizon=given.horizon,
     )
+    return given.pipeline(stage, LastPublished())
 
 
 METHOD = Method(
-    preset=sampling,
-    summary="w-event privacy: one value of a window is measured and held; the baseline",
-    when="windows, of a stream that hardly changes within one; `every=1` is the baseline Uniform",
-    reference="the baselines Sample and Uniform of Kellaris et al., VLDB 2014",
-    stages=(SampledWindow, LastPublished),
-    example={"unit": Window(length=7), "every": 4, "epsilon": 20, "holdout": 0},
+    sampling, stages=(SampledWindow, LastPublished), example={**WINDOW_EXAMPLE, "every": 4}
 )

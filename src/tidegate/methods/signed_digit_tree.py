@@ -9,32 +9,19 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 
-from tidegate import estimate
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.methods._budget import per_event
 from tidegate.methods._method import Method
-from tidegate.methods._shared import (
-    HOLDOUT,
-    HORIZON,
-    Common,
-    assembled,
-    budget,
-    check_leaves,
-    preset,
-    truncation,
-)
+from tidegate.methods._preset import PerEvent, preset
 from tidegate.noise import discrete_laplace, discrete_laplace_variance
 from tidegate.perturb.budget import check_headroom, level_scales
-from tidegate.perturb.forest import over_horizons
-from tidegate.perturb.forest_run import ForestRun
+from tidegate.perturb.running_sum_noise import RunningSumNoise, RunningSumStage, check_leaves
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
-from tidegate.sealing import State
 from tidegate.settings import Epsilon, Spec, Whole
-from tidegate.stages import Layout
-from tidegate.units import Unit
 
 _FANOUT = 19  # k/ln³(k), which the error grows with, is least near e³
 
@@ -52,7 +39,7 @@ def digit_count(fanout: int, leaves: int) -> int:
 
 
 @dataclass(frozen=True)
-class SignedDigitNoise:
+class SignedDigitNoise(RunningSumNoise):
     """One horizon's noise: `scales[l]` is the discrete Laplace scale of a node of fanout^l leaves.
 
     Write t in digits from −(fanout − 1)/2 to (fanout − 1)/2. The running sum over t leaves is taken
@@ -68,11 +55,6 @@ class SignedDigitNoise:
     def identity(self) -> str:
         """All that decides about the noise. Part of its key: never change it."""
         return f"SignedDigits(fanout={self.fanout}, leaves={self.leaves}, scales={self.scales})"
-
-    @property
-    def grove_leaves(self) -> int:
-        """The whole horizon at once."""
-        return self.leaves
 
     def _nearest(self, positions: IntArray, level: int) -> IntArray:
         """Which multiple of fanout^level is nearest; the fan-out is odd, so there are no ties."""
@@ -115,10 +97,6 @@ class SignedDigitNoise:
         """Variance of the noisiest node."""
         return max(self.variances)
 
-    def range_variance(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """Exact variance of the noise in the sum of leaves [start, end), in units²."""
-        return over_horizons(self._within, self.leaves, starts, ends)
-
     def _within(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """Nodes that only one of the two running sums uses.
 
@@ -137,7 +115,7 @@ class SignedDigitNoise:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SignedDigits(Spec):
+class SignedDigits(RunningSumStage, Spec):
     """Discrete Laplace noise on the nodes of a tree; running sums by signed digits.
 
     **Privacy**: pure ε for one replaced value. Let every node hold the sum of its values plus its
@@ -156,8 +134,6 @@ class SignedDigits(Spec):
 
     KIND: ClassVar[str] = "methods.SignedDigits"
 
-    irregular: ClassVar[bool] = False
-
     epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1)
     fanout: Whole = Whole(minimum=3, default=_FANOUT)
@@ -167,11 +143,6 @@ class SignedDigits(Spec):
             raise SettingError(
                 "fanout", "must be odd, so that there are as many digits below 0 as above"
             )
-
-    @property
-    def block(self) -> int:
-        """1: every value is a leaf."""
-        return 1
 
     @property
     def _shares(self) -> tuple[Fraction, ...]:
@@ -188,21 +159,6 @@ class SignedDigits(Spec):
         scales = level_scales(threshold, self.epsilon, self._shares)
         return SignedDigitNoise(self.fanout, self.horizon, scales)
 
-    def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """Every scale, and which words go where."""
-        return self.noise_law(threshold).identity
-
-    def lengths(self, chunk: int) -> tuple[int, ...]:
-        """One block: a horizon."""
-        return (self.horizon,)
-
-    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """One. Its noise is not that of a forest, so an estimator that needs trees refuses it."""
-        cap = min(threshold, ceiling)
-        return (
-            Layout(length, (length,), cap, (), self.noise_law(cap).variances, consistent=False),
-        )
-
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
         check_leaves(self.horizon)
@@ -210,53 +166,30 @@ class SignedDigits(Spec):
         draws = 2 * self.horizon * len(self._shares)
         check_headroom(ceiling, self.epsilon, self._shares, draws=draws, values=2 * self.horizon)
 
-    def start(
-        self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
-    ) -> ForestRun:
-        """Begin to release, or continue from `state`."""
-        return ForestRun(self, threshold, ceiling, keystream, state)
-
 
 @preset
 def signed_digit_tree(
-    epsilon: Number,
-    bound: Number,
-    *,
-    horizon: int = HORIZON,
-    holdout: int = HOLDOUT,
-    fanout: int = _FANOUT,
-    unit: Unit | None = None,
-    **common: Unpack[Common],
+    epsilon: Number, bound: Number, *, fanout: int = _FANOUT, **shared: Unpack[PerEvent]
 ) -> Pipeline:
-    """A wide tree whose running sums also subtract nodes. Pure ε-DP, exact arithmetic.
+    """A wide tree whose running sums add and subtract nodes, by signed digits.
 
-    With digits from −9 to 9, a tree of fan-out 19 needs at most 9 nodes a level and 5 levels where
-    a binary tree needs 21: the least error of running sums that is known for pure ε and independent
-    noise. Ranges that begin elsewhere cost about twice as much as running sums.
+    Pure ε-DP in exact arithmetic. With digits from −9 to 9, a tree of fan-out 19 needs at most 9
+    nodes a level and 5 levels where a binary tree needs 21: the least error of running sums that is
+    known for pure ε and independent noise. Ranges that begin elsewhere cost about twice as much as
+    running sums.
+
+    When: running sums without least squares; assumes that every value is measured by itself.
+    Reference: Andersson, Pagh, Steiner, Torkamani, Count on Your Elders: Laplace vs Gaussian Noise,
+        FORC 2025.
 
     Args:
-        holdout: how many values choose the threshold; 0: θ is the bound, as published.
         fanout: children per node, an odd number.
 
     >>> print(signed_digit_tree(epsilon=1, bound=50, holdout=0).guarantee)
     ε = 1 per event (exact arithmetic, central model)
     """
-    unit, per_event, _ = budget(epsilon, unit, None, None, None)
-    return assembled(
-        threshold=truncation(per_event, bound, holdout),
-        perturber=SignedDigits(epsilon=per_event, horizon=horizon, fanout=fanout),
-        estimator=estimate.Unsmoothed(),
-        unit=unit,
-        **common,
-    )
+    given = per_event(epsilon, bound, shared)
+    return given.pipeline(SignedDigits(epsilon=given.epsilon, horizon=given.horizon, fanout=fanout))
 
 
-METHOD = Method(
-    preset=signed_digit_tree,
-    summary="a wide tree whose running sums add and subtract nodes, by signed digits",
-    when="running sums without least squares; assumes that every value is measured by itself",
-    reference="Andersson, Pagh, Steiner, Torkamani, Count on Your Elders: Laplace vs Gaussian "
-    "Noise, FORC 2025",
-    stages=(SignedDigits,),
-    example={"fanout": 5},
-)
+METHOD = Method(signed_digit_tree, stages=(SignedDigits,), example={"fanout": 5})

@@ -12,34 +12,22 @@ from typing import ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate import estimate
-from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, whole
-from tidegate.guarantee import Guarantee, concentrated
+from tidegate.exact_numbers import Number
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.methods._budget import per_event_gaussian
 from tidegate.methods._method import Method
-from tidegate.methods._shared import (
-    HOLDOUT,
-    HORIZON,
-    Common,
-    assembled,
-    check_leaves,
-    concentrated_budget,
-    preset,
-    truncation,
-)
+from tidegate.methods._preset import Concentrated, preset
 from tidegate.noise import discrete_gaussian, discrete_gaussian_variance
-from tidegate.perturb.forest import over_horizons
-from tidegate.perturb.forest_run import ForestRun
+from tidegate.perturb.running_sum_noise import (
+    GaussianNoise,
+    GaussianStage,
+    check_gaussian,
+    check_leaves,
+)
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
-from tidegate.sealing import State
 from tidegate.settings import Delta, Exact, Spec, Whole
-from tidegate.stages import Layout
-from tidegate.units import Unit
 
-_TAIL = 16  # |Z| exceeds as many standard deviations with probability 2·e^-128
-_INT64 = 1 << 62
 _KEPT_LEAVES = 1 << 12
 Branches = tuple[IntArray, NDArray[np.bool_], NDArray[np.bool_]]
 
@@ -95,7 +83,7 @@ def _node_counts(leaves: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class BalancedNoise:
+class BalancedNoise(GaussianNoise):
     """One horizon's noise: `variance` is σ² of every node's draw, in units².
 
     Number the leaves of a binary tree of height 2m, and keep those whose numbers have m ones. Value
@@ -104,18 +92,10 @@ class BalancedNoise:
     and have a zero there.
     """
 
-    leaves: int
-    variance: int
-
     @property
     def identity(self) -> str:
         """All that decides about the noise. Part of its key: never change it."""
         return f"Balanced(leaves={self.leaves}, variance={self.variance})"
-
-    @property
-    def grove_leaves(self) -> int:
-        """The whole horizon at once."""
-        return self.leaves
 
     @property
     def zeros(self) -> int:
@@ -139,11 +119,6 @@ class BalancedNoise:
 
     # -- the law of the noise, for error bars ---------------------------------------------------
 
-    @property
-    def largest_variance(self) -> float:
-        """0: the noise is Gaussian, so intervals need no allowance for a single draw."""
-        return 0.0
-
     @cached_property
     def _numbers(self) -> IntArray:
         """For each running sum, which nodes it adds up, as bits."""
@@ -151,10 +126,6 @@ class BalancedNoise:
         for above, right, second in _branches(self.leaves):
             found = 2 * found[:, above] + (right, second)
         return found[:, : self.leaves + 1]
-
-    def range_variance(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """Exact variance of the noise in the sum of leaves [start, end), in units²."""
-        return over_horizons(self._within, self.leaves, starts, ends)
 
     def _within(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """The two running sums share the nodes above the highest bit where their leaves differ."""
@@ -169,7 +140,7 @@ class BalancedNoise:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SmoothBinary(Spec):
+class SmoothBinary(GaussianStage, Spec):
     """Discrete Gaussian noise on a binary tree of which only balanced leaves are used.
 
     **Privacy**: ρ-zCDP for one replaced value. Released: running sums of nodes (`BalancedNoise`),
@@ -191,108 +162,38 @@ class SmoothBinary(Spec):
 
     KIND: ClassVar[str] = "methods.SmoothBinary"
 
-    irregular: ClassVar[bool] = False
-
     rho: Exact = Exact()
     delta: Delta = Delta()
     horizon: Whole = Whole(minimum=1)
 
-    @property
-    def block(self) -> int:
-        """1: every value is a leaf."""
-        return 1
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """ρ-zCDP, and what it is worth at δ."""
-        return concentrated(self.rho, self.delta)
-
-    @property
-    def epsilon(self) -> Fraction:
-        """What ρ is worth at δ."""
-        return Fraction(self.guarantee.epsilon)
-
     def noise_law(self, threshold: int) -> BalancedNoise:
         """The noise for values truncated at `threshold` units."""
         squared = threshold**2 * zeros_needed(self.horizon)
-        variance = math.ceil(squared / (2 * self.rho))
-        if Fraction(squared, 2 * variance) > self.rho:  # a wrong scale must never go unnoticed
-            raise AssertionError("the noise would overspend rho")
-        return BalancedNoise(self.horizon, variance)
-
-    def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """The variance, and which words go where."""
-        return self.noise_law(threshold).identity
-
-    def lengths(self, chunk: int) -> tuple[int, ...]:
-        """One block: a horizon."""
-        return (self.horizon,)
-
-    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """One. Its noise is not that of a forest, so an estimator that needs trees refuses it."""
-        cap = min(threshold, ceiling)
-        variance = float(self.noise_law(cap).variance)
-        return (Layout(length, (length,), cap, (), (variance,), consistent=False),)
+        return BalancedNoise(self.horizon, self.variance_for(squared))
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
         check_leaves(self.horizon)
-        deviation = math.isqrt(self.noise_law(ceiling).variance) + 1
-        draws = 2 * zeros_needed(self.horizon)
-        if draws * _TAIL * deviation + 2 * self.horizon * ceiling >= _INT64:
-            raise SettingError(
-                "resolution",
-                "too fine: the noise could overflow 64-bit sums; choose a coarser resolution, a "
-                "smaller bound or a shorter horizon",
-            )
-
-    def start(
-        self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
-    ) -> ForestRun:
-        """Begin to release, or continue from `state`."""
-        return ForestRun(self, threshold, ceiling, keystream, state)
+        variance, draws = self.noise_law(ceiling).variance, 2 * zeros_needed(self.horizon)
+        check_gaussian(variance, draws, 2 * self.horizon * ceiling)
 
 
 @preset
-def smooth_binary(
-    epsilon: Number,
-    bound: Number,
-    *,
-    delta: Number | None = None,
-    horizon: int = HORIZON,
-    holdout: int = HOLDOUT,
-    unit: Unit | None = None,
-    **common: Unpack[Common],
-) -> Pipeline:
-    """The smooth binary mechanism: ρ-zCDP by Gaussian noise on half of a tree. Exact arithmetic.
+def smooth_binary(epsilon: Number, bound: Number, **shared: Unpack[Concentrated]) -> Pipeline:
+    """Gaussian noise on the left nodes of a binary tree, whose leaves are balanced numbers.
 
-    ρ is the largest (to six digits) that implies (`epsilon`, `delta`)-DP for the unit. Every
-    running sum has nearly the same error.
+    The smooth binary mechanism; ρ-zCDP in exact arithmetic. ρ is the largest (to six digits) that
+    implies (`epsilon`, `delta`)-DP for the unit. Every running sum has nearly the same error.
 
-    Args:
-        delta: None: 1/horizon².
-        holdout: how many values choose the threshold; 0: θ is the bound, as published.
+    When: ρ-zCDP and the same error of every running sum; `square_root` has less.
+    Reference: Andersson, Pagh, A Smooth Binary Mechanism for Efficient Private Continual
+        Observation, NeurIPS 2023.
 
     >>> print(smooth_binary(epsilon=1, bound=50, delta=1e-6, horizon=4096, holdout=0).guarantee)
     ρ = 0.024... (zCDP), which gives ε = 0.99999..., δ = 1e-06 per event (exact ...)
     """
-    horizon = whole("horizon", horizon, minimum=1)
-    unit, rho, failure, pure = concentrated_budget(epsilon, delta, horizon, unit)
-    return assembled(
-        threshold=truncation(pure, bound, holdout),
-        perturber=SmoothBinary(rho=rho, delta=failure, horizon=horizon),
-        estimator=estimate.Unsmoothed(),
-        unit=unit,
-        **common,
-    )
+    given = per_event_gaussian(epsilon, bound, shared)
+    return given.pipeline(SmoothBinary(rho=given.rho, delta=given.delta, horizon=given.horizon))
 
 
-METHOD = Method(
-    preset=smooth_binary,
-    summary="Gaussian noise on the left nodes of a binary tree, whose leaves are balanced numbers",
-    when="ρ-zCDP and the same error of every running sum; `square_root` has less",
-    reference="Andersson, Pagh, A Smooth Binary Mechanism for Efficient Private Continual "
-    "Observation, NeurIPS 2023",
-    stages=(SmoothBinary,),
-    example={"delta": "1/1000000"},
-)
+METHOD = Method(smooth_binary, stages=(SmoothBinary,), example={"delta": "1/1000000"})

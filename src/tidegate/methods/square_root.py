@@ -8,7 +8,7 @@ smallest known constant.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -19,33 +19,20 @@ import numpy as np
 from tidegate import estimate
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, whole
-from tidegate.guarantee import Guarantee, concentrated
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.methods._budget import per_event_gaussian
 from tidegate.methods._method import Method
-from tidegate.methods._shared import (
-    HOLDOUT,
-    HORIZON,
-    Common,
-    assembled,
-    concentrated_budget,
-    preset,
-    truncation,
-)
+from tidegate.methods._preset import Concentrated, preset
 from tidegate.noise import discrete_gaussian
-from tidegate.perturb.forest import over_horizons
-from tidegate.perturb.forest_run import ForestRun
+from tidegate.perturb.running_sum_noise import GaussianNoise, GaussianStage, check_gaussian
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
-from tidegate.sealing import State
 from tidegate.settings import Delta, Exact, OptionalWhole, Spec, Whole
-from tidegate.stages import Estimator, Layout
-from tidegate.units import Unit
+from tidegate.stages import Estimator
 
 PLACES = 16  # binary places of the coefficients
 HALF = 24  # sums are made of two halves, so that they fit 64 bits
 _USUAL_LEAVES, _MOST_LEAVES = 1 << 12, 1 << 14  # of a horizon: the work grows with their square
-_TAIL = 16  # |Z| exceeds as many standard deviations with probability 2·e^-128
-_INT64 = 1 << 62
 
 
 @lru_cache(maxsize=16)
@@ -63,21 +50,13 @@ def coefficients(leaves: int) -> IntArray:
 
 
 @dataclass(frozen=True)
-class RootNoise:
+class RootNoise(GaussianNoise):
     """One horizon's noise: `variance` is σ² of the draws Z, in (units·2^-16)²."""
-
-    leaves: int
-    variance: int
 
     @property
     def identity(self) -> str:
         """All that decides about the noise. Part of its key: never change it."""
         return f"SquareRoot(leaves={self.leaves}, variance={self.variance}, places={PLACES})"
-
-    @property
-    def grove_leaves(self) -> int:
-        """The whole horizon at once."""
-        return self.leaves
 
     def nodes(self, keystream: Keystream, chunk: int, grove: int) -> list[IntArray]:
         """The independent draws Z of a horizon."""
@@ -102,17 +81,9 @@ class RootNoise:
     # -- the law of the noise, for error bars ---------------------------------------------------
 
     @property
-    def largest_variance(self) -> float:
-        """0: the noise is Gaussian, so intervals need no allowance for a single draw."""
-        return 0.0
-
-    def range_variance(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """The variance of the noise in the sum of leaves [start, end), in units².
-
-        Exact but for the rounding of coefficients and sums: below one part in a thousand, and
-        less than one unit in a range.
-        """
-        return over_horizons(self._within, self.leaves, starts, ends)
+    def variances(self) -> tuple[float, ...]:
+        """Of a draw, in units²."""
+        return (self.variance / 4.0**PLACES,)
 
     @cached_property
     def _coefficients(self) -> FloatArray:
@@ -127,10 +98,7 @@ class RootNoise:
         """
         own = running_sums(np.square(self._coefficients))
         result: FloatArray = own[ends] + own[starts]
-        lengths, places = np.unique(ends - starts, return_inverse=True)
-        order = np.argsort(places, kind="stable")
-        groups = np.split(order, np.cumsum(np.bincount(places))[:-1])
-        for length, group in zip(lengths.tolist(), groups, strict=True):
+        for length, group in group_by_length(starts, ends):
             most = int(starts[group].max())
             shared = self._coefficients[:most] * self._coefficients[length : length + most]
             result[group] -= 2 * running_sums(shared)[starts[group]]
@@ -142,20 +110,17 @@ def running_sums(values: FloatArray) -> FloatArray:
     return np.concatenate(([0.0], np.cumsum(values)))
 
 
-def check_variance(variance: int, leaves: int, sums: int) -> None:
-    """Refuse noise whose running sums, beside those of values, might not fit 64 bits."""
-    # |W| < 4·max |Z|: the coefficients of C⁻¹ sum to less than 2, of a band of C to less than 2.5.
-    deviation = math.isqrt(variance) + 1
-    if 4 * _TAIL * deviation * leaves + (sums << PLACES) >= _INT64:
-        raise SettingError(
-            "resolution",
-            "too fine: the noise could overflow 64-bit sums; choose a coarser resolution, a "
-            "smaller bound or a shorter horizon",
-        )
+def group_by_length(starts: IntArray, ends: IntArray) -> Iterator[tuple[int, IntArray]]:
+    """Lengths of ranges, and which ranges have each of them."""
+    lengths, places = np.unique(ends - starts, return_inverse=True)
+    order = np.argsort(places, kind="stable")
+    yield from zip(
+        lengths.tolist(), np.split(order, np.cumsum(np.bincount(places))[:-1]), strict=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SquareRoot(Spec):
+class SquareRoot(GaussianStage, Spec):
     """Discrete Gaussian noise, correlated by the square root of the matrix of running sums.
 
     **Privacy.** Let c be the integers `coefficients` (c_0 = 2^16) and C their lower-triangular
@@ -182,8 +147,6 @@ class SquareRoot(Spec):
 
     KIND: ClassVar[str] = "methods.SquareRoot"
 
-    irregular: ClassVar[bool] = False
-
     rho: Exact = Exact()
     delta: Delta = Delta()
     horizon: Whole = Whole(minimum=1)
@@ -197,42 +160,17 @@ class SquareRoot(Spec):
         return 1 << max(0, (-(-self.horizon // _USUAL_LEAVES) - 1).bit_length())
 
     @property
-    def leaves(self) -> int:
-        """Leaves of a horizon."""
-        return -(-self.horizon // self.block)
+    def band(self) -> int:
+        """Coefficients that are used: all of them."""
+        return self.leaves
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """ρ-zCDP, and what it is worth at δ."""
-        return concentrated(self.rho, self.delta)
-
-    @property
-    def epsilon(self) -> Fraction:
-        """What ρ is worth at δ."""
-        return Fraction(self.guarantee.epsilon)
+    def sensitivity(self, threshold: int) -> int:
+        """Δ²: what one replaced value moves C·x by, squared."""
+        return threshold**2 * sum(int(c) ** 2 for c in coefficients(self.band))
 
     def noise_law(self, threshold: int) -> RootNoise:
         """The noise for values truncated at `threshold` units."""
-        squared = threshold**2 * sum(c * c for c in coefficients(self.leaves).tolist())
-        variance = math.ceil(squared / (2 * self.rho))
-        if Fraction(squared, 2 * variance) > self.rho:  # a wrong scale must never go unnoticed
-            raise AssertionError("the noise would overspend rho")
-        return RootNoise(self.leaves, variance)
-
-    def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """Every scale, and which words go where."""
-        return self.noise_law(threshold).identity
-
-    def lengths(self, chunk: int) -> tuple[int, ...]:
-        """One block: a horizon, rounded up to whole leaves."""
-        return (self.leaves * self.block,)
-
-    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """One. Its noise is not that of a tree, so an estimator that needs trees refuses it."""
-        variance = self.noise_law(min(threshold, ceiling)).variance / 4.0**PLACES
-        leaves = -(-length // self.block)
-        cap = min(threshold, ceiling)
-        return (Layout(length, (leaves,), cap, (), (variance,), consistent=False),)
+        return RootNoise(self.leaves, self.variance_for(self.sensitivity(threshold)))
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers, or take too long."""
@@ -241,13 +179,14 @@ class SquareRoot(Spec):
                 "block",
                 f"is too small: {self.leaves:,} leaves in a horizon (at most {_MOST_LEAVES:,})",
             )
-        check_variance(self.noise_law(ceiling).variance, self.leaves, self.horizon * ceiling)
+        self.check_sums(ceiling)
 
-    def start(
-        self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
-    ) -> ForestRun:
-        """Begin to release, or continue from `state`."""
-        return ForestRun(self, threshold, ceiling, keystream, state)
+    def check_sums(self, ceiling: int) -> None:
+        """Refuse noise whose running sums, beside those of values, might not fit 64 bits."""
+        # |W| < 4·max |Z|: the coefficients of C⁻¹ sum to less than 2, of a band of C to less than
+        # 2.5.
+        sums = self.horizon * ceiling << PLACES
+        check_gaussian(self.noise_law(ceiling).variance, 4 * self.leaves, sums)
 
 
 @preset
@@ -255,45 +194,30 @@ def square_root(
     epsilon: Number,
     bound: Number,
     *,
-    delta: Number | None = None,
-    horizon: int = HORIZON,
-    holdout: int = HOLDOUT,
     block: int | None = None,
     estimator: Estimator | None = None,
-    unit: Unit | None = None,
-    **common: Unpack[Common],
+    **shared: Unpack[Concentrated],
 ) -> Pipeline:
-    """The square-root factorisation of running sums: ρ-zCDP by Gaussian noise, exact arithmetic.
+    """Correlated Gaussian noise from the square root of the matrix of running sums.
 
-    ρ is the largest (to six digits) that implies (`epsilon`, `delta`)-DP for the unit. The
-    threshold is chosen with pure √(2ρ)-DP, which is worth the same ρ.
+    The square-root factorisation; ρ-zCDP in exact arithmetic. ρ is the largest (to six digits) that
+    implies (`epsilon`, `delta`)-DP for the unit. The threshold is chosen with pure √(2ρ)-DP, which
+    is worth the same ρ.
+
+    When: ρ-zCDP is wanted, or a δ of 1e-6 is no matter: the least noise for running sums.
+    Reference: Fichtenberger, Henzinger, Upadhyay, Constant Matters, ICML 2023; Henzinger, Upadhyay,
+        Upadhyay, Almost Tight Error Bounds, SODA 2023.
 
     Args:
-        delta: None: 1/horizon².
-        holdout: how many values choose the threshold; 0: θ is the bound, as published.
         block: values per measured sum; None: so that a horizon has at most 4,096.
 
     >>> print(square_root(epsilon=1, bound=50, delta=1e-6, horizon=4096, holdout=0).guarantee)
     ρ = 0.024... (zCDP), which gives ε = 0.99999..., δ = 1e-06 per event (exact ...)
     """
     block = None if block is None else whole("block", block, minimum=1)
-    horizon = whole("horizon", horizon, minimum=1)
-    unit, rho, failure, pure = concentrated_budget(epsilon, delta, horizon, unit)
-    return assembled(
-        threshold=truncation(pure, bound, holdout),
-        perturber=SquareRoot(rho=rho, delta=failure, horizon=horizon, chosen_block=block),
-        estimator=estimator or estimate.Recent(),
-        unit=unit,
-        **common,
-    )
+    given = per_event_gaussian(epsilon, bound, shared)
+    root = SquareRoot(rho=given.rho, delta=given.delta, horizon=given.horizon, chosen_block=block)
+    return given.pipeline(root, estimator or estimate.Recent())
 
 
-METHOD = Method(
-    preset=square_root,
-    summary="correlated Gaussian noise from the square root of the matrix of running sums",
-    when="ρ-zCDP is wanted, or a δ of 1e-6 is no matter: the least noise for running sums",
-    reference="Fichtenberger, Henzinger, Upadhyay, Constant Matters, ICML 2023; "
-    "Henzinger, Upadhyay, Upadhyay, Almost Tight Error Bounds, SODA 2023",
-    stages=(SquareRoot,),
-    example={"delta": "1/1000000"},
-)
+METHOD = Method(square_root, stages=(SquareRoot,), example={"delta": "1/1000000"})

@@ -27,10 +27,14 @@ def topl(
     keep_asking: bool = True,
     threshold: Number | None = None,
 ) -> Topl:
-    """The local model: every value is perturbed where it is born (see `tidegate.local.topl.Topl`).
+    """Devices perturb their values; the server collects reports.
 
+    The local model: every value is perturbed where it is born (see `tidegate.local.topl.Topl`).
     `scheme="published"` is the paper's ToPL with its objective corrected, "published-authors" with
     the authors' objective.
+
+    When: nobody may see raw values: each device perturbs its own.
+    Reference: Wang et al., CCS 2021, section on ToPL; the default scheme is this project's.
 
     Args:
         lower: public lower bound of a value: 0, or below it; smaller values count as this.
@@ -64,11 +68,4 @@ def topl(
     )
 
 
-METHOD = Method(
-    preset=topl,
-    summary="devices perturb their values; the server collects reports",
-    when="nobody may see raw values: each device perturbs its own",
-    model="local",
-    example={"holdout": 100},
-    reference="Wang et al., CCS 2021, section on ToPL; the default scheme is this project's",
-)
+METHOD = Method(topl, model="local", example={"holdout": 100})

@@ -7,9 +7,10 @@ from typing import Unpack
 
 from tidegate import estimate, perturb, threshold
 from tidegate.exact_numbers import Number
+from tidegate.methods._budget import budget
 from tidegate.methods._feasibility import check_horizon, usual_holdout
 from tidegate.methods._method import Method
-from tidegate.methods._shared import Common, assembled, budget, preset
+from tidegate.methods._preset import Common, assembled, preset
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import chosen_again
 from tidegate.stages import Estimator
@@ -32,7 +33,13 @@ def tops(
     rethreshold_share: Number | None = None,
     **common: Unpack[Common],
 ) -> Pipeline:
-    """ToPS: the paper's method. Pure ε-DP in exact arithmetic.
+    """A private threshold, a consistent hierarchy with skipped levels, a smoother.
+
+    ToPS, the paper's method; pure ε-DP in exact arithmetic.
+
+    When: intervals must rest on no model, or ε is tiny; assumes ranges of many blocks.
+    Reference: Wang et al., Continuous Release of Data Streams under both Centralized and Local
+        Differential Privacy, CCS 2021.
 
     Args:
         epsilon: the budget of every value: of the held-out ones for the threshold, of the others
@@ -88,11 +95,4 @@ def tops(
     )
 
 
-METHOD = Method(
-    preset=tops,
-    summary="a private threshold, a consistent hierarchy with skipped levels, a smoother",
-    when="intervals must rest on no model, or ε is tiny; assumes ranges of many blocks",
-    reference="Wang et al., Continuous Release of Data Streams under both Centralized and "
-    "Local Differential Privacy, CCS 2021",
-    example={"fanout": 4},
-)
+METHOD = Method(tops, example={"fanout": 4})

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from tidegate.lattice import IntArray
-from tidegate.perturb.one_layout import OneLayoutRun
+from tidegate.perturb.one_layout import Blocks, OneLayoutRun
 from tidegate.randomness import Keystream
-from tidegate.sealing import State, restore, state_of
-from tidegate.stages import NO_SUMS, Layout, Noisy
+from tidegate.stages import NO_SUMS, Noisy
 
 
 class LeafNoise(Protocol):
@@ -35,20 +34,12 @@ class LeafNoise(Protocol):
         ...
 
 
-class ForestLike(Protocol):
+class ForestLike(Blocks, Protocol):
     """A perturber whose noise is made a grove at a time."""
 
     @property
     def block(self) -> int:
         """Values in a leaf."""
-        ...
-
-    def lengths(self, chunk: int) -> tuple[int, ...]:
-        """Of the blocks of a horizon."""
-        ...
-
-    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """The one layout of a block."""
         ...
 
     def noise_law(self, threshold: int) -> LeafNoise:
@@ -74,12 +65,7 @@ class ForestRun(OneLayoutRun):
     STATE: ClassVar[tuple[str, ...]] = ("chunk", "leaf", "carry", "total", "filled")
 
     def __init__(
-        self,
-        stage: ForestLike,
-        threshold: int,
-        ceiling: int,
-        keystream: Keystream,
-        state: State | None,
+        self, stage: ForestLike, threshold: int, ceiling: int, keystream: Keystream
     ) -> None:
         super().__init__(stage, threshold, ceiling, keystream)
         self._forest = stage.noise_law(threshold)
@@ -92,12 +78,6 @@ class ForestRun(OneLayoutRun):
         self.carry = 0.0  # rounding carried into the present grove
         self.total = 0  # raw sum of the open block
         self.filled = 0  # values in the open block
-        if state is not None:
-            restore(self, state)
-
-    def state(self) -> dict[str, Any]:
-        """All that is needed to continue."""
-        return state_of(self)
 
     @property
     def number(self) -> int:

@@ -11,8 +11,8 @@ from typing import ClassVar, Protocol
 
 from tidegate.perturb.forest import Forest
 from tidegate.perturb.forest_run import ForestLike, ForestRun
+from tidegate.perturb.one_layout import OneLayoutStage
 from tidegate.randomness import Keystream
-from tidegate.sealing import State
 from tidegate.stages import Layout
 
 # Groups of top trees per horizon: an estimator with models has some work to do for each.
@@ -23,7 +23,7 @@ class _Stage(ForestLike, Protocol):
     def noise_law(self, threshold: int) -> Forest: ...
 
 
-class ForestStage:
+class ForestStage(OneLayoutStage):
     """A perturber with one option: a forest over leaves of `block` values.
 
     A block of the release is a group of whole top trees, of equal length but for the last one of a
@@ -48,11 +48,9 @@ class ForestStage:
         """Every scale, and which words go where."""
         return self.noise_law(threshold).identity
 
-    def start(
-        self: _Stage, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
-    ) -> ForestRun:
-        """Begin to release, or continue from `state`."""
-        return ForestRun(self, threshold, ceiling, keystream, state)
+    def run(self: _Stage, threshold: int, ceiling: int, keystream: Keystream) -> ForestRun:
+        """Begin to release."""
+        return ForestRun(self, threshold, ceiling, keystream)
 
 
 @lru_cache(maxsize=256)

@@ -1,24 +1,36 @@
-"""What runs share whose blocks have one layout each: nothing is chosen."""
+"""What perturbers share whose blocks have one layout each: nothing is chosen."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from tidegate.randomness import Keystream
+from tidegate.sealing import State, restore, state_of
 from tidegate.stages import Layout
 
 
-class _Stage(Protocol):
-    def lengths(self, chunk: int) -> tuple[int, ...]: ...
+class Blocks(Protocol):
+    """A perturber, as its run sees it."""
 
-    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]: ...
+    def lengths(self, chunk: int) -> tuple[int, ...]:
+        """Of the blocks of a horizon."""
+        ...
+
+    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
+        """The one layout of a block."""
+        ...
 
 
 class OneLayoutRun(ABC):
-    """The part of a `PerturberRun` that offers the one layout of each block."""
+    """The part of a `PerturberRun` that offers the one layout of each block.
 
-    def __init__(self, stage: _Stage, threshold: int, ceiling: int, keystream: Keystream) -> None:
+    STATE names the attributes that change: all that a snapshot needs.
+    """
+
+    STATE: ClassVar[tuple[str, ...]]
+
+    def __init__(self, stage: Blocks, threshold: int, ceiling: int, keystream: Keystream) -> None:
         self._threshold = threshold
         self._keystream = keystream
         self._lengths = stage.lengths(0)
@@ -40,3 +52,35 @@ class OneLayoutRun(ABC):
         """Refuse any choice but that layout."""
         if choice != 0:
             raise AssertionError("there is one layout only")
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to continue."""
+        return state_of(self)
+
+    def restore(self, state: State) -> None:
+        """Continue from there."""
+        restore(self, state)
+
+
+_Run = TypeVar("_Run", bound=OneLayoutRun, covariant=True)
+
+
+class _Starting(Protocol[_Run]):
+    def run(self, threshold: int, ceiling: int, keystream: Keystream) -> _Run: ...
+
+
+class OneLayoutStage:
+    """A perturber whose `run` begins to release."""
+
+    def start(
+        self: _Starting[_Run],
+        threshold: int,
+        ceiling: int,
+        keystream: Keystream,
+        state: State | None = None,
+    ) -> _Run:
+        """Begin to release, or continue from `state`."""
+        run = self.run(threshold, ceiling, keystream)
+        if state is not None:
+            run.restore(state)
+        return run

@@ -11,17 +11,15 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.noise import one_discrete_laplace
-from tidegate.perturb.one_layout import OneLayoutRun
+from tidegate.perturb.irregular import IrregularRun, IrregularStage, check_scale
+from tidegate.perturb.one_layout import Blocks
 from tidegate.randomness import Keystream
 from tidegate.sealing import State, restore, state_of
-from tidegate.stages import Layout, Noisy
+from tidegate.stages import Noisy
 
-_BLOCK = 1024  # values: a record is kept and forgotten by blocks
 _CHUNK_BITS = 20  # of a position: what the address of noise calls a tree, the rest is its chunk
-_MOST_SCALE = 1 << 48  # of noise: 64 scales, and a few values, fit 64 bits
 
 
 class Sampler(Protocol):
@@ -41,62 +39,30 @@ class Sampler(Protocol):
         ...
 
 
-class _Stage(Protocol):
-    @property
-    def horizon(self) -> int: ...
-
-    def lengths(self, chunk: int) -> tuple[int, ...]: ...
-
-    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]: ...
-
+class _Sampling(Blocks, Protocol):
     def sampler(self, threshold: int, keystream: Keystream) -> Sampler: ...
 
 
-class IrregularStage:
-    """A perturber whose run says how long each number holds, and marks it."""
-
-    irregular: ClassVar[bool] = True
-
-    @property
-    def block(self) -> int:
-        """1: a stream may be cut after any value."""
-        return 1
-
-    def lengths(self: _Stage, chunk: int) -> tuple[int, ...]:
-        """Blocks of 1,024 values; they mean nothing but what a record forgets together."""
-        whole, rest = divmod(self.horizon, _BLOCK)
-        return (_BLOCK,) * whole + ((rest,) if rest else ())
-
-    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """One: at most a leaf a value, of noise that is not that of a tree."""
-        return (Layout(length, (length,), min(threshold, ceiling), (), (), consistent=False),)
-
-    def noise_law(self, threshold: int) -> None:
-        """None: the noise depends on what is decided as it goes."""
-        return
-
-
 class SampledStage(IrregularStage):
-    """A perturber that measures some values, and marks each sum with the scale of its noise."""
+    """A perturber that measures some values, and marks each sum with the scale of its noise.
 
-    def start(
-        self: _Stage, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
-    ) -> SampledRun:
-        """Begin to release, or continue from `state`."""
-        return SampledRun(self, threshold, ceiling, keystream, state)
+    `scale` is that of a measurement, or the largest where they differ.
+    """
 
+    def check(self: _Scaled, ceiling: int) -> None:
+        """Refuse settings that could overflow 64-bit integers."""
+        check_scale(self.scale(ceiling))
 
-def check_scale(scale: int) -> None:
-    """Refuse noise that might not fit 64 bits."""
-    if scale > _MOST_SCALE:
-        raise SettingError(
-            "resolution",
-            f"too fine: noise of scale {scale:.3g} steps could overflow 64-bit numbers; choose a "
-            "coarser resolution, a smaller bound or a larger epsilon",
-        )
+    def run(self: _Sampling, threshold: int, ceiling: int, keystream: Keystream) -> SampledRun:
+        """Begin to release."""
+        return SampledRun(self, threshold, ceiling, keystream)
 
 
-class SampledRun(OneLayoutRun):
+class _Scaled(Protocol):
+    def scale(self, threshold: int) -> int: ...
+
+
+class SampledRun(IrregularRun):
     """Releases a noisy value wherever the sampler wants one; its noise is addressed by position.
 
     Privacy: values are truncated at θ here. What is released of a value is whether it was measured
@@ -107,24 +73,22 @@ class SampledRun(OneLayoutRun):
     STATE: ClassVar[tuple[str, ...]] = ("position", "filled", "place", "blocks")
 
     def __init__(
-        self, stage: _Stage, threshold: int, ceiling: int, keystream: Keystream, state: State | None
+        self, stage: _Sampling, threshold: int, ceiling: int, keystream: Keystream
     ) -> None:
         super().__init__(stage, threshold, ceiling, keystream)
-        self._sampler = sampler = stage.sampler(threshold, keystream)
-        self.position = 0  # values taken
+        self._sampler = stage.sampler(threshold, keystream)
         self.filled = 0  # of them in the open leaf
         self.place = 0  # of them in this block
         self.blocks = 0  # blocks completed in this horizon
-        if state is not None:
-            restore(self, state["run"])
-            restore(sampler, state["sampler"])
-
-    def __repr__(self) -> str:
-        return f"<SampledRun at {self.position}>"  # public: the position
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to continue."""
+        """That of the run, and the sampler's."""
         return {"run": state_of(self), "sampler": state_of(self._sampler)}
+
+    def restore(self, state: State) -> None:
+        """Continue from there."""
+        restore(self, state["run"])
+        restore(self._sampler, state["sampler"])
 
     @property
     def number(self) -> int:
@@ -151,10 +115,6 @@ class SampledRun(OneLayoutRun):
                 self.blocks = (self.blocks + 1) % len(self._lengths)
         columns = np.array(released, dtype=np.int64).reshape(-1, 3).T
         return Noisy(*(np.ascontiguousarray(column) for column in columns))
-
-    def push_one(self, value: int) -> int | None:
-        """Not used: irregular spans come in arrays."""
-        raise AssertionError("an irregular perturber says more than a number")
 
     def _noise(self, scale: int) -> int:
         words = self._keystream.at(

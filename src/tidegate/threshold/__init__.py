@@ -1,9 +1,23 @@
 """Stage 1: the truncation threshold, chosen privately from the hold-out. One file a method."""
 
+from tidegate.threshold.above_threshold import AboveThreshold
+from tidegate.threshold.cauchy_quantile import CauchyQuantile
 from tidegate.threshold.fixed import Fixed
+from tidegate.threshold.gaussian_quantile import GaussianQuantile
+from tidegate.threshold.log_histogram import LogHistogram
 from tidegate.threshold.noisy_max import NoisyMax
 from tidegate.threshold.quantile import SmoothQuantile
 from tidegate.threshold.scale_free import ScaleFree
 from tidegate.threshold.tail_quantile import TailQuantile
 
-__all__ = ["Fixed", "NoisyMax", "ScaleFree", "SmoothQuantile", "TailQuantile"]
+__all__ = [
+    "AboveThreshold",
+    "CauchyQuantile",
+    "Fixed",
+    "GaussianQuantile",
+    "LogHistogram",
+    "NoisyMax",
+    "ScaleFree",
+    "SmoothQuantile",
+    "TailQuantile",
+]

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-import numpy as np
-
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray, Lattice
 from tidegate.noise import float_laplace
 from tidegate.randomness import Keystream
 from tidegate.settings import Delta, Epsilon, Exact, Flag, OptionalExact, Spec, Whole
-from tidegate.threshold.smooth_sensitivity import smooth_sensitivity
+from tidegate.threshold.percentiles import Percentile
+from tidegate.threshold.smooth_sensitivity import noisy_quantile
 
 # Unclipped, θ may still not exceed what noise of e^-64 probability makes of the bound: a public
 # number, so that 64-bit sums can be checked beforehand.
@@ -55,13 +54,11 @@ class SmoothQuantile(Spec):
     delta: Delta = Delta()
     bound: Exact = Exact()
     holdout: Whole = Whole(minimum=1, default=65_536)
-    percentile: Exact = Exact(default="99.575")
+    percentile: Percentile = Percentile(default="99.575")
     failure: OptionalExact = OptionalExact(default=None)
     clip: Flag = Flag(default=True)
 
     def __post_init__(self) -> None:
-        if self.percentile > 100:
-            raise SettingError("percentile", f"must be at most 100, not {self.percentile}")
         half, decay = float(self.epsilon) / 2, self.decay
         if decay > 1 or half - (half + decay) / math.expm1(decay) > math.log(self.delta):
             raise SettingError("epsilon", f"is too large for smooth sensitivity: {self.epsilon}")
@@ -100,12 +97,15 @@ class SmoothQuantile(Spec):
 
     def choose(self, values: IntArray, lattice: Lattice, keystream: Keystream) -> int:
         """θ in lattice units."""
-        ordered = np.sort(values)
-        rank = min(max(math.ceil(self.percentile * ordered.size / 100), 1), ordered.size)
-        spread = smooth_sensitivity(ordered, rank, lattice.top, self.decay)
         noise = float(float_laplace(keystream.at(), 1, 1.0)[0])
-        theta = float(ordered[rank - 1]) + spread * self._reach(noise)
-        return int(min(max(round(theta), 1), self.ceiling(lattice)))
+        return noisy_quantile(
+            values,
+            self.percentile,
+            self.decay,
+            self._reach(noise),
+            lattice.top,
+            self.ceiling(lattice),
+        )
 
     def _reach(self, noise: float) -> float:
         """How many smooth sensitivities θ lies above the quantile."""

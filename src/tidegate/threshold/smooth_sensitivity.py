@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.randomness import WordSource
+from tidegate.threshold.percentiles import rank_of
+
+
+def noisy_quantile(
+    values: IntArray, percentile: Fraction, decay: float, reach: float, top: int, ceiling: int
+) -> int:
+    """A quantile plus `reach` times its smooth sensitivity, rounded, within [1, ceiling].
+
+    In floats: what uses it says `arithmetic="float"`.
+    """
+    ordered = np.sort(values)
+    rank = rank_of(percentile, ordered.size)
+    spread = smooth_sensitivity(ordered, rank, top, decay)
+    theta = float(ordered[rank - 1]) + spread * reach
+    return int(min(max(round(theta), 1), ceiling))
+
+
+def open_uniform(words: WordSource) -> float:
+    """A float strictly between 0 and 1, from one word."""
+    return (float(int(words.take(1)[0]) >> (words.bits - 52)) + 0.5) * 2.0**-52
 
 
 def smooth_sensitivity(ordered: IntArray, rank: int, top: int, decay: float) -> float:

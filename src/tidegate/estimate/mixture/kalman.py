@@ -167,16 +167,25 @@ class KalmanFilters:
 
         None: covariances only.
         """
+        direction = self._directions.get(leaf.share) or self._direction(leaf.share)
+        self.update_along(*direction, leaf.contrast, None if noisy is None else np.array(noisy))
+
+    def update_along(
+        self,
+        wide: FloatArray,
+        narrow: FloatArray,
+        contrast: FloatArray,
+        measured: FloatArray | None,
+    ) -> None:
+        """`update` with h and r given: one for all filters, or one for each."""
         augmented, gain, minus_innovation = self.augmented, self._gain, self._minus_innovation
         variance = self._variance
-        wide, narrow = self._directions.get(leaf.share) or self._direction(leaf.share)
         _multiply(self._leaf_and_inner, wide, self._terms)
         _add(self._other_term, self._term, self._projected)  # hᵀ·[P | m]
         _multiply(self._projected_measured, narrow, self._pair)
         _add(self._inner_part, self._leaf_part, variance)
-        _add(variance, leaf.contrast, variance)  # s = hᵀP·h + r
-        if noisy is not None:
-            measured = np.array(noisy)
+        _add(variance, contrast, variance)  # s = hᵀP·h + r
+        if measured is not None:
             _subtract(minus_innovation, measured, minus_innovation)  # hᵀm − z
             inner = self._means[INNER]
             _subtract(inner, measured, inner)
@@ -185,7 +194,7 @@ class KalmanFilters:
         self._factors.take(_OUTER_PRODUCT, 0, self._entries, "clip")
         _multiply(self._first, self._second, self._first)
         _subtract(augmented, self._first, augmented)
-        if noisy is not None:
+        if measured is not None:
             _multiply(minus_innovation, self._minus_scaled, self._squares)  # e²/s
             _add(self.mahalanobis, self._squares, self.mahalanobis)
             _multiply(self.determinant, variance, self.determinant)
@@ -223,12 +232,12 @@ class KalmanFilters:
             rows[OUTER] -= rows[INNER]
             columns[OUTER] -= columns[INNER]
 
-    def subtract_published(self, amount: float) -> None:
+    def subtract_published(self, amount: float | FloatArray) -> None:
         """Count the running sum from the amount that was published of it."""
         total = self._means[SUM]
         _subtract(total, np.array(amount), total)
 
-    def fade(self, part: float) -> None:
+    def fade(self, part: float | FloatArray) -> None:
         """Move the mean over the past, which SUM is measured from, towards SUM by this part.
 
         With t values behind and w more to come, w/(t + w): they count as what they begin with.
@@ -237,7 +246,7 @@ class KalmanFilters:
         _multiply(row, kept, row)
         _multiply(column, kept, column)
 
-    def inflate_level(self, share: float) -> None:
+    def inflate_level(self, share: float | FloatArray) -> None:
         """Add variance: the cap changed, and may have moved the level by this share of itself."""
         self.covariance[LEVEL, LEVEL] += (share * self.mean[LEVEL]) ** 2
 

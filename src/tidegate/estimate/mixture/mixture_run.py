@@ -23,7 +23,7 @@ from tidegate.sealing import State, restore, state_of
 from tidegate.stages import Cells, Layout, Noisy, Perturber, Recorded, Saved
 
 # Forecasts are published as multiples of this part of a lattice step, running sums as whole steps.
-_FORECAST_GRAIN = float(1 << 16)
+FORECAST_GRAIN = float(1 << 16)
 
 
 class MixtureRun:
@@ -267,10 +267,10 @@ class MixtureRun:
             self._cycle.begin_cell(width)
             forecast += self._cycle.forecast(self._transition)
         each = forecast * self._threshold / width + self._truncated
-        self.prediction = math.floor(each * _FORECAST_GRAIN + 0.5) / _FORECAST_GRAIN
+        self.prediction = math.floor(each * FORECAST_GRAIN + 0.5) / FORECAST_GRAIN
 
     def _transition_over(self, width: int) -> Transition:
-        return _transition_of(self._horizon, width, self._scatter)
+        return transition_of_all(self._horizon, width, self._scatter)
 
     def _open_cells(self) -> BlockCells:
         if self._cells is None:
@@ -279,6 +279,6 @@ class MixtureRun:
 
 
 @lru_cache(maxsize=256)
-def _transition_of(horizon: int, width: int, scatter: float) -> Transition:
+def transition_of_all(horizon: int, width: int, scatter: float) -> Transition:
     """The transition of all models over a cell; cached, since a horizon has few widths."""
     return Transition(models(horizon, scatter=scatter), width)

@@ -10,13 +10,17 @@ import numpy as np
 from tidegate.lattice import IntArray
 from tidegate.noise import discrete_laplace
 from tidegate.perturb.adaptive.trees import RANGE_ERROR
-from tidegate.perturb.consistency import consistent_leaves, own_weights
+from tidegate.perturb.consistency import consistent_groves, own_weights
 from tidegate.randomness import Keystream
 from tidegate.sealing import State
 from tidegate.stages import NO_SUMS, Layout, Noisy
 
 if TYPE_CHECKING:
     from tidegate.perturb.adaptive.stage import AdaptiveTrees
+
+
+# Room in the address of noise, for the levels of a tree and the blocks of a horizon.
+_MOST_LEVELS, _MOST_BLOCKS = 8, 64
 
 
 class AdaptiveRun:
@@ -38,8 +42,6 @@ class AdaptiveRun:
     The state is secret: the open leaf's raw sum, and the position that addresses its noise.
     """
 
-    # Room in the address of noise, for the levels of a tree and the blocks of a horizon.
-    _MOST_LEVELS, _MOST_BLOCKS = 8, 64
     _COUNTS: ClassVar[tuple[str, ...]] = ("chunk", "number", "leaf", "total", "filled")
 
     def __init__(
@@ -169,8 +171,7 @@ class AdaptiveRun:
 
     def nodes(self, tree: Layout) -> list[IntArray]:
         """Independent noise of every node of the present block, coarsest level first."""
-        first = list(RANGE_ERROR).index(tree.nodes) * self._MOST_LEVELS
-        place = tree.cap_step * self._MOST_BLOCKS + self.number
+        place, first = noise_place(tree, self.number)
         return [
             discrete_laplace(
                 self._keystream.at(chunk=self.chunk, tree=place, level=first + level),
@@ -185,9 +186,21 @@ def _width(tree: Layout, leaf: int) -> int:
     return tree.edge(leaf + 1) - tree.edge(leaf)
 
 
+def noise_place(tree: Layout, number: int) -> tuple[int, int]:
+    """Where the noise of block `number` of a horizon is: the tree of its address, and the level."""
+    first = list(RANGE_ERROR).index(tree.nodes) * _MOST_LEVELS
+    return tree.cap_step * _MOST_BLOCKS + number, first
+
+
 def consistent_noise(nodes: list[IntArray], tree: Layout) -> IntArray:
     """Leaves that agree best with all the nodes (noise, or noisy sums), coarsest level first."""
+    leaves: IntArray = consistent_rows(nodes, tree, 1)[0]
+    return leaves
+
+
+def consistent_rows(nodes: list[IntArray], tree: Layout, rows: int) -> IntArray:
+    """The same for so many blocks that are measured by this tree: a row for each."""
     fanouts = [after // before for before, after in pairwise(tree.nodes)][::-1]
     weights = own_weights(fanouts, tree.variances[::-1])
-    leaves, _ = consistent_leaves(nodes[::-1], fanouts, weights)
+    leaves, _ = consistent_groves(nodes[::-1], fanouts, weights, np.zeros(rows))
     return leaves

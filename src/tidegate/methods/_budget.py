@@ -1,0 +1,146 @@
+"""From the ε of a unit to what surrounds a perturber: its budget, its threshold, the pipeline."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tidegate import estimate, threshold
+from tidegate.errors import SettingError
+from tidegate.exact_numbers import Number, positive, whole
+from tidegate.guarantee import rho_for
+from tidegate.methods._preset import Common, Concentrated, PerEvent, PerWindow, assembled
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.reselection import share_of
+from tidegate.stages import Estimator, Perturber, Threshold
+from tidegate.units import Unit, Window, checked_unit
+
+
+def budget(
+    epsilon: Number,
+    unit: Unit | None,
+    share: Number | None = None,
+    start_early: int | None = None,
+    every: int | None = None,
+) -> tuple[Unit, Fraction, Fraction]:
+    """The unit, the budget of one event, and the part of it that choosing again gets."""
+    unit = checked_unit(unit)
+    per_event = positive("epsilon", epsilon) / unit.size
+    return unit, per_event, share_of(share, start_early, every)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What a pipeline has besides its perturber and estimator."""
+
+    threshold: Threshold
+    horizon: int
+    unit: Unit
+    common: Common
+
+    def pipeline(self, perturber: Perturber, estimator: Estimator | None = None) -> Pipeline:
+        """All of it together; no estimator: noisy values are published as they are."""
+        return assembled(
+            self.threshold,
+            perturber,
+            estimate.Unsmoothed() if estimator is None else estimator,
+            unit=self.unit,
+            **self.common,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventBudget(Surroundings):
+    """ε of one event."""
+
+    epsilon: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianBudget(Surroundings):
+    """ρ of one event, and the δ at which it is stated as (ε, δ)."""
+
+    rho: Fraction
+    delta: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowBudget(Surroundings):
+    """ε of all values of a window together, as far as the stream has it."""
+
+    epsilon: Fraction
+    window: int
+
+
+def per_event(epsilon: Number, bound: Number, shared: PerEvent) -> EventBudget:
+    """Threshold and stream look at disjoint values, so each has the whole budget of an event."""
+    unit, each, _ = budget(epsilon, shared["unit"])
+    return EventBudget(
+        epsilon=each,
+        threshold=_truncation(each, bound, shared["holdout"]),
+        horizon=whole("horizon", shared["horizon"], minimum=1),
+        unit=unit,
+        common=_common(shared),
+    )
+
+
+def per_event_gaussian(epsilon: Number, bound: Number, shared: Concentrated) -> GaussianBudget:
+    """ρ is the largest (to six digits) that implies (`epsilon`, `delta`)-DP for the unit.
+
+    A unit of n events costs n²·ρ. The threshold is chosen with pure √(2ρ)-DP, which implies ρ-zCDP.
+    """
+    horizon = whole("horizon", shared["horizon"], minimum=1)
+    unit, delta = checked_unit(shared["unit"]), shared["delta"]
+    failure = Fraction(1, max(2, horizon) ** 2) if delta is None else positive("delta", delta)
+    rho = rho_for(positive("epsilon", epsilon), failure) / unit.size**2
+    grain = 1 << 40
+    pure = Fraction(math.isqrt(int(2 * rho * grain**2)), grain)
+    return GaussianBudget(
+        rho=rho,
+        delta=failure,
+        threshold=_truncation(pure, bound, shared["holdout"]),
+        horizon=horizon,
+        unit=unit,
+        common=_common(shared),
+    )
+
+
+def per_window(epsilon: Number, bound: Number, shared: PerWindow) -> WindowBudget:
+    """A window can lie across hold-out and stream, so the threshold gets a quarter of ε.
+
+    (By group privacy: for all events of the window.) Without a hold-out, the stream has all of it.
+    """
+    window = Window(length=60) if shared["unit"] is None else shared["unit"]
+    if not isinstance(window, Window):
+        raise SettingError("unit", "must be a window, such as tidegate.units.Window(length=60)")
+    total = positive("epsilon", epsilon)
+    choice = total / 4 if shared["holdout"] else Fraction(0)
+    return WindowBudget(
+        epsilon=total - choice,
+        window=window.length,
+        threshold=_truncation(choice / window.length, bound, shared["holdout"]),
+        horizon=shared["horizon"],
+        unit=window,
+        common=_common(shared),
+    )
+
+
+def _truncation(epsilon: Fraction, bound: Number, holdout: int) -> Threshold:
+    """The threshold of a method that was published without one.
+
+    A hold-out chooses it; `holdout=0` is the method as published: θ is the bound, and no value is
+    spent on it.
+    """
+    if whole("holdout", holdout, minimum=0) == 0:
+        return threshold.Fixed(bound)
+    return threshold.ScaleFree(epsilon=epsilon, bound=bound, holdout=holdout)
+
+
+def _common(shared: Common) -> Common:
+    return {
+        "resolution": shared["resolution"],
+        "non_negative": shared["non_negative"],
+        "history": shared["history"],
+        "lower": shared["lower"],
+    }

@@ -1,0 +1,71 @@
+// The form that creates a stream, with what to expect of its settings.
+
+import { post } from "./api.js";
+import { element, field, shown } from "./dom.js";
+
+const LENGTHS = [1, 100, 10_000];
+const PAUSE = 400; // milliseconds after the last key
+
+/** What the form asks for; an empty field is left out. */
+function wanted() {
+  const form = /** @type {HTMLFormElement} */ (element("create-form"));
+  const given = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()]));
+  /** @type {Record<string, any>} */
+  const asked = { name: given.name, epsilon: given.epsilon, bound: given.bound, settings: {} };
+  if (Number(given.lower)) asked.settings.lower = given.lower;
+  if (given.kind === "keyed") asked.keys = given.keys.split("\n").map((key) => key.trim()).filter(Boolean);
+  if (given.kind === "events") asked.events = { every: given.every, start: given.start };
+  return asked;
+}
+
+async function plan() {
+  const place = element("plan");
+  const asked = wanted();
+  if (!asked.bound || !asked.epsilon || (asked.events && !asked.events.start)) {
+    place.textContent = "";
+    return;
+  }
+  if (asked.keys?.length === 0) delete asked.keys;
+  try {
+    const found = await post("/v1/plan", { ...asked, name: "plan", lengths: LENGTHS });
+    const errors = found.errors.map(
+      (/** @type {any} */ one) => `${shown(one.length)} ${one.length === 1 ? "row" : "rows"}: ± ${shown(1.96 * one.standard_error)}`,
+    );
+    const warmUp = found.warm_up ? ` The first ${shown(found.warm_up)} values are a warm-up.` : "";
+    place.textContent =
+      `${found.guarantee}. To expect of a sum (95 %), if values reach the bound: ${errors.join("; ")}.` +
+      `${warmUp} ${found.warnings.join(" ")}`;
+  } catch (error) {
+    place.textContent = error instanceof Error ? error.message : "";
+  }
+}
+
+/** @param {(name: string) => Promise<void>} created */
+export function createForm(created) {
+  const form = /** @type {HTMLFormElement} */ (element("create-form"));
+  const slider = /** @type {HTMLInputElement} */ (element("slider"));
+  let waiting = 0;
+  form.addEventListener("input", (event) => {
+    if (event.target === slider) field("create-form", "epsilon").value = String(Number((10 ** Number(slider.value)).toPrecision(2)));
+    if (event.target === field("create-form", "epsilon")) slider.value = String(Math.log10(Number(field("create-form", "epsilon").value) || 1));
+    const kind = field("create-form", "kind").value;
+    for (const part of form.querySelectorAll("div")) part.hidden = part.className !== kind;
+    clearTimeout(waiting);
+    waiting = setTimeout(plan, PAUSE);
+  });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const problem = element("create-problem");
+    problem.textContent = "";
+    try {
+      const asked = wanted();
+      await post("/v1/streams", asked);
+      form.reset();
+      form.dispatchEvent(new Event("input"));
+      /** @type {HTMLDetailsElement} */ (element("create")).open = false;
+      await created(asked.name);
+    } catch (error) {
+      problem.textContent = error instanceof Error ? error.message : "It was not created.";
+    }
+  });
+}

@@ -1,0 +1,30 @@
+// Small helpers for the elements of the page.
+
+/** @template {HTMLElement} T @param {string} id @returns {T} */
+export function element(id) {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`no element ${id}`);
+  return /** @type {T} */ (found);
+}
+
+/** @param {string} form @param {string} name @returns {HTMLInputElement} */
+export function field(form, name) {
+  const found = /** @type {HTMLFormElement} */ (element(form)).elements.namedItem(name);
+  return /** @type {HTMLInputElement} */ (found);
+}
+
+/** A row of a table. @param {(string | Node)[]} cells */
+export function row(cells) {
+  const made = document.createElement("tr");
+  for (const content of cells) {
+    const cell = document.createElement("td");
+    cell.append(content);
+    made.append(cell);
+  }
+  return made;
+}
+
+/** @param {number | null} number */
+export function shown(number) {
+  return number === null ? "—" : number.toLocaleString(undefined, { maximumSignificantDigits: 6 });
+}

@@ -1,0 +1,117 @@
+"""A quantile of the hold-out with Gaussian noise by smooth sensitivity: (ε, δ) (for comparison)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import ClassVar
+
+from tidegate.errors import SettingError
+from tidegate.guarantee import Guarantee
+from tidegate.lattice import IntArray, Lattice
+from tidegate.randomness import Keystream
+from tidegate.settings import Delta, Epsilon, Exact, Spec, Whole
+from tidegate.threshold.percentiles import Percentile
+from tidegate.threshold.smooth_sensitivity import noisy_quantile, open_uniform
+
+_NORMAL = NormalDist()
+_HALVINGS = 60
+_LARGEST_EPSILON = 20  # e^ε·δ would lose all digits of the search beyond
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GaussianQuantile(Spec):
+    """θ = x_p + SS/a·Z with a standard normal Z, clipped to [1 step, bound].
+
+    Guarantee: (ε, δ)-DP in real arithmetic; computed in floats (`arithmetic="float"`). Released: θ.
+    SS is the β-smooth sensitivity of the quantile. Both changes get ε/2:
+
+    - x_p moves by at most SS, so Z by at most a: (ε/2, δ₁) with
+      δ₁ = Φ(a/2 − ε/(2a)) − e^(ε/2)·Φ(−a/2 − ε/(2a)), the exact δ of a Gaussian shift;
+    - SS changes by a factor e^λ, |λ| ≤ β: the log-ratio of the two densities at z is at most β ≤
+      ε/2 where the noise widens; where it narrows, z²·(e^(2β) − 1)/2 − β, which is above ε/2 only
+      if z² > (ε + 2β)/(e^(2β) − 1), with probability δ₂.
+
+    One after the other: (ε, δ₁ + e^(ε/2)·δ₂)-DP. `decay` and `shift` are the largest β and a (to a
+    search) for which both parts are at most δ/2. Against NRS 2007 (a = ε/(5√(2 ln(2/δ)))), noise is
+    several times smaller.
+
+    Args:
+        epsilon, delta: the budget of the choice.
+        bound: public upper bound of a value.
+        holdout: how many values to spend on the choice.
+        percentile: which quantile.
+    """
+
+    KIND: ClassVar[str] = "threshold.GaussianQuantile"
+
+    epsilon: Epsilon = Epsilon()
+    delta: Delta = Delta()
+    bound: Exact = Exact()
+    holdout: Whole = Whole(minimum=1, default=65_536)
+    percentile: Percentile = Percentile(default="99.5")
+
+    def __post_init__(self) -> None:
+        if self.epsilon > _LARGEST_EPSILON:
+            raise SettingError("epsilon", f"must be at most {_LARGEST_EPSILON} for this rule")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """(ε, δ)-DP up to the rounding of floats."""
+        return Guarantee(epsilon=self.epsilon, delta=self.delta, arithmetic="float")
+
+    @property
+    def shift(self) -> float:
+        """a: by how many standard deviations x_p may move the noise."""
+        return _largest(shift_failure, float(self.epsilon) / 2, float(self.delta) / 2)
+
+    @property
+    def decay(self) -> float:
+        """β."""
+        half = float(self.epsilon) / 2
+        return min(half, _largest(stretch_failure, half, float(self.delta) / 2 * math.exp(-half)))
+
+    def ceiling(self, lattice: Lattice) -> int:
+        """The bound."""
+        return lattice.top
+
+    def choose(self, values: IntArray, lattice: Lattice, keystream: Keystream) -> int:
+        """θ in lattice units."""
+        noise = _NORMAL.inv_cdf(open_uniform(keystream.at()))
+        return noisy_quantile(
+            values, self.percentile, self.decay, noise / self.shift, lattice.top, lattice.top
+        )
+
+
+def shift_failure(epsilon: float, shift: float) -> float:
+    """δ for which a shift of a standard normal by `shift` is (ε, δ)-indistinguishable.
+
+    >>> round(shift_failure(1.0, 1.0), 6)
+    0.126937
+    """
+    return _NORMAL.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * _NORMAL.cdf(
+        -shift / 2 - epsilon / shift
+    )
+
+
+def stretch_failure(epsilon: float, decay: float) -> float:
+    """How likely a standard normal lies where a stretch by e^±decay costs more than ε.
+
+    >>> round(stretch_failure(1.0, 0.1), 6)
+    0.001591
+    """
+    limit = math.sqrt(2 * (epsilon + decay) / math.expm1(2 * decay))
+    return 2 * _NORMAL.cdf(-limit)
+
+
+@lru_cache(maxsize=64)
+def _largest(failure: Callable[[float, float], float], epsilon: float, allowed: float) -> float:
+    """The largest size, to a search, whose failure is at most what is allowed."""
+    low, high = 1e-12, 40.0
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if failure(epsilon, middle) <= allowed else (low, middle)
+    return low

@@ -1,0 +1,57 @@
+"""Parts of the mixture in columns: exact where a shortcut would be wrong in the last bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tidegate.estimate.mixture.filter_packing import packed_filters, unpacked_filters
+from tidegate.estimate.mixture.kalman import normalised
+from tidegate.estimate.mixture.mixture_columns import ratios
+from tidegate.estimate.mixture.portable_math import halved, halved_each
+from tidegate.estimate.mixture.transition import SIZE, SWING
+from tidegate.estimate.mixture.weight_rows import weight_rows
+
+
+def test_halving_many_is_halving_each() -> None:
+    times = np.random.default_rng(0).uniform(0, 36, 5000)
+    assert halved_each(times).tolist() == [halved(each) for each in times.tolist()]
+
+
+def test_weights_of_many_streams_are_those_of_each() -> None:
+    random = np.random.default_rng(1)
+    halvings = random.gamma(0.5, 30, (400, 12))  # some models of each stream are left out
+    determinants = random.uniform(0.5, 1, (400, 12))
+    found = weight_rows(halvings, determinants)
+    assert (found == 0).any()
+    for row, weights in enumerate(found):
+        expected = normalised(halvings[row].tolist(), np.sqrt(determinants[row]).tolist())
+        assert {model: each for model, each in enumerate(weights.tolist()) if each} == {
+            model: each for model, each in expected if each
+        }
+
+
+def test_quotients_beyond_53_bits_are_those_of_whole_numbers() -> None:
+    random = np.random.default_rng(2)
+    above, below = random.integers(-(1 << 62), 1 << 62, 500), random.integers(1, 1 << 50, 500)
+    expected = [one / other for one, other in zip(above.tolist(), below.tolist(), strict=True)]
+    assert ratios(above, below).tolist() == expected
+    assert (above / below).tolist() != expected  # what a float division would give
+
+
+@pytest.mark.parametrize("asymmetry", [0.0, 1e-15, 1e-6, 2.0])
+def test_packed_filters_come_back_bit_for_bit(asymmetry: float) -> None:
+    random = np.random.default_rng(3)
+    swings = np.array([False, True, False, True])
+    matrices = random.normal(0, 1, (SIZE, SIZE, 7, 4))
+    matrices += matrices.swapaxes(0, 1)
+    matrices *= 1 + asymmetry * random.normal(0, 1, matrices.shape)
+    augmented = np.concatenate((matrices, random.normal(0, 1, (SIZE, 1, 7, 4))), axis=1)
+    augmented[SWING, :, :, ~swings] = augmented[:, SWING, :, ~swings] = 0.0
+    flat = augmented.reshape(-1, 7, 4)
+    state = packed_filters(flat, swings)
+    assert unpacked_filters(state, 7, swings).tobytes() == flat.tobytes()
+    if asymmetry < 1e-14:
+        assert state["asymmetric"].size == 0
+    with pytest.raises(ValueError, match=r"number of streams|reshape"):
+        unpacked_filters(state, 6, swings)
