@@ -204,3 +204,16 @@ class Lattice:
         if type(value).__name__ in MISSING:
             return 0.0
         raise InputError(f"value at position {position} is not a number") from None
+
+
+def one_number(value: object) -> float | None:
+    """A single value as a float; None: it is no number, or NaN."""
+    try:
+        if isinstance(value, int | float | Decimal | Fraction | np.integer | np.floating):
+            number = float(value)
+            return None if isinstance(value, bool) or math.isnan(number) else number
+    except OverflowError:  # an integer beyond every float
+        return math.copysign(math.inf, value > 0 or -1)  # type: ignore[operator]  # it is a number
+    except (ValueError, TypeError):  # a signalling NaN, a complex number
+        pass
+    return None

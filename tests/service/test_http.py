@@ -16,7 +16,7 @@ from tidegate.service.server import Service
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 
 SECRET = "8675309.125"
-ROLES = ("admin", "producer", "reader", "auditor")
+ROLES = ("admin", "producer", "reader", "auditor", "device", "shuffler")
 
 
 class Clients:
@@ -64,6 +64,15 @@ ROUTES = {
     ("GET", "/v1/streams/{name}/table"): {"admin", "reader"},
     ("POST", "/v1/streams/{name}/query"): {"admin", "reader"},
     ("GET", "/v1/streams/{name}/live"): {"admin", "reader"},
+    ("POST", "/v1/tasks"): {"admin"},
+    ("GET", "/v1/tasks"): {"admin", "reader"},
+    ("GET", "/v1/tasks/{task_id}"): {"admin", "reader"},
+    ("POST", "/v1/tasks/{task_id}/retire"): {"admin"},
+    ("GET", "/v1/tasks/{task_id}/collection"): {"admin", "reader"},
+    ("GET", "/v1/tasks/{task_id}/round"): {"device", "shuffler"},
+    ("GET", "/v1/tasks/{task_id}/announcement"): {"device", "shuffler"},
+    ("POST", "/v1/tasks/{task_id}/reports"): {"device", "shuffler"},
+    ("POST", "/v1/tasks/{task_id}/batches"): {"shuffler"},
     ("GET", "/v1/ledger"): {"admin", "auditor"},
     ("GET", "/v1/session"): {*ROLES, None},
     ("POST", "/v1/tokens"): {"admin"},
@@ -80,6 +89,7 @@ def test_every_role_at_every_route(http: Clients) -> None:
         if path.endswith("/live"):
             continue  # answers for ever: tested by itself
         place = path.replace("{name}", "nowhere").replace("{label}", "nobody")
+        place = place.replace("{task_id}", "nothing")
         for role in (None, *ROLES):
             status = http(role, verb, place, content=b"{}").status_code
             if role in allowed:

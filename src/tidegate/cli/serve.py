@@ -24,7 +24,7 @@ DatabaseUrl = Annotated[
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", help="Key that seals states (or TIDEGATE_KEY).")
 ]
-Role = Annotated[str, typer.Argument(help="producer, reader, auditor or admin.")]
+Role = Annotated[str, typer.Argument(help="producer, reader, device, shuffler, auditor or admin.")]
 Label = Annotated[str, typer.Option(help="Who gets it; `--revoke` finds it by this.")]
 Cap = Annotated[str | None, typer.Option(help="The most ε that any one source may spend.")]
 

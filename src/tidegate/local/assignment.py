@@ -37,9 +37,15 @@ def slot_of(name: str, client: str, slots: int) -> int:
 
 
 def announced(
-    slots: Sequence[Slot], *, name: str, lower: Fraction, bound: Fraction, resolution: Fraction
+    slots: Sequence[Slot],
+    *,
+    name: str,
+    lower: Fraction,
+    bound: Fraction,
+    resolution: Fraction,
+    first: int = 0,
 ) -> tuple[Announcement, ...]:
-    """The announcements of a round with these slots."""
+    """The announcements of a round with these slots, counted from `first`."""
     return tuple(
         Announcement(
             round=name,
@@ -51,7 +57,7 @@ def announced(
             slot=index,
             question=slot.question,
         )
-        for index, slot in enumerate(slots)
+        for index, slot in enumerate(slots, start=first)
     )
 
 

@@ -20,25 +20,24 @@ sets `clamp`, for an error is silence, and silence can be seen.
 from __future__ import annotations
 
 import hmac
-import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-
-import numpy as np
 
 from tidegate.errors import InputError, RefusedError, SettingError
 from tidegate.exact_numbers import Number, exact, positive, said
 from tidegate.guarantee import Guarantee, cost
-from tidegate.lattice import Lattice
+from tidegate.lattice import Lattice, one_number
+from tidegate.local import delivery
 from tidegate.local.assignment import of_one_round, slot_of
+from tidegate.local.delivery import Delivered
 from tidegate.local.memory import Memory, Pin
 from tidegate.local.messages import Announcement, Report
+from tidegate.local.privacy_loss import fresh_words
 from tidegate.local.questions import Words
 from tidegate.local.wire import name_of
-from tidegate.randomness import Epoch, Randomness, secure
+from tidegate.randomness import Randomness, secure
 
 
 class Client:
@@ -127,8 +126,42 @@ class Client:
         """How much of `lifetime` was not spent."""
         return self.lifetime - self.memory.spent
 
+    def report(
+        self,
+        url: str,
+        value: object,
+        *,
+        event: str = "",
+        token: str | None = None,
+        patience: float = 10.0,
+    ) -> Delivered:
+        """Answer the open round of a service's task, and send what waits for it.
+
+        Args:
+            url: of the task: `https://host/v1/tasks/ID`.
+            value, event: as for `answer`.
+            token: of a device.
+            patience: for how many seconds to try again. A report that was drawn and did not arrive
+                is "queued": the next call sends the same one.
+
+        Raises:
+            UnreachableError, NotAskedError: nothing was drawn. And as for `answer`.
+        """
+        return delivery.report_to(self, delivery.Task(url, token, patience), value, event)
+
+    def deliver(
+        self, url: str, *, token: str | None = None, patience: float = 10.0
+    ) -> list[Delivered]:
+        """Send the reports of a task of which nobody has said that they arrived."""
+        return delivery.deliver_to(self, delivery.Task(url, token, patience))
+
     def answer(
-        self, announcement: Announcement | str | bytes, value: object, *, event: str = ""
+        self,
+        announcement: Announcement | str | bytes,
+        value: object,
+        *,
+        event: str = "",
+        round: str | None = None,  # noqa: A002  # as in messages
     ) -> Report:
         """Answer a round: check the question, draw the report, remember it on disk, return it.
 
@@ -137,6 +170,7 @@ class Client:
             value: a number within the bounds.
             event: what the value is called, such as a date. A value answers one round: the same
                 event in another round is refused. Without a name, the device has one value.
+            round: refuse an announcement of any other; None: any.
 
         Raises:
             MessageError: the announcement is malformed or of another version.
@@ -144,6 +178,8 @@ class Client:
             InputError: the value is no number, or outside the bounds.
         """
         asked = _parsed(announcement)
+        if round is not None and asked.round != round:
+            raise RefusedError("the announcement is of another round")
         digest = asked.digest
         if self.memory.pin(asked.round) is None:  # outside of the turn: tables may be large
             asked.check_allowed(
@@ -219,7 +255,9 @@ class Client:
 
     def _steps(self, value: object, resolution: Fraction) -> int:
         """The value in whole steps. Says that it is wrong, never what it is."""
-        number = _number(value)
+        number = one_number(value)
+        if number is None:
+            raise InputError("the value is not a number: nothing was reported")
         if not self.clamp and not float(self.lower) <= number <= float(self.bound):
             raise InputError(
                 f"the value is not between {self.lower} and {self.bound}: nothing was reported"
@@ -228,7 +266,7 @@ class Client:
 
     def _words(self, asked: Announcement) -> Words:
         """Fresh words for one report."""
-        return _halves(self._randomness.new_epoch(), bytes.fromhex(asked.digest))
+        return fresh_words(self._randomness.new_epoch(), bytes.fromhex(asked.digest))
 
     def _keyed(self, purpose: str, text: str) -> str:
         named = f"tidegate/1/{purpose}/{text}".encode("utf-8", "surrogatepass")
@@ -242,19 +280,6 @@ def _parsed(announcement: Announcement | str | bytes) -> Announcement:
     return Announcement.from_json(announcement)
 
 
-def _number(value: object) -> float:
-    try:
-        if isinstance(value, int | float | Decimal | Fraction | np.integer | np.floating):
-            number = float(value)
-            if not isinstance(value, bool) and not math.isnan(number):
-                return number
-    except OverflowError:  # an integer beyond every float
-        return math.copysign(math.inf, value > 0 or -1)  # type: ignore[operator]  # it is a number
-    except (ValueError, TypeError):  # a signalling NaN, a complex number
-        pass
-    raise InputError("the value is not a number: nothing was reported") from None
-
-
 def _report(pin: Pin) -> Report:
     return Report(
         round=pin.round,
@@ -264,17 +289,3 @@ def _report(pin: Pin) -> Report:
         client=pin.client,
         report=pin.report,
     )
-
-
-def _halves(epoch: Epoch, digest: bytes) -> Words:
-    """Words of 32 bits: the upper, then the lower half of each word of a keystream."""
-    stream = epoch.keystream("local/report", digest).at()
-    pending: list[int] = []
-
-    def word() -> int:
-        if not pending:
-            both = int(stream.take(1)[0])
-            pending.extend((both & 0xFFFFFFFF, both >> 32))
-        return pending.pop()
-
-    return word

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from tidegate.errors import RefusedError
 from tidegate.noise import exponential_bounds
+from tidegate.randomness import Epoch
 
 # Reports are drawn from words of 32 bits: what `crypto.getRandomValues` gives a browser.
 WORD_BITS = 32
@@ -46,6 +47,20 @@ def drawn(total: int, words: Callable[[], int]) -> int:
         word = words()
         if word < total:
             return word
+
+
+def fresh_words(epoch: Epoch, digest: bytes) -> Callable[[], int]:
+    """Words of 32 bits: the upper, then the lower half of each word of a keystream."""
+    stream = epoch.keystream("local/report", digest).at()
+    pending: list[int] = []
+
+    def word() -> int:
+        if not pending:
+            both = int(stream.take(1)[0])
+            pending.extend((both & 0xFFFFFFFF, both >> 32))
+        return pending.pop()
+
+    return word
 
 
 def coin_weights(epsilon: Fraction) -> tuple[int, int]:

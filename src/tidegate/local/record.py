@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,32 @@ _HUGE = 1e100
 # The variance of a range is estimated from its reports; this many reports' worth of the worst case
 # is mixed in, such that the estimate from a handful of reports is not believed.
 _WORST_CASE_REPORTS = 64
+
+
+Numbers = TypeVar("Numbers", float, FloatArray)
+
+
+def noise_variance(
+    *,
+    count: Numbers | IntArray,
+    mean: Numbers,
+    squared: Numbers | int,
+    first: Numbers,
+    second: Numbers,
+    worst: Numbers,
+) -> Numbers:
+    """The variance of a sum of reports, from the reports themselves (see `Collected`).
+
+    Args:
+        count: how many there are.
+        mean: of the reports.
+        squared, first, second: Σ w², Σ w²y, Σ w²y² over the reports y, each published w times.
+        worst: Σ w² times the largest variance of a report.
+    """
+    spread = np.maximum(second - 2 * mean * first + mean**2 * squared, 0.0)
+    trust = count / (count + _WORST_CASE_REPORTS)
+    variance: Numbers = trust * spread + (1 - trust) * worst
+    return variance
 
 
 class Collected:
@@ -88,11 +114,14 @@ class Collected:
         estimate, offset = ranges[:, _ESTIMATE], ranges[:, _OFFSET]
         length = np.maximum(end - begin, 1)
         mean = (estimate - offset) / length
-        spread = (
-            ranges[:, _SECOND] - 2 * mean * ranges[:, _FIRST] + mean**2 * ranges[:, _SQUARED]
-        ).clip(min=0.0)
-        trust = length / (length + _WORST_CASE_REPORTS)
-        noise = trust * spread + (1 - trust) * ranges[:, _WORST]
+        noise = noise_variance(
+            count=length,
+            mean=mean,
+            squared=ranges[:, _SQUARED],
+            first=ranges[:, _FIRST],
+            second=ranges[:, _SECOND],
+            worst=ranges[:, _WORST],
+        )
         caps = self._caps(begin, end)
         prediction = self._cut_variance(begin, caps) + self._cut_variance(end, caps)
         errors = NormalDist().inv_cdf((1 + confidence) / 2)

@@ -19,11 +19,12 @@ from tidegate.local.messages import Announcement
 from tidegate.local.questions.bulk import slices
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
+CLOSED = "late"
 REASONS = {
     "malformed": "it is no report",
     "version": "it is of another version",
     "round": "its round is not one of this collection's",
-    "late": "its round has closed",
+    CLOSED: "its round has closed",
     "slot": "its round has no such question",
     "phase": "its question is of another phase",
     "epsilon": "its question has another epsilon",

@@ -22,6 +22,7 @@ from tidegate.local.tail.rounds import (
 from tidegate.local.tail.survey import TailSurvey
 from tidegate.local.tail.two_sides import TwoSides
 from tidegate.local.wave_threshold import Objective
+from tidegate.local.wire import exact_of
 
 if TYPE_CHECKING:
     from tidegate.local.topl import Topl
@@ -90,6 +91,13 @@ def refuse_hopeless(topl: Topl) -> None:
             f"sum, whatever the values are: {needed:,} are needed, or epsilon = "
             f"{float(enough):g} with at least {least_fleet(enough, enough):,}",
         )
+
+
+def check_announceable(topl: Topl) -> None:
+    """Refuse numbers with too many digits: no device could read them in an announcement."""
+    for name in ("epsilon", "threshold_epsilon", "bound", "resolution"):
+        if getattr(topl, name) is not None:
+            exact_of({name: str(getattr(topl, name))}, name)
 
 
 def _asking(topl: Topl, rounds: tuple[Planned, ...]) -> Survey:

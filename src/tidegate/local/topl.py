@@ -25,6 +25,7 @@ from tidegate.local.surveys import (
     AUTHORS,
     PUBLISHED,
     asked_first,
+    check_announceable,
     first_survey,
     later_surveys,
     refuse_hopeless,
@@ -223,8 +224,7 @@ class Topl(Spec):
     ) -> Client:
         """A device (see `tidegate.local.client.Client`), which remembers its reports in `memory`.
 
-        A real device gives a path. Without one it remembers for as long as it lives: started anew,
-        it would draw, and spend, once more.
+        A real device gives a path. Without one it forgets when it ends, and would spend once more.
 
         >>> topl = Topl(epsilon=1, bound=100)
         >>> client, server = topl.client(), topl.server()
@@ -247,17 +247,14 @@ class Topl(Spec):
         )
 
     def server(self, path: str | Path | None = None, *, by_name: bool | None = None) -> Server:
-        """The server (see `tidegate.local.server.Server`), with its state in a file or in memory.
+        """The server (`tidegate.local.server.Server`), with its state in a file or in memory.
 
-        An existing file is resumed; it must have the same settings. `by_name`: clients are
-        asked what goes with their names, not in rotation (see `tidegate.local.assignment`).
+        An existing file is resumed, with the same settings. `by_name`: clients are asked what goes
+        with their names, not in rotation (see `tidegate.local.assignment`).
         """
         from tidegate.local.server import Server  # on demand: a client needs no database
-        from tidegate.local.wire import exact_of
 
-        for name in ("epsilon", "threshold_epsilon", "bound", "resolution"):
-            if getattr(self, name) is not None:  # with too many digits, no device could read it
-                exact_of({name: str(getattr(self, name))}, name)
+        check_announceable(self)
         return Server(
             self.collection(),
             settings=self.settings(),
@@ -274,8 +271,8 @@ class Topl(Spec):
     ) -> Simulation:
         """All devices and their server at once: `values` in the order in which they are asked.
 
-        Values below `lower` are refused, as a device refuses them; with `clamp` they count as it.
-        (Larger ones than the bound count as the bound, missing ones as 0.)
+        Values below `lower` are refused, as by a device; with `clamp` they count as it. (Larger
+        ones than the bound count as the bound, missing ones as 0.)
 
         >>> import tidegate as tg
         >>> topl = Topl(epsilon=2, bound=500, holdout=4096, horizon=2**15)

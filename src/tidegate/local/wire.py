@@ -16,7 +16,7 @@ VERSION = 1
 PHASES = ("threshold", "stream")
 # Characters, or bytes. The largest table that Tidegate asks with (129 × 131 weights) makes an
 # announcement of 141,000; a report in which every character of its names is escaped has 2,000.
-LONGEST = {"announcement": 1 << 18, "report": 1 << 12}
+LONGEST = {"announcement": 1 << 18, "report": 1 << 12, "round": 1 << 12, "outcomes": 1 << 22}
 _SLOTS = 1 << 16
 _NAME = re.compile(r"[!-~]{1,128}", re.ASCII)
 _EXACT = re.compile(r"([1-9][0-9]{0,17})(?:/([1-9][0-9]{0,17}))?", re.ASCII)

@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from tidegate._version import __version__
-from tidegate.service import page, problems
+from tidegate.service import devices, page, problems
 from tidegate.service.access import Access
 from tidegate.service.gate import Gate
 from tidegate.service.group import Group
@@ -79,5 +79,6 @@ def make_app(gate: Gate, tokens: Tokens, live: Live, *, public_reading: bool = F
     app.include_router(stream_routes(gate, live, access))
     app.include_router(range_routes(gate, access))
     app.include_router(trust_routes(gate, access, metrics))
+    devices.install(app, gate, access)
     page.install(app)
     return app

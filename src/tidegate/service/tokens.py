@@ -18,6 +18,8 @@ from tidegate.service.database import Database
 PERMISSIONS: dict[str, frozenset[str]] = {
     "producer": frozenset({"write"}),
     "reader": frozenset({"read"}),
+    "device": frozenset({"report"}),
+    "shuffler": frozenset({"report", "report shuffled"}),
     "auditor": frozenset({"read facts", "read ledger"}),
     "admin": frozenset({"read", "read facts", "read ledger", "manage"}),
 }

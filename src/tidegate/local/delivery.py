@@ -1,0 +1,171 @@
+"""How a device's report reaches a service: which round, what is asked, draw, send, acknowledge.
+
+    GET round → GET announcement → pin, then report ║ POST reports → acknowledge
+
+Before the report is drawn a failure costs nothing. From then on the pinned report waits on the
+device's disk, and is sent again by the next call: the same bytes, so it costs nothing more
+(`tidegate.local.task` has the argument).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote, urlsplit
+
+from tidegate.errors import RefusedError, SettingError, TidegateError
+from tidegate.local.http_calls import Answer, call
+from tidegate.local.messages import Report
+from tidegate.local.task_messages import REPORTS, RoundMessage, outcomes_from_json
+from tidegate.local.wire import LONGEST, MessageError
+from tidegate.randomness import random_bytes
+
+if TYPE_CHECKING:
+    from tidegate.local.client import Client
+
+Result = TypeVar("Result")
+_AT_ONCE = 100  # reports in one request
+_FIRST_WAIT, _LONGEST_WAIT = 0.25, 30.0  # seconds between attempts, doubled each time
+_OK, _NOTHING, _CONFLICT = 200, 204, 409
+
+
+class UnreachableError(TidegateError):
+    """The service could not be reached. If nothing is queued, nothing was drawn or spent."""
+
+
+class NotAskedError(TidegateError):
+    """The service asks nobody else at the moment: nothing was drawn or spent.
+
+    Attributes:
+        seconds: come again after so many.
+    """
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"the service asks nobody else now: try again in {seconds} s")
+        self.seconds = seconds
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What became of a report.
+
+    Attributes:
+        round: of the report.
+        outcome: "accepted", "duplicate" (it was taken before), "late", the reason why it was
+            rejected, or "queued": it is kept on the device, and sent again by the next call.
+    """
+
+    round: str
+    outcome: str
+
+    @property
+    def taken(self) -> bool:
+        """Whether the service has it."""
+        return self.outcome in ("accepted", "duplicate")
+
+
+class Task:
+    """A task of a service, as its devices see it.
+
+    Args:
+        url: of the task: `https://host/v1/tasks/ID`.
+        token: of a device; None: none.
+        patience: for how many seconds a call tries again.
+    """
+
+    def __init__(self, url: str, token: str | None, patience: float) -> None:
+        place = urlsplit(url)
+        self.id = place.path.rstrip("/").rpartition("/")[2]
+        if place.scheme not in ("http", "https") or not place.hostname or not self.id:
+            raise SettingError("url", "must be that of a task: https://host/v1/tasks/ID")
+        self._url = url.rstrip("/")
+        self._token = token
+        self._patience = patience
+
+    def open_round(self) -> str:
+        """The name of the round that is open."""
+        answer = self._called("GET", "/round", longest=LONGEST["round"])
+        message = RoundMessage.from_json(answer.expected(_OK).body)
+        if message.task != self.id or not message.round.startswith(f"{self.id}."):
+            raise MessageError("round: it is of another task")
+        return message.round
+
+    def announcement(self, name: str, client: str) -> bytes | None:
+        """What a device of this name is asked; None: the round has just closed."""
+        path = f"/announcement?round={quote(name, safe='')}&client={quote(client, safe='')}"
+        answer = self._called("GET", path, longest=LONGEST["announcement"])
+        if answer.status == _NOTHING:
+            raise NotAskedError(answer.retry_after or 1)
+        return None if answer.status == _CONFLICT else answer.expected(_OK).body
+
+    def send(self, reports: list[Report]) -> list[str]:
+        """What became of each."""
+        body = "\n".join(report.json() for report in reports).encode()
+        answer = self._called("POST", "/reports", body, longest=LONGEST["outcomes"])
+        outcomes = outcomes_from_json(answer.expected(_OK).body)
+        if len(outcomes) != len(reports):
+            raise MessageError("outcomes: must be one for every report")
+        return outcomes
+
+    def _called(self, verb: str, path: str, body: bytes = b"", *, longest: int) -> Answer:
+        def attempt() -> Answer:
+            return call(verb, self._url + path, body, REPORTS if body else "", self._token, longest)
+
+        return patiently(attempt, self._patience)
+
+
+def patiently(
+    attempt: Callable[[], Answer],
+    patience: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Answer:
+    """Try again while the service cannot be reached or is busy, ever more rarely."""
+    deadline, wait = clock() + patience, _FIRST_WAIT
+    while True:
+        try:
+            answer = attempt()
+            if not answer.busy:
+                return answer
+            problem, asked = f"the service answered {answer.status}", answer.retry_after or 0
+        except OSError as error:
+            problem, asked = f"{type(error).__name__}", 0
+        # Between half and all of it, so that devices do not come back all at once.
+        chance = 0.5 + int.from_bytes(random_bytes(2), "big") / (1 << 17)
+        pause = max(min(wait, _LONGEST_WAIT) * chance, asked)
+        if clock() + pause > deadline:
+            raise UnreachableError(f"the service cannot be reached ({problem})") from None
+        sleep(pause)
+        wait *= 2
+
+
+def report_to(client: Client, task: Task, value: object, event: str) -> Delivered:
+    """Answer the open round of a task, and send all that waits for it."""
+    name = task.open_round()
+    if client.sent(name) is None:
+        announcement = task.announcement(name, client.name_in(name))
+        if announcement is None:
+            name = task.open_round()
+            announcement = task.announcement(name, client.name_in(name))
+        if announcement is None:
+            raise RefusedError("the service does not ask in the round that it says is open")
+        client.answer(announcement, value, event=event, round=name)
+    try:
+        delivered = {one.round: one for one in deliver_to(client, task)}
+    except UnreachableError:
+        return Delivered(name, "queued")
+    return delivered.get(name, Delivered(name, "duplicate"))
+
+
+def deliver_to(client: Client, task: Task) -> list[Delivered]:
+    """Send the reports of a task of which nobody has said that they arrived."""
+    waiting = [one for one in client.unacknowledged if one.round.startswith(f"{task.id}.")]
+    delivered: list[Delivered] = []
+    for start in range(0, len(waiting), _AT_ONCE):
+        some = waiting[start : start + _AT_ONCE]
+        for report, outcome in zip(some, task.send(some), strict=True):
+            client.acknowledge(report.round)  # taken, or never will be
+            delivered.append(Delivered(report.round, outcome))
+    return delivered

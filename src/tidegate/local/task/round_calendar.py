@@ -1,0 +1,105 @@
+"""When rounds open and close: periods of the calendar, and how long a late report still counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tidegate.clock import SECOND, Clock, zone_of
+from tidegate.errors import QueryError, SettingError
+from tidegate.record.time_ranges import length_of
+
+_DAY = 86_400
+_SHORTEST = 60  # seconds of a round
+_MOST_GRACE = 31 * _DAY
+_LATEST = 1 << 33  # seconds since 1970: the year 2242
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundCalendar:
+    """Rounds that follow one another without a gap, numbered by the calendar.
+
+    Attributes:
+        every: how long a round lasts: days of the zone's calendar ("1d"), or less ("1h").
+        zone: whose days.
+        grace: how long after its end a round still takes reports of devices that it has asked; "":
+            a quarter of its length. Devices are often offline when a round ends.
+
+    >>> days = RoundCalendar(every="1d", zone="Europe/Berlin", grace="6h")
+    >>> number = days.number(1_774_737_000)  # the night in which the clocks go forward
+    >>> days.closes(number) - days.opens(number)
+    82800
+    >>> days.accepted_until(number) - days.closes(number)
+    21600
+    """
+
+    every: str = "1d"
+    zone: str = "UTC"
+    grace: str = ""
+
+    def __post_init__(self) -> None:
+        zone_of(self.zone)
+        length = self._seconds("every", self.every)
+        if length < _SHORTEST or (length > _DAY and length % _DAY):
+            raise SettingError("every", "must be whole days, or from 1min to 1d")
+        if self.grace and self._seconds("grace", self.grace) > _MOST_GRACE:
+            raise SettingError("grace", "must be at most 31d")
+
+    @staticmethod
+    def _seconds(setting: str, length: str) -> int:
+        try:
+            return length_of(length) // SECOND
+        except QueryError:
+            raise SettingError(setting, "must be a length of time, such as 1d or 15min") from None
+
+    @cached_property
+    def length(self) -> int:
+        """Seconds of a round; of a day of the calendar, if the clocks do not change."""
+        return self._seconds("every", self.every)
+
+    @cached_property
+    def _late(self) -> int:
+        return self._seconds("grace", self.grace) if self.grace else self.length // 4
+
+    @cached_property
+    def _clock(self) -> Clock:
+        return Clock(self.zone)
+
+    @property
+    def _by_day(self) -> bool:
+        return self.length % _DAY == 0
+
+    def number(self, now: float) -> int:
+        """The round that is open now, by seconds since 1970."""
+        if not 0 <= now < _LATEST:
+            raise SettingError("time", "must lie between 1970 and 2242")
+        if not self._by_day:
+            return int(now) // self.length
+        local = int(self._clock.local(np.array([int(now) * SECOND]))[0])
+        return local // SECOND // self.length
+
+    def opens(self, number: int) -> int:
+        """When it begins to ask, in seconds since 1970."""
+        start = number * self.length
+        if not self._by_day:
+            return start
+        return int(self._clock.universal(np.array([start * SECOND]))[0]) // SECOND
+
+    def closes(self, number: int) -> int:
+        """When it asks nobody any more."""
+        return self.opens(number + 1)
+
+    def accepted_until(self, number: int) -> int:
+        """When it takes no more reports."""
+        return self.closes(number) + self._late
+
+    def text(self, second: int) -> str:
+        """A moment in the zone, as ISO 8601."""
+        return self._clock.texts(np.array([second * SECOND]))[0]
+
+    def plain(self) -> dict[str, Any]:
+        """For a database."""
+        return {"every": self.every, "zone": self.zone, "grace": self.grace}

@@ -1,0 +1,195 @@
+"""A task: which device is asked what, and what its reports are added to.
+
+It knows no names: who was given which slot, and who has reported, is kept by its owner in the same
+transaction. Nothing here looks at a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tidegate.errors import SnapshotError
+from tidegate.local.assignment import announced
+from tidegate.local.collection import STREAM, Slot
+from tidegate.local.messages import Announcement, Report
+from tidegate.local.record import Collected
+from tidegate.local.report_checks import CLOSED
+from tidegate.local.task.round_calendar import RoundCalendar
+from tidegate.local.task.task_round import BESIDE, MOST_SLOTS, Part, TaskRound
+from tidegate.local.topl import Topl
+
+LEASE = 600  # seconds until a device that was asked for the threshold and is silent is replaced
+_FEW_MARKS = 2  # of running sums by position: here sums are by time
+
+
+@dataclass(eq=False)
+class Task:
+    """The rounds of one task that still take reports, and the survey behind them.
+
+    **Never more are asked than may answer.** A part of a survey wants so many answers, and that
+    many devices are asked. If all were asked and somebody is silent for `LEASE` seconds, others are
+    asked in their place; whoever answers later is still taken. Meanwhile devices are asked for
+    their value, beside the survey, once there is a threshold. So a device that answers while its
+    round takes reports has never spent its ε for nothing: its report is in the tallies of its
+    round. (An answer about the threshold that comes when the threshold was decided is counted,
+    and decides nothing any more.)
+
+    Attributes:
+        task_id: 32 bytes in base 64, as in DAP; the names of rounds begin with it.
+        topl: what is asked of devices.
+        calendar: when rounds open and close.
+        rounds: by number: the open one and those in their grace period.
+        asked: how many devices were asked in the open part of the survey, in any round, and not
+            replaced.
+        asked_last: when the last of them was.
+    """
+
+    task_id: str
+    topl: Topl
+    calendar: RoundCalendar
+    rounds: dict[int, TaskRound] = field(default_factory=dict)
+    asked: int = 0
+    asked_last: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.collection = self.topl.collection()
+        self.collection.collected = Collected(_FEW_MARKS)
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    def round_name(self, number: int) -> str:
+        """The name of a round in messages."""
+        return f"{self.task_id}.{number}"
+
+    def number_of(self, name: str) -> int | None:
+        """The number of the round of this name; None: it is none of this task's."""
+        task, _, number = name.rpartition(".")
+        if task != self.task_id or not number.isdecimal() or str(int(number[:18])) != number:
+            return None
+        return int(number)
+
+    def hand_out(self, now: float) -> tuple[int, int] | None:
+        """Number and slot for a device that was not asked in this round; None: nobody is asked now.
+
+        If all devices that the open part of a survey wants were asked, others are asked for their
+        value. Before there is a threshold they cannot be: come again in `LEASE` seconds.
+        """
+        left, number = self.collection.left, self.calendar.number(now)
+        survey, slots = self.collection.round, self.collection.slots
+        if left is not None and self.asked - self.collection.taken >= left:
+            if now - self.asked_last >= LEASE:
+                self.asked = self.collection.taken
+            else:
+                survey = BESIDE
+                slots = tuple(slot for slot in slots if slot.phase == STREAM)[:1]
+        part = self._open_part(number, survey, slots) if slots else None
+        if part is None:
+            return None
+        if survey != BESIDE:
+            self.asked += 1
+            self.asked_last = now
+        part.handed += 1
+        return number, part.first + (part.handed - 1) % len(part.slots)
+
+    def _open_part(self, number: int, survey: int, slots: tuple[Slot, ...]) -> Part | None:
+        opened = self.rounds.setdefault(number, TaskRound(number))
+        for part in reversed(opened.parts):
+            if part.survey == survey and part.slots == slots:
+                return part
+        if opened.end + len(slots) > MOST_SLOTS:
+            return None  # the next round has room again
+        decision = self.collection.decision
+        offset = 0.0 if decision is None else decision.added * self.topl.lattice.step
+        return opened.open(survey, slots, offset)
+
+    def announcement(self, number: int, slot: int) -> Announcement:
+        """The question of a slot that was handed out."""
+        part = self.rounds[number].part_of(slot)
+        if part is None:
+            raise SnapshotError("a device was given a slot that is not there")
+        topl = self.topl
+        return announced(
+            [part.slots[slot - part.first]],
+            name=self.round_name(number),
+            lower=topl.lower,
+            bound=topl.bound,
+            resolution=topl.resolution,
+            first=slot,
+        )[0]
+
+    # -- receiving -------------------------------------------------------------------------------
+
+    def problem(self, report: Report, now: float) -> str | None:
+        """Why a report cannot be taken, whoever sent it (`report_checks.REASONS`); None: it can."""
+        number = self.number_of(report.round)
+        if number is None or number > self.calendar.number(now):
+            return "round"
+        if now >= self.calendar.accepted_until(number):
+            return CLOSED
+        opened = self.rounds.get(number)
+        asked = None if opened is None else opened.slot(report.slot)
+        if asked is None:
+            return "slot"
+        if report.report >= asked.question.reports:
+            return "domain"
+        if report.phase != asked.phase:
+            return "phase"
+        return None if report.epsilon == asked.epsilon else "epsilon"
+
+    def take(self, number: int, taken: Iterable[tuple[int, int]]) -> bool:
+        """Add (slot, report) pairs of a round, which have no `problem`; True: other questions open.
+
+        What the open part of the survey still wants goes to it too.
+        """
+        opened, survey = self.rounds[number], self.collection.round
+        answers: list[tuple[int, int]] = []  # to the open part of the survey
+        for slot, report in taken:
+            part = opened.part_of(slot)
+            if part is None:
+                raise SnapshotError("a report to a slot that is not there")
+            part.counts[slot - part.first][report] += 1
+            if part.survey == self.collection.round:
+                answers.append((slot - part.first, report))
+                if len(answers) == self.collection.left:  # which closes it
+                    self._answer(answers)
+                    answers = []
+        self._answer(answers)
+        return self.collection.round != survey
+
+    def _answer(self, answers: list[tuple[int, int]]) -> None:
+        if not answers:
+            return
+        before = self.collection.round
+        self.collection.receive(*np.array(answers, dtype=np.int64).T)
+        if self.collection.round != before:
+            self.asked, self.asked_last = 0, 0.0
+
+    # -- state -----------------------------------------------------------------------------------
+
+    @property
+    def threshold(self) -> float | None:
+        """θ, in units of the data; None until it was chosen."""
+        return self.collection.threshold
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Resume: `state` is the collection's when its present round opened, `rounds` are there."""
+        self.collection.restore(state)
+        if self.collection.left is None:
+            return
+        for opened in self.rounds.values():
+            for part in opened.parts:
+                if part.survey == self.collection.round:
+                    self._replay(part)
+
+    def _replay(self, part: Part) -> None:
+        for index, counts in enumerate(part.counts):
+            reports = np.repeat(np.arange(counts.size), counts)
+            self.collection.receive(np.full(reports.size, index), reports)
+
+    def passed(self, now: float) -> list[int]:
+        """The rounds that take no more reports, to be dropped."""
+        return [one for one in self.rounds if now >= self.calendar.accepted_until(one)]

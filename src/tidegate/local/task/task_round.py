@@ -1,0 +1,144 @@
+"""One round of a task: what was asked in it, and how often each answer was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tidegate.lattice import IntArray
+from tidegate.local.collection import Slot
+from tidegate.local.messages import question_from_plain
+from tidegate.local.survey import MOST, counts_of
+from tidegate.local.wire import digest, exact_of, number, whole_field
+
+MOST_SLOTS = 1 << 16  # a message can name no more
+BESIDE = -1  # the survey of devices that are asked while a survey waits for others
+
+
+@dataclass(eq=False)
+class Part:
+    """Devices that were asked the same questions, in rotation.
+
+    Attributes:
+        survey: the number of the collection's round that these questions are of, or `BESIDE`.
+        first: the slot of its first question; slots are counted through the whole round.
+        slots: the questions.
+        offset: what truncation is expected to take from a value, in units of the data.
+        handed: how many devices were asked.
+        counts: how often each report to each question was given.
+        names: of the questions, by their content.
+    """
+
+    survey: int
+    first: int
+    slots: tuple[Slot, ...]
+    offset: float
+    handed: int = 0
+    counts: list[IntArray] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.counts = [np.zeros(slot.question.reports, dtype=np.int64) for slot in self.slots]
+        made: dict[int, str] = {}  # the question for the value comes many times
+        for slot in self.slots:
+            if id(slot.question) not in made:
+                made[id(slot.question)] = name_of_slot(slot)
+        self.names = tuple(made[id(slot.question)] for slot in self.slots)
+
+    @property
+    def end(self) -> int:
+        """The slot after its last question."""
+        return self.first + len(self.slots)
+
+    def plain(self) -> dict[str, Any]:
+        """For a database that has the questions under their `names`."""
+        return {
+            "survey": self.survey,
+            "slots": list(self.names),
+            "offset": self.offset,
+            "handed": self.handed,
+            "counts": [counts.tolist() for counts in self.counts],
+        }
+
+
+@dataclass(eq=False)
+class TaskRound:
+    """A round and its parts, in the order in which they were opened."""
+
+    number: int
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def reports(self) -> int:
+        """How many reports were taken."""
+        return sum(int(counts.sum()) for part in self.parts for counts in part.counts)
+
+    @property
+    def end(self) -> int:
+        """How many slots there are."""
+        return self.parts[-1].end if self.parts else 0
+
+    def part_of(self, slot: int) -> Part | None:
+        """The part that a slot belongs to; None: there is no such slot."""
+        return next((part for part in self.parts if part.first <= slot < part.end), None)
+
+    def slot(self, slot: int) -> Slot | None:
+        """What is asked there; None: there is no such slot."""
+        part = self.part_of(slot)
+        return None if part is None else part.slots[slot - part.first]
+
+    def unanswered(self, slot: int) -> int:
+        """How many devices were given a slot and have not reported, if all that reported were."""
+        part = self.part_of(slot)
+        if part is None:
+            return 0
+        index = slot - part.first
+        given = part.handed // len(part.slots) + (index < part.handed % len(part.slots))
+        return given - int(part.counts[index].sum())
+
+    def open(self, survey: int, slots: Sequence[Slot], offset: float) -> Part:
+        """Ask other questions from now on."""
+        self.parts.append(Part(survey, self.end, tuple(slots), offset))
+        return self.parts[-1]
+
+    def plain(self) -> dict[str, Any]:
+        """For a database that has the questions under their names."""
+        return {"number": self.number, "parts": [part.plain() for part in self.parts]}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], known: Mapping[str, Slot]) -> TaskRound:
+        """The round that `plain` was taken of."""
+        made = cls(whole_field(plain, "number", 0, MOST))
+        for one in plain["parts"]:
+            slots = tuple(known[name] for name in one["slots"])
+            part = made.open(
+                whole_field(one, "survey", BESIDE, MOST),
+                slots,
+                number(one["offset"], "offset", 1e300),
+            )
+            part.handed = whole_field(one, "handed", 0, MOST)
+            rows = counts_of(one["counts"], [slot.question for slot in slots])
+            part.counts = [np.array(row, dtype=np.int64) for row in rows]
+        return made
+
+
+def name_of_slot(slot: Slot) -> str:
+    """What a question is called in a database: by its content, phase and cost."""
+    return digest(slot_plain(slot))
+
+
+def slot_plain(slot: Slot) -> dict[str, Any]:
+    """A question, its phase and its cost as plain data."""
+    return {
+        "question": slot.question.plain(),
+        "phase": slot.phase,
+        "epsilon": str(slot.epsilon),
+    }
+
+
+def slot_from_plain(plain: Mapping[str, Any]) -> Slot:
+    """The slot that `slot_plain` was taken of."""
+    question = question_from_plain(plain["question"])
+    return Slot(question, plain["phase"], exact_of(plain, "epsilon"))

@@ -1,0 +1,94 @@
+"""Messages of a service beside announcements and reports: the open round, and outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.errors import SettingError
+from tidegate.local.wire import VERSION, field, name_of, naming, read, written
+
+# Media types, as in DAP: one for each message.
+ROUND = "application/vnd.tidegate.round+json"
+ANNOUNCEMENT = "application/vnd.tidegate.announcement+json"
+REPORT = "application/vnd.tidegate.report+json"
+REPORTS = "application/vnd.tidegate.reports+jsonl"
+OUTCOMES = "application/vnd.tidegate.outcomes+json"
+SHUFFLED = "application/vnd.tidegate.shuffled+json"
+
+_MOST_OUTCOMES = 10_000  # reports of one request
+# What a device need not send again: it was taken, or never will be.
+FINAL = frozenset(
+    {
+        "accepted", "duplicate", "late", "malformed", "version", "round", "slot", "phase",
+        "epsilon", "domain", "assignment",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundMessage:
+    """Which round of a task is open, and until when.
+
+    Attributes:
+        task: the id of the task, 32 bytes in base 64.
+        round: its name. Devices are asked under the name that they have in it.
+        opens, closes: from when until when it asks, as ISO 8601.
+        accepted_until: until when it takes reports of devices that it has asked.
+
+    >>> message = RoundMessage(task="T", round="T.5", opens="", closes="", accepted_until="")
+    >>> RoundMessage.from_json(message.json()) == message
+    True
+    """
+
+    task: str
+    round: str
+    opens: str
+    closes: str
+    accepted_until: str
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"tidegate": VERSION, "kind": "round", **vars(self)}
+
+    def json(self) -> str:
+        """One line of text."""
+        return written(self.plain())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> RoundMessage:
+        """Parse what `json()` gave; raises `MessageError`."""
+        plain = read(text, "round", 7)
+        with naming("round"):
+            times = {name: _text(plain, name) for name in ("opens", "closes", "accepted_until")}
+            return cls(task=name_of(plain, "task"), round=name_of(plain, "round"), **times)
+
+
+def _text(plain: dict[str, Any], name: str) -> str:
+    value = field(plain, name)
+    if not isinstance(value, str) or len(value) > 64:
+        raise SettingError(name, "must be text of at most 64 characters")
+    return value
+
+
+def outcomes_json(clients: Sequence[str | None], outcomes: Sequence[str]) -> str:
+    """What became of reports, in their order; a report's id is its device's name in the round."""
+    rows = [
+        {"report_id": client, "outcome": outcome}
+        for client, outcome in zip(clients, outcomes, strict=True)
+    ]
+    return written({"tidegate": VERSION, "kind": "outcomes", "outcomes": rows})
+
+
+def outcomes_from_json(text: str | bytes) -> list[str]:
+    """The outcomes of `outcomes_json`; raises `MessageError`."""
+    plain = read(text, "outcomes", 3)
+    with naming("outcomes"):
+        rows = field(plain, "outcomes")
+        if not isinstance(rows, list) or len(rows) > _MOST_OUTCOMES:
+            raise SettingError("outcomes", f"must be a list of at most {_MOST_OUTCOMES}")
+        found = [row.get("outcome") if isinstance(row, dict) else None for row in rows]
+        if not all(isinstance(one, str) and one in FINAL for one in found):
+            raise SettingError("outcomes", "has an outcome that is not known")
+        return [str(one) for one in found]

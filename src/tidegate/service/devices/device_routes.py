@@ -1,0 +1,143 @@
+"""What devices and shufflers call: which round, what am I asked, here are reports."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from tidegate.errors import InputError, MissingError
+from tidegate.local.messages import Report, parsed
+from tidegate.local.shuffle import Shuffled
+from tidegate.local.task_messages import (
+    ANNOUNCEMENT,
+    OUTCOMES,
+    REPORT,
+    REPORTS,
+    ROUND,
+    SHUFFLED,
+    RoundMessage,
+    outcomes_json,
+)
+from tidegate.local.wire import name_of
+from tidegate.service.access import Access
+from tidegate.service.devices.desk import Desk
+from tidegate.service.devices.requests import Batch, NotNow, Question, Reports
+
+MOST_REPORTS = 10_000  # in one request
+_MOST_BYTES = 4 << 20
+_SMALL = 1 << 14  # bytes of a body that is parsed at once
+
+
+def device_routes(desk: Desk, access: Access) -> APIRouter:
+    """The routes of devices under `/v1/tasks/{task_id}`."""
+    routes = APIRouter(prefix="/v1/tasks/{task_id}")
+    report = [access.allowed("report")]
+
+    @routes.get("/round", dependencies=report, response_class=Response, openapi_extra=_said(ROUND))
+    async def which_round(request: Request, task_id: str) -> Response:
+        facts = await asyncio.to_thread(desk.facts, task_id)
+        if facts.retired is not None:
+            raise MissingError("this task was retired: nobody is asked any more")
+        calendar, now = facts.calendar, desk.clock()
+        number = calendar.number(now)
+        message = RoundMessage(
+            task=task_id,
+            round=f"{task_id}.{number}",
+            opens=calendar.text(calendar.opens(number)),
+            closes=calendar.text(calendar.closes(number)),
+            accepted_until=calendar.text(calendar.accepted_until(number)),
+        )
+        left = max(0, int(calendar.closes(number) - now))
+        return _cached(request, message.json(), ROUND, f'"{number}"', left)
+
+    @routes.get(
+        "/announcement",
+        dependencies=report,
+        response_class=Response,
+        openapi_extra=_said(ANNOUNCEMENT),
+    )
+    async def announcement(request: Request, task_id: str, round: str, client: str) -> Response:  # noqa: A002  # as in messages
+        names = {"round": round, "client": client}
+        question = Question(task_id, name_of(names, "round"), name_of(names, "client"))
+        desk.submit(question)
+        asked = await asyncio.wrap_future(question.answer)
+        if isinstance(asked, NotNow):
+            return Response(status_code=204, headers={"Retry-After": str(asked.seconds)})
+        left = max(0, int(asked.closes - desk.clock()))
+        return _cached(request, asked.text, ANNOUNCEMENT, f'"{asked.digest}"', left)
+
+    @routes.post("/reports", dependencies=report, response_class=Response, openapi_extra=_taken())
+    async def reports(request: Request, task_id: str) -> Response:
+        body = await _body(request)
+        lines = [line for line in body.splitlines() if line.strip()]
+        if len(lines) > MOST_REPORTS:
+            raise HTTPException(413, f"at most {MOST_REPORTS:,} reports in one request")
+        if len(body) > _SMALL:
+            read = await asyncio.to_thread(lambda: [parsed(line) for line in lines])
+        else:
+            read = [parsed(line) for line in lines]
+        sent = Reports(task_id, read)
+        desk.submit(sent)
+        outcomes = await asyncio.wrap_future(sent.answer)
+        ids = [one.client if isinstance(one, Report) else None for one in read]
+        return Response(outcomes_json(ids, outcomes), media_type=OUTCOMES)
+
+    @routes.post("/batches", dependencies=[access.allowed("report shuffled")])
+    async def batches(request: Request, task_id: str) -> dict[str, Any]:
+        key = request.headers.get("idempotency-key", "")
+        if not 0 < len(key) <= 200:
+            raise HTTPException(400, "Idempotency-Key is needed, of 1 to 200 characters")
+        body = await _body(request)
+        batch = Batch(task_id, key, await asyncio.to_thread(_shuffled, body))
+        desk.submit(batch)
+        return await asyncio.wrap_future(batch.answer)
+
+    return routes
+
+
+def _cached(request: Request, text: str, kind: str, tag: str, seconds: int) -> Response:
+    headers = {"ETag": tag, "Cache-Control": f"private, max-age={seconds}"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(text, media_type=kind, headers=headers)
+
+
+def _shuffled(body: bytes) -> Shuffled:
+    plain: Any = None
+    with suppress(ValueError, RecursionError):  # their words may quote the body
+        plain = json.loads(body)
+    known = isinstance(plain, dict) and plain.keys() == {"round", "slots", "reports"}
+    if not known or not isinstance(plain["round"], str):
+        raise InputError('send {"round": "…", "slots": […], "reports": […]}')
+    return Shuffled(plain["round"], plain["slots"], plain["reports"])
+
+
+async def _body(request: Request) -> bytes:
+    """The body, read no further than it may be long."""
+    pieces, size = [], 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > _MOST_BYTES:
+            raise HTTPException(413, f"at most {_MOST_BYTES >> 20} MiB in one request")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _said(kind: str) -> dict[str, Any]:
+    return {"responses": {"200": {"description": "OK", "content": {kind: {"schema": {}}}}}}
+
+
+def _taken() -> dict[str, Any]:
+    one = {"schema": {"type": "object"}}
+    lines = {"schema": {"type": "string"}}
+    body = {"required": True, "content": {REPORT: one, REPORTS: lines}}
+    return {"requestBody": body, **_said(OUTCOMES)}
+
+
+__all__ = ["MOST_REPORTS", "SHUFFLED", "device_routes"]

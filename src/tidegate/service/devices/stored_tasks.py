@@ -1,0 +1,226 @@
+"""Tasks as they are kept in the database."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from tidegate.errors import MissingError, RefusedError, SettingError
+from tidegate.local.task import RoundCalendar, Task, TaskRound
+from tidegate.local.task.task_round import slot_from_plain, slot_plain
+from tidegate.local.topl import Topl
+from tidegate.service.devices.tables import batches, devices, questions, rounds, tasks
+
+_MOST_NAME = 200
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What is public about a task, and does not change but for `retired`."""
+
+    task: int
+    task_id: str
+    name: str
+    topl: Topl
+    calendar: RoundCalendar
+    shuffled: bool
+    population: int | None
+    created: str
+    retired: str | None
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "task_id": self.task_id,
+            "name": self.name,
+            "settings": self.topl.settings(),
+            **self.calendar.plain(),
+            "shuffled": self.shuffled,
+            "population": self.population,
+            "guarantee": str(self.topl.guarantee),
+            "created": self.created,
+            "retired": self.retired,
+        }
+
+
+@dataclass(eq=False)
+class StoredTask:
+    """A task in memory, and what of it the database has."""
+
+    facts: TaskFacts
+    task: Task
+    known: set[str] = field(default_factory=set)  # names of questions
+    changed: set[int] = field(default_factory=set)  # numbers of rounds
+    _texts: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
+
+    def announced(self, number: int, slot: int) -> tuple[str, str]:
+        """The announcement of a slot as text, and its digest; made once."""
+        if (number, slot) not in self._texts:
+            made = self.task.announcement(number, slot)
+            self._texts[number, slot] = made.json(), made.digest
+        return self._texts[number, slot]
+
+    def drop(self, number: int) -> None:
+        """A round takes no more reports."""
+        del self.task.rounds[number]
+        self._texts = {place: text for place, text in self._texts.items() if place[0] != number}
+
+
+def create(connection: Connection, facts: TaskFacts, now: float) -> None:
+    """Keep a new task."""
+    if not 0 < len(facts.name) <= _MOST_NAME:
+        raise SettingError("name", f"must have 1 to {_MOST_NAME} characters")
+    if connection.execute(select(tasks.c.task).where(tasks.c.name == facts.name)).first():
+        raise RefusedError(f"there is a task {facts.name!r} already")
+    made = Task(facts.task_id, facts.topl, facts.calendar)
+    last = connection.execute(select(func.max(tasks.c.task))).scalar()
+    row = {
+        "task": (last or 0) + 1,
+        "task_id": facts.task_id,
+        "name": facts.name,
+        "settings": json.dumps(facts.topl.settings()),
+        "calendar": json.dumps(facts.calendar.plain()),
+        "shuffled": int(facts.shuffled),
+        "population": facts.population,
+        "created": datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
+        # The questions as announced: computed anew elsewhere, they might differ in a bit.
+        "state": json.dumps(made.collection.plain()),
+        "began": facts.calendar.number(now),
+        "asked": 0,
+        "asked_last": 0.0,
+    }
+    connection.execute(insert(tasks).values(**row))
+
+
+def found(connection: Connection, task_id: str) -> TaskFacts:
+    """The facts of a task that must be there."""
+    row = connection.execute(select(tasks).where(tasks.c.task_id == task_id)).one_or_none()
+    if row is None:
+        raise MissingError("there is no such task")
+    return _facts(row)
+
+
+def listed(connection: Connection) -> list[TaskFacts]:
+    """The facts of all tasks, by name."""
+    return [_facts(row) for row in connection.execute(select(tasks).order_by(tasks.c.name))]
+
+
+def retire(connection: Connection, task_id: str, now: float) -> TaskFacts:
+    """Ask nobody any more; devices that were asked may still report."""
+    when = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+    open_one = (tasks.c.task_id == task_id) & tasks.c.retired.is_(None)
+    connection.execute(update(tasks).where(open_one).values(retired=when))
+    return found(connection, task_id)
+
+
+def loaded(connection: Connection, task_id: str, now: float) -> StoredTask:
+    """A task as it was committed."""
+    row = connection.execute(select(tasks).where(tasks.c.task_id == task_id)).one_or_none()
+    if row is None:
+        raise MissingError("there is no such task")
+    facts = _facts(row)
+    task = Task(facts.task_id, facts.topl, facts.calendar)
+    task.asked, task.asked_last = row.asked, row.asked_last
+    task.rounds = {one.number: one for one in rounds_between(connection, facts.task, row.began)}
+    task.restore(json.loads(row.state))
+    made = StoredTask(facts, task)
+    made.known = {name for one in task.rounds.values() for part in one.parts for name in part.names}
+    for number in task.passed(now):
+        del task.rounds[number]
+    return made
+
+
+def rounds_between(
+    connection: Connection, task: int, first: int, end: int | None = None
+) -> list[TaskRound]:
+    """The rounds first ≤ number < end, with their questions."""
+    wanted = (rounds.c.task == task) & (rounds.c.number >= first)
+    if end is not None:
+        wanted &= rounds.c.number < end
+    query = select(rounds.c.body).where(wanted).order_by(rounds.c.number)
+    bodies = [json.loads(body) for body in connection.execute(query).scalars()]
+    names = {name for body in bodies for part in body["parts"] for name in part["slots"]}
+    known = {}
+    for name in names:  # few: a question is asked for many rounds
+        at = (questions.c.task == task) & (questions.c.name == name)
+        body = connection.execute(select(questions.c.body).where(at)).scalar_one()
+        known[name] = slot_from_plain(json.loads(body))
+    return [TaskRound.from_plain(body, known) for body in bodies]
+
+
+def save(connection: Connection, stored: StoredTask, now: float, *, other_questions: bool) -> None:
+    """Keep what has changed; and drop who was asked in rounds that take no more reports."""
+    task, key = stored.task, stored.facts.task
+    for number in stored.changed:
+        _keep_questions(connection, stored, number)
+        _keep_round(connection, key, task.rounds[number])
+    stored.changed = set()
+    passed = task.passed(now)
+    for number in passed:
+        stored.drop(number)
+        gone = (devices.c.task == key) & (devices.c.number == number)
+        connection.execute(delete(devices).where(gone))
+    row: dict[str, Any] = {"asked": task.asked, "asked_last": task.asked_last}
+    if other_questions:
+        row["state"] = json.dumps(task.collection.plain())
+    if other_questions or (passed and task.collection.left is None):
+        row["began"] = min(task.rounds, default=task.calendar.number(now))
+    connection.execute(update(tasks).where(tasks.c.task == key).values(**row))
+
+
+def _keep_questions(connection: Connection, stored: StoredTask, number: int) -> None:
+    for part in stored.task.rounds[number].parts:
+        for name, slot in zip(part.names, part.slots, strict=True):
+            if name in stored.known:
+                continue
+            at = (questions.c.task == stored.facts.task) & (questions.c.name == name)
+            if not connection.execute(select(questions.c.name).where(at)).first():
+                row = {
+                    "task": stored.facts.task,
+                    "name": name,
+                    "body": json.dumps(slot_plain(slot)),
+                }
+                connection.execute(insert(questions).values(**row))
+            stored.known.add(name)
+
+
+def _keep_round(connection: Connection, task: int, one: TaskRound) -> None:
+    body = json.dumps(one.plain())
+    at = (rounds.c.task == task) & (rounds.c.number == one.number)
+    if not connection.execute(update(rounds).where(at).values(body=body)).rowcount:
+        connection.execute(insert(rounds).values(task=task, number=one.number, body=body))
+
+
+def batch_answer(connection: Connection, task: int, key: str, digest: str) -> str | None:
+    """What a shuffler was answered when it sent this batch before; None: it is new."""
+    at = (batches.c.task == task) & (batches.c.key == key)
+    row = connection.execute(select(batches.c.digest, batches.c.answer).where(at)).one_or_none()
+    if row is None:
+        return None
+    if row.digest != digest:
+        raise RefusedError("this idempotency key was used for another batch")
+    return str(row.answer)
+
+
+def keep_batch(connection: Connection, task: int, key: str, digest: str, answer: str) -> None:
+    """Remember what a batch was answered."""
+    row = {"task": task, "key": key, "digest": digest, "answer": answer}
+    connection.execute(insert(batches).values(**row))
+
+
+def _facts(row: Any) -> TaskFacts:
+    return TaskFacts(
+        row.task,
+        row.task_id,
+        row.name,
+        Topl.from_settings(json.loads(row.settings)),
+        RoundCalendar(**json.loads(row.calendar)),
+        bool(row.shuffled),
+        row.population,
+        row.created,
+        row.retired,
+    )

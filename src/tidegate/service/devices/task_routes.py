@@ -1,0 +1,99 @@
+"""What operators and readers call: begin and retire tasks, sums by time."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidegate.errors import SettingError
+from tidegate.local.surveys import check_announceable
+from tidegate.local.task import RoundCalendar
+from tidegate.local.topl import Topl
+from tidegate.randomness import random_bytes
+from tidegate.service.access import Access
+from tidegate.service.devices.collected import collected, described
+from tidegate.service.devices.desk import Desk
+from tidegate.service.devices.stored_tasks import TaskFacts
+
+_ID_BYTES = 32
+
+
+class NewTask(BaseModel):
+    """A task to begin: what devices are asked, and when."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=200, examples=["steps"])
+    epsilon: str | float = Field(examples=["1"], description="What a report costs.")
+    bound: str | float = Field(examples=["100"], description="A public upper bound of a value.")
+    every: str = Field("1d", description="How long a round lasts: a device answers once in it.")
+    zone: str = Field("UTC", description="Whose days.")
+    grace: str = Field("", description="How long late reports count; a quarter of a round.")
+    shuffled: bool = Field(False, description="Reports come from a shuffler, not from devices.")
+    population: int | None = Field(None, ge=1, description="How many devices there are.")
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="Further settings of tidegate.topl."
+    )
+
+    def facts(self) -> TaskFacts:
+        """The task, checked."""
+        for name in ("epsilon", "bound"):
+            if name in self.settings:
+                raise SettingError(name, "stands beside settings, not in it")
+        topl = Topl.from_settings({**self.settings, "epsilon": self.epsilon, "bound": self.bound})
+        check_announceable(topl)
+        calendar = RoundCalendar(every=self.every, zone=self.zone, grace=self.grace)
+        task_id = base64.urlsafe_b64encode(random_bytes(_ID_BYTES)).decode().rstrip("=")
+        return TaskFacts(
+            0, task_id, self.name, topl, calendar, self.shuffled, self.population, "", None
+        )
+
+
+def task_routes(desk: Desk, access: Access) -> APIRouter:
+    """The routes under `/v1/tasks` that are not for devices."""
+    routes = APIRouter(prefix="/v1/tasks")
+    read, manage = [access.allowed("read")], [access.allowed("manage")]
+
+    @routes.post("", status_code=201, dependencies=manage)
+    async def begin(new: NewTask) -> dict[str, Any]:
+        facts = await asyncio.to_thread(new.facts)
+        made = await asyncio.wrap_future(desk.create(facts))
+        return made.plain()
+
+    @routes.get("", dependencies=read)
+    async def listed() -> list[dict[str, Any]]:
+        return [one.plain() for one in await asyncio.to_thread(desk.listed)]
+
+    @routes.get("/{task_id}", dependencies=read)
+    async def one(task_id: str) -> dict[str, Any]:
+        return await asyncio.to_thread(described, desk, task_id)
+
+    @routes.post("/{task_id}/retire", dependencies=manage)
+    async def retire(task_id: str) -> dict[str, Any]:
+        return (await asyncio.wrap_future(desk.retire(task_id))).plain()
+
+    @routes.get("/{task_id}/collection", dependencies=read, openapi_extra=_COLLECTION)
+    async def collection(request: Request, task_id: str) -> dict[str, Any]:
+        return await asyncio.to_thread(collected, desk, task_id, request.query_params)
+
+    return routes
+
+
+def _parameter(name: str, text: str) -> dict[str, Any]:
+    schema = {"type": "string"}
+    return {"name": name, "in": "query", "required": False, "schema": schema, "description": text}
+
+
+_COLLECTION = {
+    "parameters": [
+        _parameter("from", "The beginning of the interval, as ISO 8601; that of a round."),
+        _parameter("to", "Its end."),
+        _parameter("every", "A row for each part of this length; without it, one row a round."),
+        _parameter("population", "How many devices there are; default: the task's."),
+        _parameter("confidence", "Of the intervals, 0.95 by default."),
+    ]
+}
