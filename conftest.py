@@ -6,9 +6,13 @@ import shutil
 import signal
 import sys
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 
 pytest_plugins = ("tests.entropy",)
+
+# Where Spark is not installed, its modules cannot be imported to look for examples in them.
+collect_ignore_glob = [] if find_spec("pyspark") else ["src/tidegate/spark/*"]
 
 # Folders of tests are in memory where there is room for them: durable runs wait for the disk tens
 # of thousands of times, and no test learns anything from that (power cuts are simulated).

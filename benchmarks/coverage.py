@@ -196,15 +196,14 @@ def measured(
 def judged(found: Asked) -> dict[str, float]:
     """Coverage of the true and of the capped sum, and half-widths over the smallest honest one.
 
-    Answers that say of themselves that their interval cannot be trusted (`blind`) count apart.
+    All answers count, those too whose upper end is only a limit (`blind`).
     """
     honest = float(np.quantile(np.abs(found.estimate - found.truth), 0.95))
     half = float(np.median(found.high - found.low)) / 2
-    trusted = ~found.blind
-    shares = {}
-    for name, sums in (("true", found.truth), ("capped", found.capped)):
-        held = ((found.low <= sums) & (sums <= found.high))[trusted]
-        shares[name] = float(held.mean()) if held.size else np.nan
+    shares = {
+        name: float(((found.low <= sums) & (sums <= found.high)).mean())
+        for name, sums in (("true", found.truth), ("capped", found.capped))
+    }
     return {**shares, "width": half / max(honest, 1e-9), "blind": float(found.blind.mean())}
 
 
@@ -230,11 +229,7 @@ def table(cells: dict[Cell, dict[str, float]]) -> str:
             for cell, found in cells.items():
                 if cell[3:] == (kind, asked):
                     streams.setdefault(cell.stream, []).append(found["true"])
-            means = {
-                name: float(np.nanmean(shares))
-                for name, shares in streams.items()
-                if not np.isnan(shares).all()
-            }
+            means = {name: float(np.mean(shares)) for name, shares in streams.items()}
             worst = sorted(means, key=means.__getitem__)[:4]
             names = ", ".join(f"{name} {means[name]:.2f}" for name in worst)
             lines.append(f"{kind:>6s} {asked:8s} {_line(here)}   worst streams: {names}")
@@ -246,7 +241,7 @@ def _line(found: list[dict[str, float]]) -> str:
     """Coverage of the true sum and of the capped one, the median of the widths, share of blind."""
     if not found:
         return "nothing"
-    true, cut = (float(np.nanmean([one[name] for one in found])) for name in ("true", "capped"))
+    true, cut = (float(np.mean([one[name] for one in found])) for name in ("true", "capped"))
     blind = float(np.mean([one["blind"] for one in found]))
     return f"{true:.3f} {cut:.3f} {np.median([one['width'] for one in found]):4.2f} {blind:.2f}"
 
@@ -271,7 +266,7 @@ def main() -> None:
                 cells |= {cell: judged(asked) for cell, asked in found.items()}
         progress(name)
     print("coverage of the true sum, of the capped sum; half-width over the smallest honest one;")
-    print("share of answers that say that their interval cannot be trusted (left out of coverage)")
+    print("share of answers whose upper end is only a limit: too few values chose the cap")
     print(table(cells))
     if options.json:
         rows: list[dict[str, Any]] = [{**cell._asdict(), **one} for cell, one in cells.items()]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, stdev
+from time import process_time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,8 @@ import tidegate as tg
 from experiments.candidates import Build, Question, candidates
 from experiments.claims.words import short
 from experiments.errors import ExperimentError
+from experiments.offline import OFFLINE
+from experiments.offline.fourier import guarantee
 from experiments.plots.style import new_figure, save
 from experiments.sample import Sample
 from experiments.scoring import METRICS, Ranges, score
@@ -29,7 +33,7 @@ from experiments.scoring import METRICS, Ranges, score
 STAMP = "not private"
 _COLUMNS = (
     *("privacy", "sample", "method", "epsilon", "metric", "mean", "std", "median", "runs"),
-    *("guarantee", "protects"),
+    *("guarantee", "protects", "million values per second", "state kB"),
 )
 _SHORT = "short mse"  # of ranges of up to 1 % of the stream
 
@@ -45,6 +49,8 @@ class Entry:
     threshold: float
     promise: str  # "ε", or what is less than that
     refused: str = ""
+    speed: float = math.nan  # million values per second of processor time
+    state: float = math.nan  # kilobytes of its state after the last value
 
     @property
     def typical(self) -> float:
@@ -73,10 +79,16 @@ def compare(sample: Sample, question: Question, output: Path, console: Console) 
         for unit, name, build in track(wanted, "comparing", console=console)
     ]
     entries += [_zeros(unit.name, values[holdout:], question) for unit in question.units]
+    entries += [
+        _offline(name, publish, values[holdout:], question) for name, publish in OFFLINE.items()
+    ]
     entries.sort(key=lambda entry: (entry.typical, entry.name))
     tables = _tables(entries)
     for title, ranked in tables.items():
-        console.print(_table(title, ranked))
+        console.print(_table(title, [entry for entry in ranked if not entry.refused]))
+        for entry in ranked:
+            if entry.refused:
+                console.print(f"{entry.name} cannot be run here: {entry.refused}")
     size = f"{holdout:,} values held out, {horizon:,} released"
     stem = f"{size}, {question.runs} runs × {question.ranges} ranges"
     console.print(
@@ -123,16 +135,45 @@ def _measured(
     except tg.SettingError as error:
         return Entry(unit, name, [], [], math.nan, "", refused=str(error))
     truth = values[holdout:]
-    scores, thresholds = [], []
+    scores, thresholds, spent, state = [], [], 0.0, 0
+    taken = values if pipeline.threshold.holdout else truth
     for run in range(question.runs):
         release = pipeline.start(tg.seeded(question.seed * 1_000_003 + run))
-        released = release.push(values if pipeline.threshold.holdout else truth)
+        before = process_time()
+        released = release.push(taken)
+        spent += process_time() - before
+        state = len(release.snapshot())
         scores.append(_scored(released, truth, question, run))
         thresholds.append(release.threshold or 0.0)
     mse = [one["mse"] for one in scores]
     if pipeline.guarantee.unit != unit:
         raise AssertionError(f"{name} protects another unit than its table says")
-    return Entry(unit, name, mse, scores, median(thresholds), _short(pipeline.guarantee))
+    return Entry(
+        *(unit, name, mse, scores, median(thresholds), _short(pipeline.guarantee)),
+        speed=question.runs * taken.size / spent / 1e6,
+        state=state / 1000,
+    )
+
+
+def _offline(
+    name: str,
+    publish: Callable[..., NDArray[np.float64]],
+    truth: NDArray[np.float64],
+    question: Question,
+) -> Entry:
+    """A rival that sees the whole stream first: in a table of its own. θ is the bound."""
+    scores = [
+        _scored(
+            publish(truth, question.epsilon, question.bound, question.seed * 1_000_003 + run),
+            truth,
+            question,
+            run,
+        )
+        for run in range(question.runs)
+    ]
+    promise = f"{_short(guarantee(question.epsilon))}, offline: not for streams"
+    unit = tg.units.Event().name
+    return Entry(unit, name, [one["mse"] for one in scores], scores, question.bound, promise)
 
 
 def _zeros(unit: str, truth: NDArray[np.float64], question: Question) -> Entry:
@@ -161,14 +202,14 @@ def _short(guarantee: tg.Guarantee) -> str:
 def _table(promise: str, entries: list[Entry]) -> Table:
     title = f"{promise}: methods by median MSE ({STAMP})"
     table = Table(title=title, box=None, padding=(0, 2, 0, 0))
-    columns = ("rank", "method", "error of a sum", "against the best", "of a short range", "θ")
+    columns = (
+        *("rank", "method", "error of a sum", "against the best", "of a short range", "θ"),
+        *("M values/s", "state, kB"),
+    )
     for column in columns:
         table.add_column(column, overflow="fold")
-    best = entries[0].typical
+    best = entries[0].typical if entries else 0.0
     for rank, entry in enumerate(entries, start=1):
-        if entry.refused:
-            table.add_row("–", entry.name, "cannot be run here", entry.refused)
-            continue
         ratio = f"{short(entry.typical / best)} × MSE" if best else ""
         table.add_row(
             str(rank),
@@ -177,6 +218,7 @@ def _table(promise: str, entries: list[Entry]) -> Table:
             ratio,
             _root(entry.short),
             f"{entry.threshold:,.5g}",
+            *("" if math.isnan(one) else f"{one:,.3g}" for one in (entry.speed, entry.state)),
         )
     return table
 
@@ -205,6 +247,7 @@ def _write(
                     [STAMP, sample.label, entry.name, f"{question.epsilon:g}", metric]
                     + [f"{number:.10g}" for number in (fmean(column), spread, median(column))]
                     + [len(column), entry.promise, entry.unit]
+                    + [f"{one:.4g}" for one in (entry.speed, entry.state)]
                 )
     found = [path]
     for number, (title, ranked) in enumerate(tables.items()):

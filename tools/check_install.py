@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 CORE = {"numpy", "cryptography"}
 BROUGHT_BY_CORE = {"cffi", "pycparser"}
 OF_THE_ENVIRONMENT = {"pip", "setuptools", "wheel"}
-OPTIONAL = ("matplotlib", "opendp", "pandas", "polars", "pyarrow", "scipy")
+OPTIONAL = ("matplotlib", "opendp", "pandas", "polars", "pyarrow", "pyspark", "scipy")
 
 IMPORT = f"""
 import sys, json, tidegate

@@ -155,7 +155,7 @@ def local() -> list[Walk]:
     walks = []
     for title, threshold, limit, note in (
         ("about the tail", None, 12, "while θ is being chosen"),
-        ("about its value", 100, None, "once θ is known; the server also publishes a value"),
+        ("about its value", 100, 12, "once θ is known; sums are made when someone asks"),
     ):
         server = tg.topl(epsilon=1, bound=500, threshold=threshold).server()
         client = Client(epsilon=1, bound=500, lifetime=9, memory=Memory.volatile())

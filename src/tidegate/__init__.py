@@ -36,9 +36,10 @@ from tidegate.randomness import secure, seeded
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
 from tidegate.record.record import Record
-from tidegate.run.pipeline import Pipeline, load_record
+from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
+from tidegate.run.stored_record import load_record
 from tidegate.timestamps import read_times
 
 if TYPE_CHECKING:  # at run time a method is imported when it is first asked for: `__getattr__`
@@ -46,6 +47,7 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate.keyed.file import open_released as open  # noqa: A004  # as in `tg.open`
     from tidegate.methods._events import event_means, events
     from tidegate.methods.adaptive import adaptive
+    from tidegate.methods.adaptive_gaussian import adaptive_gaussian
     from tidegate.methods.banded_root import banded_root
     from tidegate.methods.binary_tree import binary_tree
     from tidegate.methods.budget_absorption import budget_absorption
@@ -58,6 +60,7 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate.methods.pak_with_tops_stream import pak_with_tops_stream
     from tidegate.methods.pak_with_tops_threshold import pak_with_tops_threshold
     from tidegate.methods.pegasus import pegasus
+    from tidegate.methods.rescue_dp import rescue_dp
     from tidegate.methods.sampling import sampling
     from tidegate.methods.signed_digit_tree import signed_digit_tree
     from tidegate.methods.smooth_binary import smooth_binary
@@ -85,6 +88,7 @@ __all__ = [
     "TidegateError",
     "__version__",
     "adaptive",
+    "adaptive_gaussian",
     "banded_root",
     "binary_tree",
     "budget_absorption",
@@ -110,6 +114,7 @@ __all__ = [
     "plan",
     "read_times",
     "release",
+    "rescue_dp",
     "sampling",
     "secure",
     "seeded",

@@ -9,11 +9,14 @@ key, the header being bound in: a body cannot be moved to another stream, epoch 
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import json
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,12 +27,15 @@ from numpy.typing import NDArray
 from tidegate.errors import SettingError, SnapshotError, TidegateError
 from tidegate.randomness import random_bytes
 
+KEY_VARIABLE = "TIDEGATE_KEY"
 _MAGIC = b"TIDEGATE"
 _VERSION = 2
 _KEY_BYTES = 32
 _INT64 = 1 << 63
 _NONCE_BYTES = 12
 _PREFIX = struct.Struct(">8sBI")
+_WHOLE, _FLOAT = struct.Struct("<q"), struct.Struct("<d")
+_MARKED = 2  # names of an object that stands for a number, an array or bytes, at the most
 _TAMPERED = "it is damaged or was tampered with"
 MALFORMED = (
     LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError,
@@ -133,28 +139,39 @@ def _decoded(payload: bytes) -> dict[str, Any]:
         return _rebuilt(payload)
 
 
+@lru_cache(maxsize=32)
+def _kinds(name: str) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """As it is stored, and as this machine has it."""
+    kind = np.dtype(name)
+    return kind, kind.newbyteorder("=")
+
+
 def _rebuilt(payload: bytes) -> dict[str, Any]:
     (length,) = struct.unpack_from(">Q", payload)
     offset = 8 + length
 
     def rebuilt(value: Any) -> Any:
         nonlocal offset
-        if isinstance(value, list):
+        if type(value) is list:
             return [rebuilt(item) for item in value]
-        if not isinstance(value, dict):
+        if type(value) is not dict:
             return value
-        if "$bytes" in value:
-            return bytes.fromhex(value["$bytes"])
-        if "$array" in value:
-            kind = np.dtype(value["$array"])
-            array: NDArray[Any] = np.frombuffer(payload, kind, value["size"], offset)
-            offset += array.nbytes
-            return array.astype(kind.newbyteorder("="))
-        if "$int" in value or "$float" in value:
-            (number,) = struct.unpack_from("<q" if "$int" in value else "<d", payload, offset)
-            offset += 8
-            return number
-        return {name[name[:1] == "$" :]: rebuilt(item) for name, item in value.items()}
+        if len(value) <= _MARKED:
+            if "$int" in value or "$float" in value:
+                unpack = _WHOLE if "$int" in value else _FLOAT
+                (number,) = unpack.unpack_from(payload, offset)
+                offset += 8
+                return number
+            if "$array" in value:
+                kind, native = _kinds(value["$array"])
+                array: NDArray[Any] = np.frombuffer(payload, kind, value["size"], offset)
+                offset += array.nbytes
+                return array.astype(native)
+            if "$bytes" in value:
+                return bytes.fromhex(value["$bytes"])
+        return {
+            name[1:] if name[:1] == "$" else name: rebuilt(item) for name, item in value.items()
+        }
 
     body: dict[str, Any] = rebuilt(json.loads(payload[8 : 8 + length]))
     if not isinstance(body, dict):
@@ -174,3 +191,22 @@ def restore(run: object, state: State) -> None:
     """Put a saved state into a freshly started run."""
     for name in run.STATE:  # type: ignore[attr-defined]
         setattr(run, name, state[name])
+
+
+def decoded_key(written: bytes, name: str, setting: str) -> bytes:
+    """The 32 bytes of a key, written raw, in hex or in base64; `name` is where it was read."""
+    if len(written) == _KEY_BYTES:
+        return written
+    text = written.strip()
+    for decode in (bytes.fromhex, _base64):
+        try:
+            key = decode(text.decode("ascii"))
+        except (ValueError, binascii.Error):
+            continue
+        if len(key) == _KEY_BYTES:
+            return key
+    raise SettingError(setting, f"{name} must hold 32 bytes: raw, as 64 hex digits or base64")
+
+
+def _base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)

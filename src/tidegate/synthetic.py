@@ -61,3 +61,24 @@ def meter(days: int = 30, seed: int = 0) -> tuple[NDArray[np.datetime64], FloatA
     watts[random.random(watts.size) < 1 / 500] = np.nan
     times = np.datetime64("2024-01-01T00:00:00") + minutes.astype("timedelta64[m]")
     return times, watts
+
+
+def user_series(users: int, steps: int, changes: int = 4, seed: int = 0) -> NDArray[np.bool_]:
+    """A yes or no of every user at every step: a row for each step, a column for each user.
+
+    Nobody changes more than `changes` times, a first yes included; in the middle of the time a
+    quarter of the users turn to yes together.
+
+    >>> series = user_series(users=1000, steps=32)
+    >>> int((np.diff(series.astype(int), axis=0, prepend=0) != 0).sum(axis=0).max())
+    4
+    """
+    random = np.random.default_rng(seed)
+    flips = np.zeros((steps, users), dtype=np.int64)
+    for _ in range(changes - 1):
+        moved = np.flatnonzero(random.random(users) < 0.7)
+        flips[random.integers(0, steps, size=moved.size), moved] += 1
+    together = np.flatnonzero(random.random(users) < 0.25)
+    before = flips[: steps // 2].sum(axis=0) % 2 == 0
+    flips[steps // 2, together[before[together]]] += 1
+    return np.asarray(flips.cumsum(axis=0) % 2 == 1)

@@ -7,6 +7,7 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, blocks_of
+from tidegate.estimate.mixture import transition as entry
 from tidegate.estimate.mixture.block_batches import Measured, block_batches
 from tidegate.estimate.mixture.cap_steps import moved
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
@@ -14,16 +15,7 @@ from tidegate.estimate.mixture.grid import Cells
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.models import models
-from tidegate.estimate.mixture.transition import (
-    INNER,
-    LEAF,
-    LEVEL,
-    OUTER,
-    SIZE,
-    SUM,
-    SWING,
-    Transition,
-)
+from tidegate.estimate.mixture.transition import Transition
 
 
 class CellByCell:
@@ -35,7 +27,7 @@ class CellByCell:
         self.edges, misses = [blocks[0].start], []
         self.rows, self.levels, self.maps, self.informations = [], [], [], []
         transitions: dict[int, Transition] = {}
-        closing = np.eye(SIZE)
+        closing = np.eye(entry.SIZE)
         cap_step = blocks[0].cells.tree.cap_step
         for block in blocks:
             cells = block.cells
@@ -56,19 +48,19 @@ class CellByCell:
                 filters.predict(cell)
                 self.edges.append(end)
                 self.maps.append(passing(opened, cell) @ closing)
-                self.rows.append(filters.augmented[SUM, :, 0].copy())
-                self.levels.append(filters.augmented[LEVEL, :, 0].copy())
+                self.rows.append(filters.augmented[entry.SUM, :, 0].copy())
+                self.levels.append(filters.augmented[entry.LEVEL, :, 0].copy())
                 leaf, index = cells.closes[number], number // cells.per_leaf
-                closing, information = np.eye(SIZE), np.zeros((SIZE, SIZE + 1))
+                closing, information = np.eye(entry.SIZE), np.zeros((entry.SIZE, entry.SIZE + 1))
                 if leaf is not None and index < block.sums.size:
                     filters.update(leaf, block.sums.item(index) / cells.unit)
                     miss, variance, gain = (part[..., 0] for part in filters.last_update())
-                    seen = np.zeros(SIZE)
-                    seen[LEAF], seen[INNER] = 1 - leaf.share, leaf.share
-                    information[:, :SIZE] = np.outer(seen, seen) / variance
-                    information[:, SIZE] = -seen * miss / variance
+                    seen = np.zeros(entry.SIZE)
+                    seen[entry.LEAF], seen[entry.INNER] = 1 - leaf.share, leaf.share
+                    information[:, : entry.SIZE] = np.outer(seen, seen) / variance
+                    information[:, entry.SIZE] = -seen * miss / variance
                     closing -= np.outer(gain, seen)
-                    closing[LEAF] = 0
+                    closing[entry.LEAF] = 0
                     misses.append((len(self.rows), miss**2 / variance))
                 self.informations.append(information)
         self.misses = misses
@@ -77,23 +69,36 @@ class CellByCell:
 
     def backward(self) -> None:
         count = len(self.rows)
-        seen, state = np.zeros((count, SIZE, SIZE + 1)), np.zeros((SIZE, SIZE + 1))
+        seen, state = (
+            np.zeros((count, entry.SIZE, entry.SIZE + 1)),
+            np.zeros((entry.SIZE, entry.SIZE + 1)),
+        )
         for at in range(count - 1, -1, -1):
             if at + 1 < count:
                 state = self.maps[at + 1].T @ state
-                state[:, :SIZE] = state[:, :SIZE] @ self.maps[at + 1]
+                state[:, : entry.SIZE] = state[:, : entry.SIZE] @ self.maps[at + 1]
             state = seen[at] = state + self.informations[at]
         rows, levels = np.array(self.rows), np.array(self.levels)
-        self.sums = rows[:, SIZE] - (rows[:, :SIZE] * seen[:, :, SIZE]).sum(axis=1)
-        self.level = levels[:, SIZE] - (levels[:, :SIZE] * seen[:, :, SIZE]).sum(axis=1)
+        self.sums = rows[:, entry.SIZE] - (rows[:, : entry.SIZE] * seen[:, :, entry.SIZE]).sum(
+            axis=1
+        )
+        self.level = levels[:, entry.SIZE] - (levels[:, : entry.SIZE] * seen[:, :, entry.SIZE]).sum(
+            axis=1
+        )
         # Cov[x_k, x_j] = P_k C_kᵀ … C_{j−1}ᵀ (I − Λ_j P_j), its entry for two sums.
-        ends = np.eye(SIZE)[SUM] - (seen[:, :, :SIZE] @ rows[:, :SIZE, np.newaxis])[..., 0]
-        self.ends, self.own = ends, np.concatenate(([0], (rows[:, :SIZE] * ends).sum(axis=1)))
+        ends = (
+            np.eye(entry.SIZE)[entry.SUM]
+            - (seen[:, :, : entry.SIZE] @ rows[:, : entry.SIZE, np.newaxis])[..., 0]
+        )
+        self.ends, self.own = (
+            ends,
+            np.concatenate(([0], (rows[:, : entry.SIZE] * ends).sum(axis=1))),
+        )
 
     def variances(self, first: int) -> np.ndarray:
         """Of the sums from the edge `first` to all edges from there on."""
         shared = [self.own[first]]
-        vector = self.rows[first - 1][:SIZE]
+        vector = self.rows[first - 1][: entry.SIZE]
         for last in range(first, len(self.rows)):
             vector = self.maps[last] @ vector
             shared.append(vector @ self.ends[last] if first else 0.0)
@@ -110,17 +115,17 @@ class CellByCell:
 
 def passing(opened: Leaf | None, cell: Transition) -> np.ndarray:
     """What opening a leaf and passing a cell do to the state."""
-    opening, moving = np.eye(SIZE), np.eye(SIZE)
+    opening, moving = np.eye(entry.SIZE), np.eye(entry.SIZE)
     if opened is not None and opened.inner is not None:
         share = opened.inner_share
-        opening[INNER] = 0
+        opening[entry.INNER] = 0
         if opened.outer is not None:
-            opening[OUTER, OUTER] = 0
-        opening[INNER, OUTER] = share * opening[OUTER, OUTER]
-        opening[OUTER, OUTER] *= 1 - share
-    for row in (SUM, LEAF, INNER):
-        moving[row, LEVEL], moving[row, SWING] = cell.width, cell.swing_sums[0]
-    moving[SWING, SWING] = cell.swing_decay
+            opening[entry.OUTER, entry.OUTER] = 0
+        opening[entry.INNER, entry.OUTER] = share * opening[entry.OUTER, entry.OUTER]
+        opening[entry.OUTER, entry.OUTER] *= 1 - share
+    for row in (entry.SUM, entry.LEAF, entry.INNER):
+        moving[row, entry.LEVEL], moving[row, entry.SWING] = cell.width, cell.swing_sums[0]
+    moving[entry.SWING, entry.SWING] = cell.swing_decay
     return moving @ opening
 
 

@@ -9,8 +9,9 @@ import pytest
 
 import tidegate as tg
 from tidegate.lattice import Lattice
-from tidegate.run.refinement import Refinement, has_fallen, later_length, least_threshold, lifted
+from tidegate.run.refinement import Refinement, later_length
 from tidegate.threshold import TailQuantile
+from tidegate.threshold.least_threshold import has_fallen, least_threshold, lifted
 
 
 def test_the_least_threshold_is_public_and_fades_with_what_is_known() -> None:
@@ -37,8 +38,8 @@ def test_values_that_are_mostly_zero_lift_a_later_threshold_once_they_can_be_see
 
 
 def test_a_threshold_that_stayed_where_it_began_has_fallen_and_gets_more_time() -> None:
-    lattice = Lattice(Fraction(1000), Fraction(1))  # begins at 1000/exp((20 − 3 − 5)/3) = 18
-    assert [has_fallen(theta, lattice, Fraction(20)) for theta in (18, 72, 73)] == [
+    # It begins at 1000/exp((20 − 3 − 5)/3) = 18.
+    assert [has_fallen(theta, 1000, Fraction(20)) for theta in (18, 72, 73)] == [
         True,
         True,
         False,

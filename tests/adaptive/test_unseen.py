@@ -1,4 +1,4 @@
-"""Where too few values chose θ, an answer says so: no confident wrong number."""
+"""Where too few values chose θ, the upper end is far: no confident wrong number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees
-from tidegate.record.unseen import _evidence, unseen
+from tidegate.record.unseen import NOTHING, Hidden, _evidence, unseen
 from tidegate.run.refinement_run import RefinementRun
 
 
@@ -37,18 +37,22 @@ def test_three_hundred_decimals_up_to_their_bound_are_not_cut_to_nothing(epsilon
 
 
 @pytest.mark.parametrize(("epsilon", "count"), [(1, 300), (3, 1000)])
-def test_an_answer_about_values_that_are_mostly_zero_says_that_it_may_be_far_off(
+def test_the_interval_of_values_that_are_mostly_zero_reaches_as_far_as_they_may_lie(
     epsilon: int, count: int
 ) -> None:
     random = np.random.default_rng(2)
     values = np.where(random.random(count) < 0.1, random.integers(1, 50, count), 0)
     for seed in range(4):
         answer = _released(values, epsilon, 50, seed).query(0, count)
-        held = answer.low <= values.sum() <= answer.high
-        assert held or (answer.blind and answer.capped and "may be much larger" in str(answer))
+        assert answer.low <= values.sum() <= answer.high
+        assert not answer.capped
+        assert answer.warning == ""
+        assert answer.high <= 50 * count
     if count == 300:
-        assert answer.threshold < 1  # the case that the warning is for
-        assert not held
+        assert answer.threshold < 1  # the case that this is for
+        assert answer.blind
+        assert "the upper end is far" in str(answer)
+        assert values.sum() > 5 * answer.estimate
 
 
 def test_noise_does_not_pass_for_values_that_were_seen() -> None:
@@ -56,7 +60,7 @@ def test_noise_does_not_pass_for_values_that_were_seen() -> None:
     values = np.where(random.random(300) < 0.1, np.round(random.random(300) * 2, 2), 0)
     for seed in range(100, 103):  # the noise of an open tree is as large as a full sum here
         answer = _released(values, 0.3, 2, seed, horizon=2**20).query(0, 300)
-        assert answer.blind or answer.low <= values.sum() <= answer.high
+        assert answer.low <= values.sum() <= answer.high
 
 
 def test_a_stream_that_is_long_enough_has_no_warning() -> None:
@@ -66,7 +70,7 @@ def test_a_stream_that_is_long_enough_has_no_warning() -> None:
     assert answer.unseen == 0
     assert not answer.capped
     assert answer.warning == ""
-    assert unseen(_run(release).segments) == [0.0] * len(_run(release).segments)
+    assert unseen(_run(release).segments) == [NOTHING] * len(_run(release).segments)
 
 
 def test_the_bound_itself_hides_nothing() -> None:
@@ -81,9 +85,36 @@ def test_many_answers_say_which_of_them_are_blind() -> None:
     release = _released(values, 1, 50, 0)
     answers = release.queries([0, 0], [0, 300])
     assert answers.blind.tolist() == [False, True]
-    assert [answers[at].capped for at in range(2)] == [False, True]
+    assert [answers[at].blind for at in range(2)] == [False, True]
+    assert not answers.warnings
+    assert "upper ends are far (1 of 2 ranges)" in repr(answers)
+    assert "upper ends are far" not in repr(release.queries([0], [0]))
     again = tg.load_record(release.save_record()).queries([0, 0], [0, 300])
     assert again.blind.tolist() == [False, True]
+
+
+def test_what_is_hidden_grows_with_a_range_and_never_beyond_its_values() -> None:
+    hidden, sizes = Hidden(share=0.04, each=10.0), np.array([1, 100, 10_000])
+    found = hidden.reach(np.zeros(3), sizes, 1.0)
+    # 0.04 + 2·√0.04 = 0.44 values; 4 + 2·2; 400 + 2·20.
+    np.testing.assert_allclose(found, [4.4, 80.0, 4400.0])
+    # Sums of half a cap a value may come from half of the values; all of them are the most.
+    np.testing.assert_allclose(
+        hidden.reach(sizes / 2, sizes, 1.0)[1:], [641.42, 51_414.2], rtol=1e-5
+    )
+    np.testing.assert_allclose(hidden.reach(sizes * 2.0, sizes, 1.0), 10.0 * sizes)
+
+
+def test_an_ordinary_stream_keeps_its_upper_end_where_one_that_is_mostly_zero_does_not() -> None:
+    """Both have too few values to rule out that 3 in 100 lie at the bound; one of them hides it."""
+    random = np.random.default_rng(5)
+    for values, open_end in (
+        (random.exponential(20, 4096), False),
+        (np.where(random.random(4096) < 0.02, random.exponential(500, 4096), 0), True),
+    ):
+        answer = _released(np.minimum(np.rint(values), 2000), 0.3, 2000, 3).query(0, 4096)
+        assert answer.blind is open_end
+        assert answer.low <= values.sum() <= answer.high
 
 
 @pytest.mark.parametrize("lower", [0, -20])

@@ -41,7 +41,7 @@ def test_the_page_is_current(walks: list[architecture.Walk]) -> None:
 
 def test_the_walks_are_short(walks: list[architecture.Walk]) -> None:
     limited = {walk.title: walk for walk in walks if walk.limit}
-    assert len(limited) == 10  # two pushes and a query of three pipelines, and a report
+    assert len(limited) == 11  # two pushes and a query of three pipelines, and two reports
     for title, walk in limited.items():
         assert len(set(walk.files)) == len(walk.files) > 3
         assert len(walk.files) <= (walk.limit or 0), title

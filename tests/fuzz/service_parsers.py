@@ -21,7 +21,6 @@ import pyarrow as pa
 from tests.entropy import beginning_with
 from tests.fuzz.event_parsers import TIMES, ZONES
 from tests.fuzz.mutation import atom, mutated, number_text, refused, scrambled
-from tidegate.record.rows import Rows
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="tidegate-fuzz-")
 _ROLES = ("producer", "reader", "auditor", "admin")
@@ -71,8 +70,7 @@ def service_body(rng: random.Random) -> None:
     body, kind = _body(rng)
     try:
         with refused():
-            values, _ = parsed(body, kind, rng.choice(ZONES))
-            assert values.dtype == np.float64
+            assert parsed(body, kind, rng.choice(ZONES)).values.dtype == np.float64
     except BaseException as error:
         error.add_note(f"{kind}: {body[:80]!r}")
         raise
@@ -180,10 +178,11 @@ def _posted(rng: random.Random, path: str, tree: Any, headers: dict[str, Any]) -
 
 def service_rows(rng: random.Random) -> None:
     """Released rows as the database keeps them."""
-    from tidegate.service.released_rows import packed, unpacked
+    from tidegate.service.released_rows import Block, packed, unpacked
 
-    rows = Rows(5, np.arange(3.0), np.arange(3.0), np.arange(3) if rng.random() < 0.5 else None)
-    body, first, end = packed(rows), 5, 8
+    numbers, whole = np.arange(3.0), np.arange(3)
+    more = rng.choice([(), (whole,), (None, whole, whole), (whole, whole, whole)])
+    body, first, end = packed(Block(5, numbers, numbers, *more)), 5, 8
     if rng.random() < 0.7:
         body = scrambled(rng, body)
     if rng.random() < 0.3:

@@ -28,7 +28,7 @@ from tidegate.io import open_sink, read_metadata
 from tidegate.io.metadata import sidecar
 from tidegate.ledger import Ledger
 from tidegate.released import ReleasedFile
-from tidegate.run.pipeline import load_record
+from tidegate.run.stored_record import load_record
 from tidegate.sealing import seal, unseal
 from tidegate.units import UserHorizon, Window
 

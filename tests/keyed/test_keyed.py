@@ -243,3 +243,15 @@ def test_keys_come_from_any_library(library: str) -> None:
     ]
     for keys in wanted:
         assert numbers.push(keys, [1, 2, 3]).keys.tolist() == ["2", "0"]
+
+
+def test_dictionary_columns_have_no_missing_key() -> None:
+    """Public keys as a dictionary of Arrow: a missing key is one only where a row has it."""
+    arrow = pytest.importorskip("pyarrow")
+    pipeline = tg.adaptive(epsilon=1, bound=50, horizon=1000)
+    release = tg.keyed(pipeline, keys_are_public=True).start()
+    column = arrow.DictionaryArray.from_arrays(arrow.array([0, 1, 0]), arrow.array(["a", "b"]))
+    assert release.push(column, [1.0, 2.0, 3.0]).keys.tolist() == ["a", "b", "a"]
+    missing = arrow.DictionaryArray.from_arrays(arrow.array([0, None]), arrow.array(["a"]))
+    with pytest.raises(tg.InputError, match="key is missing"):
+        release.push(missing, [1.0, 2.0])

@@ -11,6 +11,7 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import bits, exported, make, method_stages, stream
+from tidegate.local.series import Changes, PopulationDivision, Updates
 from tidegate.local.topl import Topl
 from tidegate.perturb.forest import Forest
 from tidegate.run.refinement import Refinement
@@ -52,11 +53,16 @@ GOLDEN = {
     "refinement.Refinement": "096a0e30304299af",
     "reselection.Reselection": "60e62ea702bcceaa",
     "pipeline.Pipeline": "980e5de856664830",
+    "local.series.Changes": "d3457409b53638c5",
+    "local.series.PopulationDivision": "90827663af4d5528",
+    "local.series.Updates": "ae8e80caf55ac664",
     "local.Topl": "c4cd197a2ba6ff69",
     "methods.AbsorbedBudget": "e9edff208e9b716d",
     "methods.AdaptiveSampling": "99dc20aaf2e3e6c5",
     "methods.BandedRoot": "065c1ecbc327f55b",
     "methods.BottomUpTree": "e90ff27d39f2155d",
+    "methods.ControlledBudget": "682c9224194ab7a4",
+    "methods.GaussianTrees": "bd2a8108e73399fb",
     "methods.DistributedBudget": "c8cbb4c2cae85fd8",
     "methods.FilteredLevel": "6fcf8e01150916eb",
     "methods.GroupedValues": "c79898f49d1fe3cf",
@@ -87,6 +93,9 @@ def examples() -> list[Any]:
         Refinement().trees(tg.threshold.Fixed(12), make("perturb.AdaptiveTrees")),
         tg.Pipeline(threshold=tg.threshold.Fixed(12), perturber=make("perturb.Hierarchy")),
         Topl(epsilon=1, bound=40, resolution=1),
+        Changes(epsilon=1, horizon=8),
+        Updates(epsilon=1),
+        PopulationDivision(epsilon=1, window=5),
     ]
 
 

@@ -9,6 +9,8 @@ from tidegate.errors import SettingError
 from tidegate.local.mechanisms import (
     hybrid,
     hybrid_variance,
+    laplace,
+    laplace_variance,
     optimal,
     piecewise,
     piecewise_variance,
@@ -21,6 +23,7 @@ from tidegate.randomness import seeded
 
 EPSILONS = [Fraction(text) for text in ("0.1", "0.5", "1", "2", "5")]
 FORMULAS = {
+    "laplace": (laplace, laplace_variance),
     "stochastic rounding": (stochastic_rounding, stochastic_rounding_variance),
     "piecewise": (piecewise, piecewise_variance),
     "hybrid": (hybrid, hybrid_variance),
@@ -127,3 +130,17 @@ def test_settings_that_make_no_sense_are_refused_by_name(build):
     for threshold in (0, -5):
         with pytest.raises(SettingError, match=r"threshold|top"):
             build(threshold, Fraction(1))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+def test_the_optimal_generalised_piecewise_mechanism_is_piecewise_made_unbiased(epsilon):
+    """Its published constants: density e^(ε/2) on a plateau of 2C, C = (e^(ε/2) − 1)/(2e^ε − 2)."""
+    plateau = (np.exp(epsilon / 2) - 1) / (np.exp(epsilon) - 1)
+    assert np.exp(epsilon / 2) * plateau + np.exp(-epsilon / 2) * (1 - plateau) == pytest.approx(1)
+    question = piecewise(100, Fraction(epsilon))
+    middle = np.array(question.weights[len(question.weights) // 2]) / 2**32
+    inside = middle > middle.max() * 0.999  # cells that lie in the plateau altogether
+    assert inside.mean() == pytest.approx(plateau, abs=2 / middle.size)
+    density = middle * middle.size  # of the range
+    assert density.max() == pytest.approx(np.exp(epsilon / 2), rel=1e-6)
+    assert density.min() == pytest.approx(np.exp(-epsilon / 2), rel=1e-6)

@@ -12,6 +12,7 @@ from scipy import stats
 from tidegate.errors import RefusedError, SettingError
 from tidegate.local.mechanisms import (
     hybrid,
+    laplace,
     optimal,
     piecewise,
     square_wave,
@@ -28,6 +29,7 @@ def tail(top, epsilon):
 
 
 BUILDERS = {
+    "laplace": laplace,
     "stochastic rounding": stochastic_rounding,
     "piecewise": piecewise,
     "hybrid": hybrid,
@@ -132,9 +134,9 @@ def audited(question, low=0, high=TOP):
     for one, other in ((low, high), (high, low)):
         first, second = reports(question, one, "first"), reports(question, other, "second")
         half = COUNT // 2
-        ratio = (np.bincount(first[:half], minlength=question.reports) + 1) / (
-            np.bincount(second[:half], minlength=question.reports) + 1
-        )
+        seen = np.bincount(first[:half], minlength=question.reports)
+        ratio = (seen + 1) / (np.bincount(second[:half], minlength=question.reports) + 1)
+        ratio[seen < 400] = 0  # chance alone would pick a rare report
         event = np.flatnonzero(ratio > 0.9 * ratio.max())
         hits = np.isin(first[half:], event).sum(), np.isin(second[half:], event).sum()
         below = stats.beta.ppf(0.0005, hits[0], half - hits[0] + 1)

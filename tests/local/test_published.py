@@ -46,7 +46,7 @@ def predicted(question, density, variance, theta, objective):
     return R / 3 * theta**2 * variance + R**2 / 24 * excess**2
 
 
-@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize("objective", [Objective.CORRECTED, Objective.AUTHORS])
 def test_the_threshold_has_the_least_predicted_error_of_all_bins(objective):
     random = np.random.default_rng(4)
     for bins, top in ((16, 99), (7, 6), (30, 300)):
@@ -109,3 +109,11 @@ def test_a_horizon_below_one_is_refused():
     question = square_wave(99, Fraction(1), bins=10)
     with pytest.raises(SettingError, match="horizon"):
         best_threshold(question, np.full(10, 0.1), 4.0, 0)
+
+
+def test_a_percentile_is_the_first_bin_that_nine_tenths_lie_below():
+    """S&P 2018, by hand: shares 0.5, 0.3, 0.15, 0.05 of four bins of five steps each."""
+    question = square_wave(19, Fraction(1), 4)
+    shares = np.array([0.5, 0.3, 0.15, 0.05])
+    assert best_threshold(question, shares, 4.0, 100, Objective.PERCENTILE) == 14
+    assert best_threshold(question, np.array([1.0, 0, 0, 0]), 4.0, 100, Objective.PERCENTILE) == 4

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from tests.noise.neighbours import neighbour_ratios
 from tidegate.errors import SettingError
 from tidegate.noise import exponential_mechanism, selection
 
@@ -41,13 +42,8 @@ def test_privacy_loss(exact, epsilon):
         scores: weights(exact, scores, epsilon) for scores in itertools.product(range(4), repeat=3)
     }
     worst = {True: 0.0, False: 0.0}
-    for scores, law in laws.items():
-        for step in itertools.product((-1, 0, 1), repeat=3):
-            neighbour = tuple(score + move for score, move in zip(scores, step, strict=True))
-            if neighbour in laws:
-                monotone = min(step) >= 0 or max(step) <= 0
-                ratio = max(p / q for p, q in zip(law, laws[neighbour], strict=True))
-                worst[monotone] = max(worst[monotone], math.log(ratio))
+    for monotone, ratio in neighbour_ratios(laws):
+        worst[monotone] = max(worst[monotone], math.log(ratio))
     assert 0.6 * epsilon < worst[True] <= epsilon
     assert 1.2 * epsilon < worst[False] <= 2 * epsilon
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from tests.noise.neighbours import neighbour_ratios
 from tidegate.errors import SettingError
 from tidegate.noise import permute_and_flip
 
@@ -61,13 +62,8 @@ def test_privacy_loss(exact, epsilon):
     }
     limit = 1 / exact.exp_minus(epsilon) + Fraction(1, 10**40)
     worst = {True: Fraction(0), False: Fraction(0)}
-    for scores, law in laws.items():
-        for step in itertools.product((-1, 0, 1), repeat=3):
-            neighbour = tuple(score + move for score, move in zip(scores, step, strict=True))
-            if neighbour in laws:
-                monotone = min(step) >= 0 or max(step) <= 0
-                ratio = max(p / p2 for p, p2 in zip(law, laws[neighbour], strict=True))
-                worst[monotone] = max(worst[monotone], ratio)
+    for monotone, ratio in neighbour_ratios(laws):
+        worst[monotone] = max(worst[monotone], ratio)
     assert worst[True] <= limit
     assert math.log(worst[True]) > 0.99 * epsilon
     assert worst[False] <= limit**2

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.privacy.measured_blocks import charge_blocks
 from tests.privacy.test_tail_quantile import law, scored
 from tidegate.clock import SECOND
 from tidegate.lattice import Lattice
@@ -170,12 +171,7 @@ def test_no_event_pays_more_than_epsilon(monkeypatch, epsilon):
     for start, end, price in choices:
         for at in range(start, end):
             paid[at] += price
-    for segment in release.record.segments:
-        for block in segment.blocks:
-            tree = block.layout
-            price = sum((tree.cap / scale for scale in tree.scales), Fraction(0))
-            for at in range(block.start, min(block.start + tree.length, segment.end)):
-                paid[at] += price
+    charge_blocks(paid, release.record)
     assert len(choices) > 1
     assert len(looks) > (epsilon == "1/2")
     assert max(paid) <= budget == pipeline.guarantee.epsilon

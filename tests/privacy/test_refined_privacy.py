@@ -11,6 +11,7 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.test_refined_release import HORIZON, PIPELINE, growing
+from tests.privacy.measured_blocks import charge_blocks
 from tests.privacy.test_tail_quantile import law, scored
 from tidegate.perturb.adaptive.refinement_trees import noisy_sum
 from tidegate.randomness import Epoch
@@ -34,12 +35,7 @@ def spent(monkeypatch, pipeline: tg.Pipeline, values: np.ndarray) -> tuple[list[
     for end, stage in choices:
         for at in range(end - stage.holdout, end):
             paid[at] += stage.epsilon
-    for segment in release.record.segments:
-        for block in segment.blocks:
-            tree = block.layout
-            price = sum((tree.cap / scale for scale in tree.scales), Fraction(0))
-            for at in range(block.start, min(block.start + tree.length, segment.end)):
-                paid[at] += price
+    charge_blocks(paid, release.record)
     return paid, len(choices)
 
 

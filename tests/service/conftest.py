@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,32 +32,59 @@ def _postgres_binaries() -> Path | None:
     return places[-1].parent if places else None
 
 
+class PostgresServer:
+    """A PostgreSQL server that listens on a socket of its own, and can be stopped."""
+
+    def __init__(self) -> None:
+        binaries = _postgres_binaries()
+        if binaries is None:
+            pytest.skip("needs PostgreSQL: initdb was not found")
+        self._as_owner: list[str] = []
+        if os.getuid() == 0:  # the server refuses to run as root
+            if shutil.which("runuser") is None:
+                pytest.skip("needs runuser: PostgreSQL refuses to run as root")
+            self._as_owner = ["runuser", "-u", "postgres", "--"]
+        self.folder = Path(tempfile.mkdtemp(prefix="tg-pg-", dir="/tmp"))  # sockets: short names
+        if self._as_owner:
+            shutil.chown(self.folder, "postgres", "postgres")
+        self._data, self._control = self.folder / "data", str(binaries / "pg_ctl")
+        self._run(str(binaries / "initdb"), "-A", "trust", "-U", "postgres", "-N", "--no-locale",
+                  "-E", "UTF8")  # fmt: skip
+        self.start()
+        self.address = f"postgresql://postgres@/postgres?host={self.folder}"
+
+    def _run(self, program: str, *words: str, check: bool = True) -> None:
+        command = [*self._as_owner, program, "-D", str(self._data), *words]
+        subprocess.run(command, check=check, capture_output=True)
+
+    def start(self) -> None:
+        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off"
+        self._run(self._control, "-w", "-o", options, "-l", str(self.folder / "log"), "start")
+
+    def stop(self, *, check: bool = True) -> None:
+        self._run(self._control, "-m", "immediate", "-w", "stop", check=check)
+
+    def new_database(self) -> str:
+        import psycopg
+
+        name = f"test_{os.getpid()}_{next(_databases)}"
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"')
+        return self.address.replace("/postgres?", f"/{name}?")
+
+    def remove(self) -> None:
+        self.stop(check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """The address of a PostgreSQL server that listens on a socket of its own."""
-    binaries = _postgres_binaries()
-    if binaries is None:
-        pytest.skip("needs PostgreSQL: initdb was not found")
-    as_owner: list[str] = []
-    if os.getuid() == 0:  # the server refuses to run as root
-        if shutil.which("runuser") is None:
-            pytest.skip("needs runuser: PostgreSQL refuses to run as root")
-        as_owner = ["runuser", "-u", "postgres", "--"]
-    folder = Path(tempfile.mkdtemp(prefix="tg-pg-", dir="/tmp"))  # sockets need short names
-    if as_owner:
-        shutil.chown(folder, "postgres", "postgres")
-    data = folder / "data"
-    run = [*as_owner, str(binaries / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres"]
-    subprocess.run([*run, "-N", "--no-locale", "-E", "UTF8"], check=True, capture_output=True)
-    options = f"-k {folder} -c listen_addresses='' -c fsync=off"
-    start = [*as_owner, str(binaries / "pg_ctl"), "-D", str(data), "-w", "-o", options]
-    subprocess.run([*start, "-l", str(folder / "log"), "start"], check=True, capture_output=True)
+def postgres_server() -> Iterator[PostgresServer]:
+    """One server for all tests of a process."""
+    server = PostgresServer()
     try:
-        yield f"postgresql://postgres@/postgres?host={folder}"
+        yield server
     finally:
-        stop = [*as_owner, str(binaries / "pg_ctl"), "-D", str(data), "-m", "immediate", "stop"]
-        subprocess.run(stop, check=False, capture_output=True)
-        shutil.rmtree(folder, ignore_errors=True)
+        server.remove()
 
 
 _databases = count(1)
@@ -78,17 +106,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """A new database of each kind."""
     if request.param == "sqlite":
         return Place(tmp_path / "gate", None)
-    import psycopg
-
-    address: str = request.getfixturevalue("postgres")
-    name = f"test_{os.getpid()}_{next(_databases)}"
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-    return Place(tmp_path / "gate", address.replace("/postgres?", f"/{name}?"))
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return Place(tmp_path / "gate", server.new_database())
 
 
 @contextmanager
-def served(service: Service, port: int = 0, **more: bool) -> Iterator[str]:
+def served(service: Service, port: int = 0, **more: Any) -> Iterator[str]:
     """The address of a real server, as long as it runs."""
     import uvicorn
 

@@ -12,11 +12,10 @@ from sqlalchemy import text
 import tidegate as tg
 from tests.service.conftest import Place, sender
 from tidegate.durable import StateError, StorageError
-from tidegate.errors import MissingError
+from tidegate.errors import MissingError, RefusedError
 from tidegate.ledger import CapExceeded
-from tidegate.record.rows import Rows
 from tidegate.service.pending import Conflict, Pending
-from tidegate.service.released_rows import between
+from tidegate.service.released_rows import Block, between
 from tidegate.service.server import Service
 
 PIPELINE = tg.adaptive(epsilon=1, bound=100, horizon=600)
@@ -27,7 +26,7 @@ def create(service: Service, name: str = "meters", pipeline: Any = PIPELINE, **m
     service.gate.call(lambda: service.gate.streams.create(name, pipeline, **more)).result()
 
 
-def rows_of(service: Service, name: str = "meters") -> list[Rows]:
+def rows_of(service: Service, name: str = "meters") -> list[Block]:
     return list(between(service.gate.database, name, 0, 10**9))
 
 
@@ -155,6 +154,57 @@ def test_a_restored_database_is_refused(tmp_path: Any) -> None:
     shutil.copy(tmp_path / "backup", place.folder / "service.sqlite")
     with pytest.raises(StateError, match="restored"):
         place.opened()
+
+
+def test_a_restored_database_begins_new_epochs_and_keeps_every_charge(tmp_path: Any) -> None:
+    """What the backup does not know was released: its noise must not be used again."""
+    place = Place(tmp_path / "gate", None)
+    service = place.opened()
+    create(service)
+    sender(service, "meters")(*VALUES[:50])
+    service.gate.close()
+    shutil.copy(place.folder / "service.sqlite", tmp_path / "backup")
+    service = place.opened()
+    before = sender(service, "meters")(*VALUES[50:200], start=50)
+    assert before.start == 50
+    lost = released(service)[50:]
+    create(service, "after", source="house")  # charged after the backup, and lost with it
+    sender(service, "after")(1.0)
+    service.gate.close()
+    shutil.copy(tmp_path / "backup", place.folder / "service.sqlite")
+    for suffix in ("-wal", "-shm"):
+        (place.folder / f"service.sqlite{suffix}").unlink(missing_ok=True)
+
+    service = Service.opened(place.folder, None, b"k" * 32, new_epoch=True)
+    assert service.gate.streams.ledger.total("house").epsilon == 1  # from the copy in the folder
+    first = service.gate.ask("meters@1", lambda run: (run.position, run.epoch))
+    assert first[0] == 50
+    receipt = sender(service, "meters")(*VALUES[50:200])
+    assert receipt.start == 0
+    assert service.gate.ask("meters", lambda run: run.epoch) != first[1]
+    assert not np.isin(released(service, "meters@2"), lost).any()
+    assert service.gate.streams.ledger.total("meters").epsilon == 2
+    with pytest.raises(RefusedError, match="retired"):
+        sender(service, "meters@1")(1.0)
+    service.gate.close()
+    again = place.opened()  # not restored: it goes on
+    assert sender(again, "meters")(3.0).start == 150
+    again.gate.close()
+
+
+def test_parts_of_a_source_do_not_add_up(place: Place) -> None:
+    service = place.opened(cap=1.5)
+    for name, part in (("north", "n"), ("south", "s")):
+        create(service, name, source="city", part=part)
+        sender(service, name)(1.0)
+    assert service.gate.streams.ledger.total("city").epsilon == 1
+    create(service, "whole", source="city")
+    with pytest.raises(CapExceeded):
+        sender(service, "whole")(1.0)
+    service.gate.call(lambda: service.gate.streams.ledger.set_cap(2, source="city")).result()
+    sender(service, "whole")(1.0)
+    assert service.gate.streams.ledger.total("city").epsilon == 2
+    service.gate.close()
 
 
 def test_states_are_sealed(tmp_path: Any) -> None:

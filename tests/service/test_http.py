@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.service.conftest import Place, served
+from tidegate.service.audit import make_token_in
 from tidegate.service.server import Service
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
@@ -38,8 +39,7 @@ class Clients:
 def http(tmp_path: Path) -> Iterator[Clients]:
     service = Place(tmp_path / "gate", None).opened()
     made = {
-        role: service.gate.call(lambda role=role: service.tokens.make(role, role)).result()
-        for role in ROLES
+        role: make_token_in(service.gate, service.tokens, role, role).result() for role in ROLES
     }
     with served(service) as address, httpx.Client(base_url=address, timeout=240) as client:
         yield Clients(client, made, service)
@@ -58,6 +58,14 @@ ROUTES = {
     ("GET", "/v1/streams"): {"admin", "reader"},
     ("GET", "/v1/streams/{name}"): {"admin", "reader"},
     ("POST", "/v1/streams/{name}/retire"): {"admin"},
+    ("POST", "/v1/streams/{name}/epochs"): {"admin"},
+    ("POST", "/v1/streams/{name}/keys"): {"admin"},
+    ("GET", "/v1/streams/{name}/keys"): {"admin", "reader"},
+    ("POST", "/v1/streams/{name}/advance"): {"producer"},
+    ("POST", "/v1/check"): {"admin"},
+    ("POST", "/v1/plan"): {"admin", "reader"},
+    ("PUT", "/v1/sources/{source}"): {"admin"},
+    ("GET", "/v1/audit"): {"admin", "auditor"},
     ("POST", "/v1/streams/{name}/values"): {"producer"},
     ("GET", "/v1/streams/{name}/values"): {"admin", "reader"},
     ("GET", "/v1/streams/{name}/sum"): {"admin", "reader"},
@@ -89,7 +97,7 @@ def test_every_role_at_every_route(http: Clients) -> None:
         if path.endswith("/live"):
             continue  # answers for ever: tested by itself
         place = path.replace("{name}", "nowhere").replace("{label}", "nobody")
-        place = place.replace("{task_id}", "nothing")
+        place = place.replace("{task_id}", "nothing").replace("{source}", "none")
         for role in (None, *ROLES):
             status = http(role, verb, place, content=b"{}").status_code
             if role in allowed:

@@ -14,6 +14,7 @@ except ModuleNotFoundError:  # the core alone is installed, and this script with
 from tidegate import __version__
 from tidegate.cli import (
     check,
+    demo,
     ledger,
     local,
     local_simulate,
@@ -61,10 +62,13 @@ app.command("show")(show.show)
 app.command("plan")(plan.plan)
 app.command("methods")(methods.methods)
 app.command("sample")(sample.sample)
+app.command("demo")(demo.demo)
 app.command("ledger")(ledger.ledger)
 app.add_typer(state.app, name="state")
 app.command("serve")(serve.serve)
 app.command("token")(serve.token)
+app.command("backup")(serve.backup)
+app.command("restore")(serve.restore)
 local.app.command("simulate")(local_simulate.simulate)
 app.add_typer(local.app, name="local")
 examples_last(app)

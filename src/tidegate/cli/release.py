@@ -14,6 +14,7 @@ from tidegate.cli.exits import NOTHING, complain, plain_errors
 from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.periods import with_rows
 from tidegate.cli.pipelines import build, with_config, with_length
+from tidegate.cli.release_broker import check_broker, of_broker, run_broker
 from tidegate.cli.release_by import check_by, run_by
 from tidegate.cli.release_options import KINDS, with_release_options
 from tidegate.cli.signals import stopping
@@ -51,6 +52,8 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
             for name in ("by", "every"):
                 if name in options:
                     raise SettingError(name, "goes with one --column")
+            if of_broker(source, options):
+                raise SettingError("column", "goes once with a broker")
             release_columns(source, options)
         else:
             _run(source, of_one_column(options))
@@ -62,6 +65,10 @@ def _run(source: str, options: dict[str, Any]) -> None:
     from tidegate.durable import transfer
     from tidegate.io import open_source
 
+    if of_broker(source, options):
+        check_broker(source, options)
+        run_broker(source, options)
+        return
     check_options(source, options)
     if not events.of_events(options):
         options = with_rows(options, source, source_options(options))

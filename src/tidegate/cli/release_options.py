@@ -75,6 +75,7 @@ OPTIONS: dict[str, Any] = {
     "zone": text("Where times without a zone were written, e.g. Europe/Berlin."),
     "time_format": text("How times are written, unless ISO 8601: e.g. '%d.%m.%Y %H:%M'."),
     "late": text("Rows older than one before: refuse (default), or keep at their place.", LATE),
+    "order": text("Of a broker: key with the number of a message (mqtt:// needs it)."),
     "every": text("Rows are events: release their sum per tick of this length, e.g. 15min."),
     "start": text("When the first tick begins; public, e.g. 2024-01-01."),
     "until": text("Release the ticks up to this time, or `now`; public, too."),

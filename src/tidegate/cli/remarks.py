@@ -16,10 +16,15 @@ def remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list
     """Where values were cut, the guarantee, warnings, and notes."""
     speaks = " These are sums of capped values." if answers.capped else ""
     first = f"{_cut(file, answers)}{speaks} {file.guarantee}."
+    from tidegate.record.answer_words import open_ends  # on demand: `--help` needs no numbers
+
     return [
         first,
         *warned(answers),
-        *filter(None, (answers.note, getattr(file, "shared", ""), file.unfinished, note)),
+        *filter(
+            None,
+            (open_ends(answers), answers.note, getattr(file, "shared", ""), file.unfinished, note),
+        ),
     ]
 
 
@@ -38,7 +43,7 @@ def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[s
         "confidence": answers.confidence,
         "threshold": answers.threshold,
         "floor": answers.floor,
-        "capped": answers.capped or bool(answers.blind.any()),
+        "capped": answers.capped,
         "complete": not file.unfinished,
         "warnings": warned(answers),
         "note": " ".join(filter(None, (answers.note, note))),

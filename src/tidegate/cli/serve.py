@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidegate.cli.exits import complain, plain_errors
-from tidegate.cli.keys import READABLE, read_key
+from tidegate.cli.keys import READABLE, key_of_command, read_key
 from tidegate.errors import MissingError
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
@@ -27,6 +29,24 @@ KeyFile = Annotated[
 Role = Annotated[str, typer.Argument(help="producer, reader, device, shuffler, auditor or admin.")]
 Label = Annotated[str, typer.Option(help="Who gets it; `--revoke` finds it by this.")]
 Cap = Annotated[str | None, typer.Option(help="The most ε that any one source may spend.")]
+KeyCommand = Annotated[
+    str | None,
+    typer.Option("--key-command", help="Command that prints the key in hex, such as one of a KMS."),
+]
+Issuer = Annotated[
+    str | None, typer.Option("--openid-issuer", help="OpenID Connect provider, as https://….")
+]
+Audience = Annotated[str, typer.Option("--openid-audience", help="This service's name there.")]
+RoleClaim = Annotated[str, typer.Option("--openid-claim", help="Claim that holds the role.")]
+NewEpoch = Annotated[
+    bool,
+    typer.Option(
+        "--new-epoch", help="The database was restored: every stream begins anew, charged on top."
+    ),
+]
+Rate = Annotated[
+    float | None, typer.Option(help="Requests a second that each token may send.", min=0.01)
+]
 
 
 def serve(
@@ -35,12 +55,18 @@ def serve(
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8000,
     database: DatabaseUrl = None,
     key_file: KeyFile = None,
+    key_command: KeyCommand = None,
     cap: Cap = None,
+    rate: Rate = None,
+    new_epoch: NewEpoch = False,
     public_reading: Annotated[
         bool, typer.Option("--public-reading", help="Released data can be read without a token.")
     ] = False,
     certificate: Annotated[Path | None, typer.Option(help="TLS certificate, PEM.")] = None,
     private_key: Annotated[Path | None, typer.Option(help="TLS private key, PEM.")] = None,
+    openid_issuer: Issuer = None,
+    openid_audience: Audience = "tidegate",
+    openid_claim: RoleClaim = "tidegate_role",
 ) -> None:
     """Serve many streams over HTTP, with a live page.
 
@@ -52,12 +78,17 @@ def serve(
       tidegate serve gate/ --database postgresql://tidegate@db/tidegate --host 0.0.0.0
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
-        key = read_key(key_file)
-        service = _service(folder, database, key, cap)
+        key = read_key(key_file) if key_command is None else key_of_command(key_command)
+        service = _service(folder, database, key, cap, new_epoch=new_epoch)
+        openid = None
+        if openid_issuer is not None:
+            from tidegate.service.openid import OpenId
+
+            openid = OpenId(openid_issuer, openid_audience, openid_claim)
         if key is None:
             complain(f"warning: states are not sealed (--key-file): {READABLE}")
         if not service.tokens.listed():
-            token = service.gate.call(lambda: service.tokens.make("admin", "first")).result()
+            token = service.make_token("admin", "first")
             typer.echo(f"A token for an admin, shown once: {token}")
         scheme = "http" if certificate is None else "https"
         complain(f"the live page is at {scheme}://{host}:{port}/")
@@ -65,6 +96,8 @@ def serve(
             host,
             port,
             public_reading=public_reading,
+            rate=rate,
+            openid=openid,
             certificate=certificate,
             private_key=private_key,
         )
@@ -93,20 +126,69 @@ def token(
         service = _service(folder, database, None, None)
         try:
             if revoke:
-                gone = service.gate.call(lambda: service.tokens.revoke(label)).result()
+                gone = service.revoke_tokens(label)
                 typer.echo(f"{gone} tokens with the label {label!r} were removed")
             else:
-                typer.echo(service.gate.call(lambda: service.tokens.make(role, label)).result())
+                typer.echo(service.make_token(role, label))
         finally:
             service.gate.close()
 
 
-def _service(folder: Path, database: str | None, key: bytes | None, cap: str | None) -> Service:
+def backup(
+    folder: Folder,
+    target: Annotated[Path, typer.Argument(help="A new folder for the copy.")],
+) -> None:
+    """Copy the database of a service, which may be running. Of SQLite; PostgreSQL has pg_dump.
+
+    Examples:
+
+    \b
+      tidegate backup gate/ backup-2024-02-01/
+    """  # noqa: D301  # \b keeps the lines of the examples
+    with plain_errors():
+        from tidegate.service.backup import back_up
+
+        back_up(folder, target)
+        complain(f"the copy in {target} is as secret as the database")
+
+
+def restore(
+    copy: Annotated[Path, typer.Argument(help="The folder of a backup.")], folder: Folder
+) -> None:
+    """Put a backup in the place of a database that is gone: its streams begin new epochs, charged.
+
+    Examples:
+
+    \b
+      tidegate restore backup-2024-02-01/ gate/
+    """  # noqa: D301  # \b keeps the lines of the examples
+    with plain_errors():
+        from tidegate.service.backup import put_back
+
+        put_back(copy, folder)
+        complain("every stream begins a new epoch when the service starts; its values are charged")
+
+
+@contextmanager
+def service_extra() -> Iterator[None]:
+    """Say what to install where an import of the service fails."""
     try:
-        from tidegate.service.server import Service
+        yield
     except ModuleNotFoundError as error:
         raise MissingError(
             f"the service needs the extra 'service' ({error.name} is missing). Run pip install "
             "'.[service]' in the checkout"
         ) from None
-    return Service.opened(folder, database, key, cap)
+
+
+def _service(
+    folder: Path,
+    database: str | None,
+    key: bytes | None,
+    cap: str | None,
+    *,
+    new_epoch: bool = False,
+) -> Service:
+    with service_extra():
+        from tidegate.service.server import Service
+    return Service.opened(folder, database, key, cap, new_epoch=new_epoch)

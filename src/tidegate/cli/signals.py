@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import signal
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
-    from tidegate.io import Source
+
+class Closable(Protocol):
+    """What comes to its end when it is closed."""
+
+    def close(self) -> None:
+        """End."""
 
 
 class stopping:  # noqa: N801  # reads as a verb in `with`
     """SIGTERM ends a run as tidily as Ctrl-C; a followed source just comes to its end."""
 
-    def __init__(self, followed: Source | None) -> None:
+    def __init__(self, followed: Closable | None) -> None:
         self._followed = followed
         self._before: dict[int, Any] = {}
 

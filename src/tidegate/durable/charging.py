@@ -90,8 +90,11 @@ class Charging:
         epoch: str,
         source: str,
         lock: Anchors,
+        *,
+        part: str = "",
     ) -> None:
         self._ledger = ledger
+        self._part = part
         self._lock = lock
         self._source = source
         self._all = of
@@ -103,7 +106,8 @@ class Charging:
     def check(self, count: int) -> None:
         """Refuse with `CapExceeded` if the cap does not allow the first `count` values."""
         due = list(takewhile(lambda cost: cost.start < count, self._all()))
-        self._ledger.check(self._source, [(cost.start, cost.end, cost.guarantee) for cost in due])
+        charges = [(cost.start, cost.end, cost.guarantee) for cost in due]
+        self._ledger.check(self._source, charges, part=self._part)
 
     def charge(self, seen: int, count: int) -> int:
         """Charge for `count` values after the first `seen`; give how many the cap allows.
@@ -121,7 +125,9 @@ class Charging:
     def _charge(self, seen: int, count: int) -> int:
         while (cost := self._next) is not None and cost.start < seen + count:
             try:
-                self._ledger.charge(source=self._source, epoch=self._epoch, **vars(cost))
+                self._ledger.charge(
+                    source=self._source, part=self._part, epoch=self._epoch, **vars(cost)
+                )
             except CapExceeded:
                 if cost.start <= seen:
                     raise

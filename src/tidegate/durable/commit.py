@@ -57,6 +57,7 @@ class Committer:
         self.committed = Committed(0, START, 0, ())
         self._number = 0  # of the last commit in this folder, over all epochs
         self.unsaved = 0  # values that were taken since the last commit
+        self.offset = ""  # where the values came from, if a broker delivers them
 
     def begin(self, source: str) -> None:
         """Store the identity of the noise before the first value is read."""
@@ -75,6 +76,7 @@ class Committer:
     def resume(self, body: dict[str, Any]) -> None:
         """Continue from the content of a sealed state."""
         self._source, self._number = body["source"], body["commits"]
+        self.offset = body.get("offset", "")
         restore(self.digests, body["digests"])
         if self._users is not None:
             self._users.head = body["users head"]
@@ -157,6 +159,7 @@ class Committer:
             "commits": self._number + 1,
             "ledger count": self._ledger.count,
             "ledger head": self._ledger.head,
+            "offset": self.offset,
         }
         header = {
             "content": "durable state",

@@ -144,6 +144,17 @@ class Reading(RangeQueries):
         return self._ownership.cut_short
 
     @property
+    def offset(self) -> str:
+        """Where the values came from, as `mark` was told; empty: it never was."""
+        return self._committer.offset
+
+    def mark(self, offset: str) -> None:
+        """Say where the next values come from: it is committed together with them."""
+        with self._ownership.lock:
+            self._check()
+            self._committer.offset = offset
+
+    @property
     def clock(self) -> Clock | None:
         """The zone of the times, and how they are written; None: values have none so far."""
         return self._release.clock

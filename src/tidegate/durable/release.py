@@ -55,19 +55,24 @@ class DurableRelease(EventTicks, Closed):
     journal and ledger against other threads. A forked process cannot use it. After a push that was
     interrupted everything is refused until the state has been opened again. `seen`, `position`,
     `phases` and `threshold` never describe a push that was not completed.
-
-    A copy of the folder (a backup, a clone) continues the same noise: use one copy, once.
+    A copy of the folder continues the same noise: use one copy, once.
     """
 
     def __init__(
-        self, store: StateStore, ledger: Ledger, release: Release, key: bytes | None, source: str
+        self,
+        store: StateStore,
+        ledger: Ledger,
+        release: Release,
+        key: bytes | None,
+        source: str,
+        part: str = "",
     ) -> None:
         ownership = Ownership("durable release", AGAIN)
         committer = Committer(store, ledger, release, key)
         super().__init__(store, release, committer, source, ownership)
         self._ledger = ledger
         of = partial(costs, release.pipeline)
-        self._charging = Charging(ledger, of, release.epoch, source, store.lock)
+        self._charging = Charging(ledger, of, release.epoch, source, store.lock, part=part)
         release.journal_entries()
 
     # -- opening ---------------------------------------------------------------------------------
@@ -115,6 +120,7 @@ class DurableRelease(EventTicks, Closed):
         *,
         key: bytes | None = None,
         source: str | None = None,
+        part: str = "",
         cap: Any = None,
     ) -> DurableRelease:
         """Continue the state in an open store, or begin where nothing was ever charged."""
@@ -130,10 +136,10 @@ class DurableRelease(EventTicks, Closed):
                 )
             name = source_of(ledger, source, None if body is None else body["source"], store)
             if body is None:
-                run = cls(store, ledger, pipeline.start(), key, name)
+                run = cls(store, ledger, pipeline.start(), key, name, part)
                 run._committer.begin(name)
             else:
-                run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, name)
+                run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, name, part)
                 run._committer.resume(body)
         except BaseException:
             let_go(ledger, store)

@@ -47,7 +47,7 @@ class ParquetSink(Completed):
         self._torn = False  # a write failed: what the writer took is not known
         self._start: int | None = None  # position of the first row that waits
         self._outgoing = Outgoing(path, whole=True)
-        self._file = self._arrow.PythonFile(_Target(self._outgoing), mode="w")
+        self._file = self._arrow.PythonFile(ParquetTarget(self._outgoing), mode="w")
         try:
             self._writer = self._open_writer()
         except BaseException:
@@ -163,7 +163,7 @@ class ParquetSink(Completed):
         self._outgoing.abort()
 
 
-class _Target:
+class ParquetTarget:
     """The methods that pyarrow needs of a Python file."""
 
     closed = False
@@ -172,13 +172,14 @@ class _Target:
         self._outgoing = outgoing
 
     def write(self, data: Bytes) -> int:
-        if self._outgoing.closed:  # a writer that was given up still writes its footer
-            return len(data)
-        self._outgoing.write(data)
+        """Pass bytes on, as long as the file is open."""
+        if not self._outgoing.closed:  # a writer that was given up still writes its footer
+            self._outgoing.write(data)
         return len(data)
 
     def flush(self) -> None:
-        pass
+        """Nothing is kept."""
 
     def close(self) -> None:
+        """The file itself stays open."""
         self.closed = True

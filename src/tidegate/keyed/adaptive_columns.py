@@ -173,6 +173,9 @@ class AdaptiveColumns(ColumnsBase):
         self._mixture.begin_again(code)
         self._noise.forget(code)
 
+    def rest(self, most: int) -> None:
+        """Do nothing: arrays are small."""
+
     def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
         """All that the keys with these codes need to go on; the noise is made again."""
         self._grow()

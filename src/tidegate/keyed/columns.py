@@ -158,6 +158,9 @@ class ColumnsEngine(ColumnsBase):
         self.prediction[code] = self._first
         self._noise.forget(code)
 
+    def rest(self, most: int) -> None:
+        """Do nothing: arrays are small."""
+
     def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
         """All that the keys with these codes need to go on; the noise is made again."""
         self._grow()

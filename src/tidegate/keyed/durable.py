@@ -1,7 +1,4 @@
-"""A keyed release on the disk: it survives kills, and every row is written once.
-
-    rows → charge → push → commit: changed pages, head, rows of this batch, digests ║ → output
-                           one transaction, sealed: the journal before the release   ║
+"""A keyed release in a folder, with its output: it survives kills, and every row is written once.
 
 The output is a plain file. A commit remembers how long it was before its rows, so after a crash the
 file is cut there and the rows of the last commit are written again, from the state: nothing is
@@ -10,59 +7,30 @@ computed anew, nothing is lost, nothing comes twice.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
-from tidegate._contexts import Closed
-from tidegate.durable.charging import Charging, Cost
 from tidegate.durable.folder import StateError
-from tidegate.durable.input_digests import InputDigests, Recogniser
-from tidegate.errors import InputError, SettingError, SnapshotError
 from tidegate.io import Batch
-from tidegate.keyed.committed_rows import packed, tail_digest, unpacked, written_length
-from tidegate.keyed.names import key_texts
+from tidegate.keyed.committed import CommittedKeyed
+from tidegate.keyed.committed_rows import tail_digest, unpacked, written_length
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.sink import TextKeyedSink, open_keyed_sink
-from tidegate.keyed.snapshot import head, header, restored
 from tidegate.keyed.specification import Keyed
 from tidegate.keyed.store import KeyedStore
-from tidegate.ledger import Ledger
-from tidegate.ownership import Ownership
-from tidegate.sealing import restore, seal, state_of, unseal
 
 
-class DurableKeyed(Closed):
+class DurableKeyed(CommittedKeyed):
     """A keyed release with its state in a folder. Made by `DurableKeyed.open`."""
 
-    def __init__(
-        self, specification: Keyed, store: KeyedStore, key: bytes | None, source: str, cap: Any
-    ) -> None:
-        self.specification, self._store, self._key = specification, store, key
+    _store: KeyedStore
+
+    def __init__(self, specification: Keyed, store: KeyedStore, **settings: Any) -> None:
         self.format: str | None = None  # of the output, where its extension does not tell
-        self.settled = True  # what is in memory is committed
-        self._number = 0
         self._output: dict[str, Any] = {"path": "", "before": 0, "tail": ""}
-        stored = store.fact("head")
+        # What adds up can be asked of the output; else the state keeps the record.
         record = not specification.pipeline.estimator.adds_up
-        ledger_path = store.folder / "ledger.jsonl"
-        if stored is not None and not ledger_path.exists():
-            raise StateError(f"the ledger {ledger_path} is missing: put it back")
-        if stored is None:
-            self._number = (store.lock.commit or (0, ""))[0]  # of a state that is gone
-            self.release = specification.start(record=record)
-        else:
-            self._resume(stored)
-        self._ledger = Ledger.open(ledger_path, cap=cap, expected=store.lock.anchor)
-        top = specification.pipeline.lattice.top + specification.pipeline.lattice.bottom
-        self._digests = InputDigests(self.release._epoch.derived_key("input"), top)
-        if stored is None:
-            self._commit(None, b"")  # the id of the noise is stored before the first value
-        else:
-            restore(self._digests, self._kept)
-        cost = Cost("stream", 0, None, specification.guarantee)
-        args = self.release.epoch, source, store.lock
-        self._charging = Charging(self._ledger, lambda: iter([cost]), *args)
+        super().__init__(specification, store, record=record, **settings)
 
     @classmethod
     def open(
@@ -89,81 +57,28 @@ class DurableKeyed(Closed):
         store = KeyedStore(place)
         store.open(create=True)
         try:
-            return cls(specification, store, key, source or place.resolve().name, cap)
+            name = source or place.resolve().name
+            return cls(specification, store, key=key, source=name, cap=cap)
         except BaseException:
             store.close()
             raise
 
-    def _resume(self, stored: bytes) -> None:
-        ownership = Ownership("keyed release")
-        try:
-            public, body = unseal(stored, self._key)
-            self._number, self._output = body["commit"], body["output"]
-            newest = self._store.lock.commit
-            if newest is not None and newest[0] > self._number:
-                raise StateError(
-                    f"the state in {self._store.folder} is older than what left it: it was put "
-                    "back from a copy. Its noise is on other rows already: use another folder"
-                )
-            pages = []
-            for page in self._store.pages():
-                about, state = unseal(page, self._key)
-                if about["epoch"] != public["epoch"]:
-                    raise SnapshotError("its parts do not belong together")
-                pages.append(state)
-            self.release = restored(self.specification, public, body, pages, ownership)
-        except SnapshotError as error:
-            raise StateError(f"the state in {self._store.folder}: {error}") from None
-        self._kept = body["digests"]
+    def _resumed(self, body: dict[str, Any]) -> None:
+        self._output = body["output"]
 
-    def close(self) -> None:
-        """Close the state; what was committed stays."""
-        try:
-            ledger = getattr(self, "_ledger", None)
-            if ledger is not None:
-                ledger.close()
-        finally:
-            self._store.close()
-
-    # -- commits ---------------------------------------------------------------------------------
+    def _more(self) -> dict[str, Any]:
+        return {"output": self._output}
 
     def push(self, batch: Batch, late: str, sink: TextKeyedSink | None) -> KeyedRows:
         """Release a batch, and commit it; only then may its rows leave."""
-        release, keys = self.release, key_texts(batch.users)
-        self._charging.charge(release.seen, len(batch))
         if sink is not None:
             sink.sync()  # what is there stays: the commit builds on it
-        self.settled = False
-        try:
-            rows = release.push(keys, batch.values, batch.times, late)
-        except (InputError, SettingError):  # refused: nothing was taken
-            self.settled = True
-            raise
-        units = release.specification.pipeline.lattice.units(batch.values)
-        ticks = None if batch.times is None else batch.times.ticks
-        digests = self._digests.push(units, keys, ticks)
+        rows, digests = self._pushed(batch.users, batch.values, batch.times, late)
         if sink is not None:
             self._output = {**self._output, **written_length(self._output["path"])}
         self._commit(rows, digests)
         self.settled = True
         return rows
-
-    def _commit(self, rows: KeyedRows | None, digests: bytes) -> None:
-        release, engine = self.release, self.release._engine
-        self._number += 1
-        public = {**header(release), "commit": self._number}
-        body = {**head(release), "commit": self._number, "output": self._output}
-        body["digests"] = state_of(self._digests)
-        sealed = seal(public, body, self._key)
-        pages = {}
-        if engine is not None:
-            for page in sorted(release.changed):
-                first, last = page * engine.PAGE, min((page + 1) * engine.PAGE, len(release.keys))
-                state = engine.state(not release._record_kept, first, last)
-                pages[page] = seal({**public, "page": page}, state, self._key)
-        self._store.commit(sealed, pages, b"" if rows is None else packed(rows), digests)
-        release.changed.clear()
-        self._store.lock.keep_commit((self._number, hashlib.sha256(sealed).hexdigest()))
 
     # -- the output ------------------------------------------------------------------------------
 
@@ -200,7 +115,3 @@ class DurableKeyed(Closed):
         """Remember where rows go, with the next commit."""
         if not self._output["path"]:
             self._output = {"path": str(output.resolve()), "before": 0, "tail": ""}
-
-    def recogniser(self) -> Recogniser:
-        """Compares an input that is read again."""
-        return Recogniser(self._digests, self._store.digests())

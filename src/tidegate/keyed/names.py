@@ -209,7 +209,8 @@ def _distinct(keys: Any) -> tuple[Any, IntArray | None]:
             encoded = encoded.chunk(0) if encoded.num_chunks else encoded.type.wrap_array([])
         indices = encoded.indices.fill_null(len(encoded.dictionary))
         inverse = np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
-        return [*encoded.dictionary.to_pylist(), None], inverse
+        missing = [None] if encoded.indices.null_count else []
+        return [*encoded.dictionary.to_pylist(), *missing], inverse
     if library == "pandas" and hasattr(keys, "to_numpy"):
         keys = keys.to_numpy()
     if isinstance(keys, str | bytes):

@@ -13,6 +13,7 @@ from tidegate.guarantee import Guarantee, cost
 from tidegate.keyed.engines import Engine
 from tidegate.keyed.names import Names, key_text
 from tidegate.keyed.queries import KeyedQueries
+from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
@@ -105,6 +106,12 @@ class ReadableKeyed(KeyedQueries):
         counts, names = self._engine.positions().tolist(), self._names.names
         found = [code for code, count in enumerate(counts) if count]
         return [(names[code], counts[code], self._engine.phases(code)) for code in found]
+
+    def counts(self) -> IntArray:
+        """How many rows of each key were released, in the order of `keys`."""
+        if self._engine is None:
+            return np.zeros(len(self._names), dtype=np.int64)
+        return self._engine.positions().copy()
 
     def unmeasured(self) -> int:
         """How many keys have rows, and nothing measured: their warm-up or hold-out is open."""

@@ -17,7 +17,8 @@ from tidegate.io.errors import SinkError, sink_error
 from tidegate.io.file_formats import has_tabs, is_standard, kind_of
 from tidegate.io.metadata import KEY, encode, sidecar, write_sidecar
 from tidegate.io.optional import require
-from tidegate.io.outgoing import Bytes, Outgoing
+from tidegate.io.outgoing import Outgoing
+from tidegate.io.parquet_sink import ParquetTarget
 from tidegate.keyed.row_text import RowText, names_of
 from tidegate.keyed.rows import KeyedRows
 
@@ -129,7 +130,7 @@ class ParquetKeyedSink(Completed):
             ]
         )
         self._outgoing = Outgoing(path, whole=True)
-        self._file = arrow.PythonFile(_Target(self._outgoing), mode="w")
+        self._file = arrow.PythonFile(ParquetTarget(self._outgoing), mode="w")
         self._writer = require("pyarrow.parquet").ParquetWriter(
             self._file, self._schema, compression="snappy", use_dictionary=["key"]
         )
@@ -170,23 +171,3 @@ class ParquetKeyedSink(Completed):
         except (self._arrow.ArrowException, OSError):  # in words of its own
             self.abort()
             raise SinkError(None, "cannot be written", self._outgoing.name) from None
-
-
-class _Target:
-    """The methods that pyarrow needs of a Python file."""
-
-    closed = False
-
-    def __init__(self, outgoing: Outgoing) -> None:
-        self._outgoing = outgoing
-
-    def write(self, data: Bytes) -> int:
-        if not self._outgoing.closed:  # a writer that was given up still writes its footer
-            self._outgoing.write(data)
-        return len(data)
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self.closed = True

@@ -19,7 +19,7 @@ from tidegate.settings import digest
 from tidegate.units import UserHorizon
 
 PER_KEY, SHARED = "per key", "shared"
-_UNDECLARED = (
+UNDECLARED_KEYS = (
     "must be declared: a key that appears is news about the data. Give all keys that there can be "
     "(rows of others are dropped), or say keys_are_public=True if anyone may know which keys come "
     "and how many rows each has"
@@ -143,6 +143,6 @@ def keyed(
     if keys_are_public and keys is not None:
         raise SettingError("keys", "are declared, and said to be public: choose one")
     if keys is None and not keys_are_public:
-        raise SettingError("keys", _UNDECLARED)
+        raise SettingError("keys", UNDECLARED_KEYS)
     names = None if keys is None else declared_keys(keys)
     return Keyed(pipeline=pipeline, keys=names, threshold=threshold)

@@ -1,6 +1,7 @@
-"""What a durable keyed release keeps: one SQLite file, with the keys in sealed pages.
+"""What a durable keyed release keeps in a folder: one SQLite file, with the keys in sealed pages.
 
-head       the secret, the names, the counts, where the output is      sealed
+head       the secret, the counts, where the output is                   sealed
+names      the keys in the order of their codes                          sealed
 pages      the states of some keys each; only changed ones are written   sealed
 batch      the rows of the last commit, which the output may lack        released data
 inputs     keyed digests of what was read
@@ -8,16 +9,30 @@ inputs     keyed digests of what was read
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from tidegate.durable.folder import Anchor, StateError
 from tidegate.durable.state_file import StateFile
+from tidegate.keyed.committed_rows import packed
+from tidegate.keyed.store_contract import KeyedChanges
+from tidegate.ledger import Ledger
 
-_PAGES = "CREATE TABLE IF NOT EXISTS pages (number INTEGER PRIMARY KEY, body BLOB NOT NULL)"
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS pages (number INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS names (number INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+)
 
 
 class KeyedStore(StateFile):
     """The file of one durable keyed release."""
+
+    own_ledger = True
+
+    @property
+    def place(self) -> str:
+        """The folder."""
+        return str(self.folder)
 
     @property
     def _file(self) -> Path:
@@ -25,24 +40,41 @@ class KeyedStore(StateFile):
 
     def _connect(self) -> None:
         super()._connect()
-        self.database.execute(_PAGES)
+        for table in _TABLES:
+            self.database.execute(table)
 
-    def commit(self, head: bytes, pages: Mapping[int, bytes], batch: bytes, inputs: bytes) -> None:
+    def ledger(self, *, cap: Any, expected: Anchor | None, needed: bool) -> Ledger:
+        """The ledger of the folder."""
+        path = self.folder / "ledger.jsonl"
+        if needed and not path.exists():
+            raise StateError(f"the ledger {path} is missing: put it back")
+        return Ledger.open(path, cap=cap, expected=expected)
+
+    def commit(self, changes: KeyedChanges) -> None:
         """Commit everything in one transaction."""
+        batch = b"" if changes.rows is None else packed(changes.rows)
         with self._transaction() as database:
             write = "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)"
-            database.executemany(write, [("head", head), ("batch", batch)])
+            database.executemany(write, [("head", changes.head), ("batch", batch)])
             database.executemany(
-                "INSERT OR REPLACE INTO pages (number, body) VALUES (?, ?)", list(pages.items())
+                "INSERT OR REPLACE INTO pages (number, body) VALUES (?, ?)",
+                list(changes.pages.items()),
             )
-            if inputs:
-                database.execute("INSERT INTO inputs (digests) VALUES (?)", (inputs,))
+            if changes.names:
+                database.execute("INSERT INTO names (body) VALUES (?)", (changes.names,))
+            if changes.inputs:
+                database.execute("INSERT INTO inputs (digests) VALUES (?)", (changes.inputs,))
 
     def pages(self) -> list[bytes]:
         """All pages."""
         return [self._bytes(body) for (body,) in self._all("SELECT body FROM pages")]
 
-    def digests(self) -> bytes:
+    def names(self) -> list[bytes]:
+        """All names that were committed, in order."""
+        rows = self._all("SELECT body FROM names ORDER BY number")
+        return [self._bytes(body) for (body,) in rows]
+
+    def inputs(self) -> bytes:
         """The digests of all that was read."""
         rows = self._all("SELECT digests FROM inputs ORDER BY number")
         return b"".join(self._bytes(row[0]) for row in rows)

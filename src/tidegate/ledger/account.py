@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import composition
-from tidegate.ledger.entries import CapChange, Charge, Closing, Declaration, Entry
+from tidegate.ledger.entries import (
+    CapChange,
+    CapExceeded,
+    Charge,
+    Closing,
+    Declaration,
+    Entry,
+    chargeable,
+)
 
 
 class Account:
@@ -19,6 +28,7 @@ class Account:
         self._charges: dict[str, dict[int, Charge]] = {}  # as they stand, by source and number
         self._disjoint: set[str] = set()
         self._cap: Fraction | None = None
+        self._caps: dict[str, Fraction] = {}  # of single sources
         self._spent: dict[str, Fraction] = {}  # remembered sums, touched by writers only
 
     @property
@@ -33,8 +43,17 @@ class Account:
 
     @property
     def cap(self) -> Fraction | None:
-        """How much ε any one source may spend; None: no limit."""
+        """How much ε any one source may spend, unless it has a cap of its own; None: no limit."""
         return self._cap
+
+    @property
+    def caps(self) -> dict[str, Fraction]:
+        """Sources with a cap of their own."""
+        return dict(self._caps)
+
+    def cap_of(self, source: str) -> Fraction | None:
+        """How much ε this source may spend; None: no limit."""
+        return self._caps.get(source, self._cap)
 
     @property
     def sources(self) -> list[str]:
@@ -68,7 +87,8 @@ class Account:
 
     def left(self, source: str) -> Fraction | None:
         """What the source may still spend at its most expensive position; may be negative."""
-        return None if self._cap is None else self._cap - composition.spent(self.charges(source))
+        cap = self.cap_of(source)
+        return None if cap is None else cap - composition.spent(self.charges(source))
 
     # -- for writers -----------------------------------------------------------------------------
 
@@ -86,7 +106,10 @@ class Account:
             self._charges[charge.source][charge.sequence] = replace(charge, end=entry.end)
             self._spent.pop(charge.source, None)
         elif isinstance(entry, CapChange):
-            self._cap = entry.epsilon
+            if entry.source is None:
+                self._cap = entry.epsilon
+            else:
+                self._caps[entry.source] = entry.epsilon
         elif isinstance(entry, Declaration):
             (self._disjoint.add if entry.disjoint else self._disjoint.discard)(entry.source)
         self._entries.append(entry)
@@ -101,14 +124,30 @@ class Account:
                 f"{guarantee.unit} in the {guarantee.model} model cannot be added to that",
             )
 
-    def _spent_with(self, source: str, start: int, end: int | None, epsilon: Fraction) -> Fraction:
+    def _spent_with(
+        self, source: str, part: str, start: int, end: int | None, epsilon: Fraction
+    ) -> Fraction:
         """The total of the source with a new charge. The sum can only rise where that applies."""
-        amounts = [
-            (max(start, charge.start), charge.end, charge.epsilon)
-            for charge in self._charges.get(source, {}).values()
-            if (end is None or charge.start < end) and (charge.end is None or start < charge.end)
+        new = composition.Amount(part, start, end, epsilon)
+        meeting = [
+            composition.Amount(one.part, max(start, one.start), one.end, one.epsilon)
+            for one in self._charges.get(source, {}).values()
+            if (end is None or one.start < end) and (one.end is None or start < one.end)
         ]
-        return max(self._spent_by(source), composition.peak([*amounts, (start, end, epsilon)]))
+        return max(self._spent_by(source), composition.most([*meeting, new]))
+
+    def _check_cap(
+        self, source: str, charges: Sequence[tuple[int, int | None, Guarantee]], part: str
+    ) -> None:
+        """Refuse what a ledger would refuse of these (start, end, guarantee)."""
+        cap, amounts = self.cap_of(source), composition.amounts_of(self.charges(source))
+        for start, end, guarantee in charges:
+            exact = chargeable(guarantee)
+            self._check_composes(source, exact)
+            epsilon = Fraction(exact.epsilon)
+            amounts.append(composition.Amount(part, start, end, epsilon))
+            if cap is not None and (total := composition.most(amounts)) > cap:
+                raise CapExceeded(source, epsilon, total, cap)
 
     def _spent_by(self, source: str) -> Fraction:
         if source not in self._spent:

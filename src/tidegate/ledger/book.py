@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -13,10 +12,9 @@ from tidegate._contexts import Closed
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive, whole
 from tidegate.guarantee import Guarantee
-from tidegate.ledger.account import Account
 from tidegate.ledger.chain import Chain
 from tidegate.ledger.chain_lines import VERSION, ChainLines, chain_key
-from tidegate.ledger.composition import peak
+from tidegate.ledger.declarations import Declarations
 from tidegate.ledger.entries import (
     CapExceeded,
     Charge,
@@ -34,7 +32,7 @@ from tidegate.ledger.table import table
 from tidegate.randomness import random_bytes
 
 
-class Ledger(Account, Closed):
+class Ledger(Declarations, Closed):
     """An append-only file of budget charges. Made by `Ledger.open`; close it, or use `with`.
 
     What it guarantees:
@@ -57,14 +55,13 @@ class Ledger(Account, Closed):
       positions holds for these if each charge is pure (δ = 0) and calibrated by group privacy,
       where every single value costs its share.
 
-    Nothing in the file is secret: no values, only what the guarantee calls public.
+    Nothing in it is secret: no values, only what the guarantee calls public.
     """
 
     def __init__(self, chain: ChainLines, clock: Clock) -> None:
         super().__init__()
         self._chain = chain
         self._clock = clock
-        self._writing = threading.Lock()  # from the check of a charge until it is written
 
     @classmethod
     def open(
@@ -175,6 +172,7 @@ class Ledger(Account, Closed):
         start: int,
         end: int | None = None,
         guarantee: Guarantee,
+        part: str = "",
         note: str = "",
     ) -> Charge:
         """Charge a guarantee to the positions [start, end) of a source, durably. Then release.
@@ -186,36 +184,40 @@ class Ledger(Account, Closed):
             start: the first position.
             end: the position after the last; None: no end, until `close_charge`.
             guarantee: the cost. That of a simulation is refused.
+            part: of the source, if only this is read: parts have no value in common, so the
+                source has spent the maximum over them.
             note: free text.
 
         Raises:
-            CapExceeded: the source would have spent more than the cap. Nothing was written.
+            CapExceeded: the source would have spent too much. Nothing was written.
         """
-        for name, text in (("source", source), ("epoch", epoch), ("stage", stage)):
+        for name, text in (
+            ("source", source),
+            ("epoch", epoch),
+            ("stage", stage),
+            ("part", part or "-"),
+        ):
             check_text(name, text)
         first = whole("start", start, 0)
         last = None if end is None else whole("end", end, first + 1)
         exact = chargeable(guarantee)
         with self._writing:
             self._check_composes(source, exact)
-            total = self._spent_with(source, first, last, Fraction(exact.epsilon))
-            if self._cap is not None and total > self._cap:
-                raise CapExceeded(source, Fraction(exact.epsilon), total, self._cap)
-            facts = charge_facts(source, epoch, stage, first, last, exact)
+            total = self._spent_with(source, part, first, last, Fraction(exact.epsilon))
+            cap = self.cap_of(source)
+            if cap is not None and total > cap:
+                raise CapExceeded(source, Fraction(exact.epsilon), total, cap)
+            facts = charge_facts(source, epoch, stage, first, last, exact, part)
             entry = self._append("charge", facts, note)
             self._spent[source] = total
         return self._charges[source][entry.sequence]
 
-    def check(self, source: str, charges: Sequence[tuple[int, int | None, Guarantee]]) -> None:
+    def check(
+        self, source: str, charges: Sequence[tuple[int, int | None, Guarantee]], *, part: str = ""
+    ) -> None:
         """Refuse what `charge` would refuse of these (start, end, guarantee); write nothing."""
         with self._writing:
-            amounts = [(one.start, one.end, one.epsilon) for one in self.charges(source)]
-            for start, end, guarantee in charges:
-                exact = chargeable(guarantee)
-                self._check_composes(source, exact)
-                amounts.append((start, end, Fraction(exact.epsilon)))
-                if self._cap is not None and (total := peak(amounts)) > self._cap:
-                    raise CapExceeded(source, Fraction(exact.epsilon), total, self._cap)
+            self._check_cap(source, charges, part)
 
     def close_charge(self, charge: Charge, end: int, note: str = "") -> Charge:
         """Give a charge without end its end; return the charge as it is now.
@@ -232,29 +234,6 @@ class Ledger(Account, Closed):
             last = whole("end", end, kept.start)
             self._append("close", {"charge": kept.sequence, "end": last}, note)
             return self._charges[kept.source][kept.sequence]
-
-    def set_cap(self, epsilon: Number, note: str = "") -> None:
-        """Change how much ε any one source may spend, from now on.
-
-        A source that has spent more already is refused every further charge.
-        """
-        wanted = positive("cap", epsilon)
-        with self._writing:
-            self._append("cap", {"epsilon": str(wanted)}, note)
-
-    def declare(self, source: str, *, disjoint: bool, note: str = "") -> None:
-        """Declare that a source has no value in common with any other, or take that back.
-
-        The total over all sources then takes the larger cost instead of the sum.
-        """
-        check_text("source", source)
-        with self._writing:
-            self._append("source", {"source": source, "disjoint": bool(disjoint)}, note)
-
-    def remark(self, note: str) -> None:
-        """Append a note, which costs nothing."""
-        with self._writing:
-            self._append("note", {}, note)
 
     def _append(self, kind: str, facts: Mapping[str, Any], note: str) -> Entry:
         if not isinstance(note, str):

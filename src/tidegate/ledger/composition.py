@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tidegate.guarantee import (
     Guarantee,
@@ -46,9 +46,41 @@ def peak(amounts: Collection[tuple[int, int | None, Fraction]]) -> Fraction:
     return Fraction(max(accumulate(running), default=0), denominator)
 
 
+Costing = TypeVar("Costing", "Amount", Charge)
+
+
+def by_part(charges: Collection[Costing]) -> list[list[Costing]]:
+    """The charges that can meet at one value: of one part each, with those of no part.
+
+    Parts of a source have no value in common. A value of part p is read by what was charged to p
+    and by what was charged to all, so the source has spent the maximum over its parts.
+    """
+    parts = {charge.part for charge in charges} - {""} or {""}
+    return [[one for one in charges if one.part in ("", part)] for part in sorted(parts)]
+
+
+class Amount(NamedTuple):
+    """ε on the positions [start, end) of a part of a source; all parts, if it is empty."""
+
+    part: str
+    start: int
+    end: int | None
+    epsilon: Fraction
+
+
+def amounts_of(charges: Iterable[Charge]) -> list[Amount]:
+    """What these charges cost, and where."""
+    return [Amount(one.part, one.start, one.end, one.epsilon) for one in charges]
+
+
+def most(amounts: Collection[Amount]) -> Fraction:
+    """The ε at the most expensive position of the most expensive part."""
+    return max(peak([one[1:] for one in together]) for together in by_part(amounts))
+
+
 def spent(charges: Iterable[Charge]) -> Fraction:
     """The ε of a source at its most expensive position."""
-    return peak([(charge.start, charge.end, charge.epsilon) for charge in charges])
+    return most(amounts_of(charges))
 
 
 def total(charges: Collection[Charge]) -> Guarantee:
@@ -58,6 +90,9 @@ def total(charges: Collection[Charge]) -> Guarantee:
     """
     if not charges:
         return free()
+    apart = by_part(charges)
+    if len(apart) > 1:
+        return parallel(*(total(together) for together in apart))
     # By identity: hashing a hundred thousand fractions would take longer than adding them.
     kinds = {id(charge.guarantee): charge.guarantee for charge in charges}
     deltas = [(charge.start, charge.end, charge.delta) for charge in charges if charge.delta]
@@ -96,7 +131,8 @@ def ranges(charges: Iterable[Charge]) -> list[ChargedRange]:
         if active:
             now = list(active.values())
             end = cuts[index + 1] if index + 1 < len(cuts) else None
-            found.append(ChargedRange(cut, end, sequential(*(item.guarantee for item in now)), now))
+            parts = [sequential(*(item.guarantee for item in one)) for one in by_part(now)]
+            found.append(ChargedRange(cut, end, parallel(*parts), now))
     return found
 
 

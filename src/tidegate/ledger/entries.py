@@ -91,7 +91,11 @@ class Opening(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Charge(Entry):
-    """A guarantee given on the positions [start, end) of a source; `end` None: without end."""
+    """A guarantee given on the positions [start, end) of a source; `end` None: without end.
+
+    `part`: read were only values of this part of the source; parts have no value in common. Empty:
+    values of any part.
+    """
 
     source: str
     epoch: str
@@ -99,6 +103,7 @@ class Charge(Entry):
     start: int
     end: int | None
     guarantee: Guarantee
+    part: str = ""
 
     @property
     def epsilon(self) -> Fraction:
@@ -121,9 +126,10 @@ class Closing(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CapChange(Entry):
-    """From here on, no source may spend more than `epsilon`."""
+    """From here on, no source may spend more than `epsilon`; or `source` alone, if one is named."""
 
     epsilon: Fraction
+    source: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,7 +146,13 @@ class Note(Entry):
 
 
 def charge_facts(
-    source: str, epoch: str, stage: str, start: int, end: int | None, guarantee: Guarantee
+    source: str,
+    epoch: str,
+    stage: str,
+    start: int,
+    end: int | None,
+    guarantee: Guarantee,
+    part: str = "",
 ) -> dict[str, Any]:
     """The fields of a charge, as they are written."""
     return {
@@ -155,6 +167,7 @@ def charge_facts(
         "model": guarantee.model,
         "arithmetic": guarantee.arithmetic,
         **({} if guarantee.rho is None else {"rho": str(guarantee.rho)}),
+        **({"part": part} if part else {}),
     }
 
 
@@ -187,6 +200,7 @@ def _charge(facts: Mapping[str, Any], **common: Any) -> Charge:
             facts["arithmetic"],
             facts.get("rho"),
         ),
+        part=facts.get("part", ""),
         **common,
     )
 
@@ -219,7 +233,9 @@ _DECODERS: dict[str, Callable[..., Entry]] = {
     "close": lambda facts, **common: Closing(
         charge=facts["charge"], end=_position(facts["end"]), **common
     ),
-    "cap": lambda facts, **common: CapChange(epsilon=exact("epsilon", facts["epsilon"]), **common),
+    "cap": lambda facts, **common: CapChange(
+        epsilon=exact("epsilon", facts["epsilon"]), source=facts.get("source"), **common
+    ),
     "source": lambda facts, **common: Declaration(
         source=facts["source"], disjoint=facts["disjoint"], **common
     ),

@@ -80,7 +80,10 @@ class Collection:
         self._step = step
         self.tallies: list[Tally] = []
         self.decision: Decision | None = None
-        self.collected = Collected(capacity)
+        self._collected = Collected(capacity)
+        # What the open round published and nobody asked for yet: worth and repetitions.
+        self._waiting: list[tuple[FloatArray, IntArray]] = []
+        self._waiting_count = 0
         self.round = -1  # the number of the open round
         self.copies = 1  # how many positions a report of the open round stands for
         # The last report, in steps, and how often it stood for a device that was asked otherwise.
@@ -109,6 +112,20 @@ class Collection:
         )
 
     @property
+    def collected(self) -> Collected:
+        """What was published."""
+        if self._waiting:
+            self._settle()
+        return self._collected
+
+    def _settle(self) -> None:
+        """Add up the reports that wait, all at once; the split changes nothing."""
+        worth, repeats = map(np.concatenate, zip(*self._waiting, strict=True))
+        self._waiting, self._waiting_count, step = [], 0, self._step
+        offset, worst = self._added * step, self._worst * step**2
+        self._collected.push(worth * step, repeats, offset=offset, worst=worst)
+
+    @property
     def left(self) -> int | None:
         """How many reports the open round still takes; None if it never closes."""
         return None if self.participants is None else self.participants - self.taken
@@ -117,9 +134,10 @@ class Collection:
         """The next round: all that can fail happens before anything changes."""
         opening = self.schedule.opening(tallies, self.decision, repeated=repeated)
         slots = tuple(self._slot(question) for question in opening.questions)
+        collected = self.collected  # the reports of the round before are in
         if opening.decision is not None and opening.decision != self.decision:
             chosen = opening.decision
-            self.collected.begin(chosen.threshold * self._step, chosen.lowest * self._step)
+            collected.begin(chosen.threshold * self._step, chosen.lowest * self._step)
         self.decision, self.tallies, self.repeated = opening.decision, tallies, repeated
         self._set_slots(slots)
         self.participants, self.taken, self.copies = opening.participants, 0, opening.copies
@@ -139,6 +157,7 @@ class Collection:
             (slot.question for slot in slots if isinstance(slot.question, ValueQuestion)), None
         )
         self._worst = 0.0 if self._value is None else largest_variance(self._value)
+        self._added = 0.0 if self.decision is None else self.decision.added  # to every report
 
     # --------------------------------------------------------------------------- receiving
 
@@ -196,7 +215,6 @@ class Collection:
 
     def _publish(self, value: ValueQuestion, is_value: Any, reports: IntArray) -> FloatArray:
         """Publish each report at its position, and again for devices after it that sent none."""
-        offset = 0.0 if self.decision is None else self.decision.added
         if len(self.slots) == 1:
             worth = np.repeat(value.decoded[reports], self.copies)
             repeats = np.tile(np.arange(self.copies), len(reports))
@@ -210,14 +228,11 @@ class Collection:
             worth = np.where(carried, last, worth)
             repeats = np.where(carried, self._repeats + 1 + indices, indices - source)
         self._last, self._repeats = float(worth[-1]), int(repeats[-1])
-        step = self._step
-        self.collected.push(
-            worth * step,
-            repeats,
-            offset=offset * step,
-            worst=self._worst * step**2,
-        )
-        return (worth + offset) * step
+        self._waiting.append((worth, repeats))
+        self._waiting_count += len(worth)
+        if self._waiting_count >= _SLICE:
+            self._settle()
+        return (worth + self._added) * self._step
 
     # ----------------------------------------------------------------------------- answers
 
@@ -279,7 +294,7 @@ class Collection:
         self._last, self._repeats, self.round = last, repeats, round_number
         self.participants, self.taken, self.repeated = participants, taken, repeated
         self.copies = copies
+        self.tallies, self.decision = tallies, decision
         self._set_slots(slots)
         self._counts = [np.array(row, dtype=np.int64) for row in counts]
-        self.tallies, self.decision = tallies, decision
-        self.collected = collected
+        self._collected, self._waiting, self._waiting_count = collected, [], 0

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from tidegate.lattice import FloatArray
-from tidegate.local.mechanisms import hybrid, optimal, piecewise, stochastic_rounding
+from tidegate.local.mechanisms import hybrid, laplace, optimal, piecewise, stochastic_rounding
 from tidegate.local.questions import ValueQuestion
 
 MECHANISMS: dict[str, Callable[[int, Fraction], ValueQuestion]] = {
@@ -17,6 +17,7 @@ MECHANISMS: dict[str, Callable[[int, Fraction], ValueQuestion]] = {
     "hybrid": hybrid,
     "piecewise": piecewise,
     "stochastic-rounding": stochastic_rounding,
+    "laplace": laplace,
 }
 _GRID = 1025
 

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from tidegate.local.topl import Topl
 
 ADAPTIVE, PUBLISHED, AUTHORS = "adaptive", "published", "published-authors"
+PERCENTILE = "percentile"
+_OBJECTIVES = {
+    PUBLISHED: Objective.CORRECTED,
+    AUTHORS: Objective.AUTHORS,
+    PERCENTILE: Objective.PERCENTILE,
+}
 _PUBLISHED_HOLDOUT = 65_536  # the paper's
 _PERIOD = 16  # a later survey asks one device in so many
 # Suggested where a fleet is too small for what it may spend.
@@ -46,7 +52,7 @@ def first_survey(topl: Topl) -> Survey:
             top=topl.lattice.top,
             holdout=asked_first(topl),
             horizon=topl.horizon,
-            objective=Objective.CORRECTED if topl.scheme == PUBLISHED else Objective.AUTHORS,
+            objective=_OBJECTIVES[topl.scheme],
             smoothing=topl.smoothing,
         )
     if topl.holdout is None:

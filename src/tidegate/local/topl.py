@@ -17,12 +17,14 @@ from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.reports import MECHANISMS
+from tidegate.local.running_sums import CAPACITY
 from tidegate.local.schedule import Repetition
 from tidegate.local.simulation import Simulation, refuse_below, run
 from tidegate.local.survey import Survey
 from tidegate.local.surveys import (
     ADAPTIVE,
     AUTHORS,
+    PERCENTILE,
     PUBLISHED,
     asked_first,
     check_announceable,
@@ -31,6 +33,7 @@ from tidegate.local.surveys import (
     refuse_hopeless,
 )
 from tidegate.randomness import Randomness, secure
+from tidegate.sealing import State
 from tidegate.settings import (
     Choice,
     Epsilon,
@@ -85,12 +88,11 @@ class Topl(Spec):
             bound is below 1024, a thousandth of it or finer.
         fleet: how many reports are expected in a round (a day's devices); None: not known.
         holdout: how many devices are asked for the threshold before the stream begins, and not
-            reported on. None: some hundreds to thousands, by ε and the fleet; those that report
-            after them count twice, so that every position is published.
+            reported on. None: hundreds to thousands, by ε and fleet; later ones count twice.
         horizon: the longest range that should be answered well.
         threshold_epsilon: what an answer that helps to choose the threshold costs; None: `epsilon`.
         scheme: "adaptive": one-bit questions about the tail; "published": the paper's Square Wave
-            and density, with the corrected objective; "published-authors": with the authors'.
+            and density, its objective corrected; "published-authors"; "percentile" (S&P 2018).
         smoothing: of the published density (EMS instead of EM).
         report: the mechanism of the stream; None: "optimal", for published schemes "hybrid".
         keep_asking: while the first eighth of the horizon is collected, every second device is
@@ -113,7 +115,7 @@ class Topl(Spec):
     holdout: OptionalWhole = OptionalWhole(minimum=100)
     horizon: Whole = Whole(minimum=1, default=2**20)
     threshold_epsilon: OptionalExact = OptionalExact(default=None)
-    scheme: Choice = Choice(ADAPTIVE, PUBLISHED, AUTHORS, default=ADAPTIVE)
+    scheme: Choice = Choice(ADAPTIVE, PUBLISHED, AUTHORS, PERCENTILE, default=ADAPTIVE)
     smoothing: Flag = Flag(default=False)
     report: OptionalChoice = OptionalChoice(*MECHANISMS)
     keep_asking: Flag = Flag(default=True)
@@ -185,7 +187,7 @@ class Topl(Spec):
         """How the threshold is chosen again; None: it stays."""
         return later_surveys(self)
 
-    def collection(self, state: Mapping[str, Any] | None = None) -> Collection:
+    def collection(self, state: State | None = None, capacity: int = CAPACITY) -> Collection:
         """The server's state machine, from the beginning or from its `plain()` state."""
         made = Collection(
             survey=self.survey,
@@ -194,6 +196,7 @@ class Topl(Spec):
             threshold_epsilon=self.survey_epsilon,
             epsilon=self.epsilon,
             step=self.lattice.step,
+            capacity=capacity,
         )
         if state is not None:
             made.restore(state)

@@ -79,7 +79,6 @@ class AbsorbingSampler(DissimilaritySampler):
 
     def __init__(self, stage: AbsorbedBudget, threshold: int, keystream: Keystream) -> None:
         super().__init__(stage, threshold, keystream)
-        self._window = stage.window
         self._scales = [
             stage.publication_scale(threshold, parts) for parts in range(1, stage.window + 1)
         ]
@@ -94,6 +93,27 @@ class AbsorbingSampler(DissimilaritySampler):
             return 0
         scale = self._scales[self.offer - 1]
         return scale if self._dissimilarity(value) > scale else 0
+
+    def find(self, values: list[int], start: int, stop: int, position: int) -> tuple[int, int]:
+        """`push` for one value after the other, without those whose shares are spent."""
+        window, scales, published = self._window, self._scales, self.published
+        shift = position - start
+        at = min(stop, max(start, self.free - shift))
+        offer = min(at + shift - self.free, window)
+        while at < stop:
+            noise, index = self._noise.ahead(at + shift)
+            until, behind = min(stop, at + len(noise) - index), index - at
+            for place in range(at, until):
+                if offer < window:
+                    offer += 1
+                off = values[place] - published
+                if (off if off > 0 else -off) + noise[place + behind] > scales[offer - 1]:
+                    self.next, self.offer = place + shift, offer
+                    return place, scales[offer - 1]
+            at = until
+        self.next = stop - 1 + shift
+        self.offer = min(self.next + 1 - self.free, window)
+        return stop, 0
 
     def measured(self, number: int, span: int, scale: int) -> None:
         """Remember what is published, and what it cost."""

@@ -87,7 +87,7 @@ class DissimilaritySampler:
     STATE: ClassVar[tuple[str, ...]] = ("published", "places", "parts", "next")
 
     def __init__(self, stage: DistributedBudget, threshold: int, keystream: Keystream) -> None:
-        self._stage = stage
+        self._stage, self._window = stage, stage.window
         self._threshold = threshold
         self._noise = PositionNoise(keystream, {_DISSIMILARITY: stage.scale(threshold)})
         self.published = threshold // 2  # the last published number; at first a public guess
@@ -107,6 +107,29 @@ class DissimilaritySampler:
             return 0
         scale = self._stage.publication_scale(self._threshold, self._offer)
         return scale if noisy > scale else 0
+
+    def find(self, values: list[int], start: int, stop: int, position: int) -> tuple[int, int]:
+        """`push` for one value after the other: the offer changes only when a share comes back."""
+        at, shift, places, published = start, position - start, self.places, self.published
+        while at < stop:
+            here = at + shift
+            while places and places[0] <= here - self._window:
+                del places[0], self.parts[0]
+            self._offer = (_SHARES - sum(self.parts)) // 2
+            until = min(stop, places[0] + self._window - shift) if places else stop
+            noise, index = self._noise.ahead(here)
+            until = min(until, at + len(noise) - index)
+            if self._offer >= _LEAST:
+                scale = self._stage.publication_scale(self._threshold, self._offer)
+                behind = index - at
+                for place in range(at, until):
+                    off = values[place] - published
+                    if (off if off > 0 else -off) + noise[place + behind] > scale:
+                        self.next = place + shift
+                        return place, scale
+            at = until
+        self.next = stop - 1 + shift
+        return stop, 0
 
     def measured(self, number: int, span: int, scale: int) -> None:
         """Remember what is published, and what it cost."""

@@ -25,7 +25,7 @@ from tidegate.stages import Perturber, Recorded, Spans
 from tidegate.units import Window
 
 _SHARE = Fraction(15, 100)  # of a horizon's values that are measured
-_MOVEMENT = Fraction(1, 100)
+MOVEMENT = Fraction(1, 100)
 # A controller with a proportional and an integral part, as in the paper; the constants are ours:
 # gains, errors that are remembered, set point, and step.
 _PROPORTIONAL, _INTEGRAL, _REMEMBERED = 0.9, 0.1, 5
@@ -34,7 +34,7 @@ _FARTHEST = 50.0  # of an exponent
 _DIGITS = Context(prec=30)
 
 
-class _Feedback:
+class Feedback:
     """The Kalman filter of a level that walks at random, and the controller's next interval.
 
     Both are functions of what was released: the estimator runs one, and so does the perturber, to
@@ -98,7 +98,7 @@ class AdaptiveSampling(SampledStage, Spec):
     epsilon: Epsilon = Epsilon()
     horizon: Whole = Whole(minimum=1)
     samples: OptionalWhole = OptionalWhole(minimum=1)
-    movement: Exact = Exact(default=_MOVEMENT)
+    movement: Exact = Exact(default=MOVEMENT)
 
     @property
     def most(self) -> int:
@@ -127,10 +127,10 @@ class AdaptiveSampling(SampledStage, Spec):
         return FeedbackSampler(self, threshold)
 
 
-class FeedbackSampler(_Feedback):
+class FeedbackSampler(Feedback):
     """Asks for a measurement when the interval is over, and the horizon has one left."""
 
-    STATE: ClassVar[tuple[str, ...]] = (*_Feedback.STATE, "sampled", "due")
+    STATE: ClassVar[tuple[str, ...]] = (*Feedback.STATE, "sampled", "due")
 
     def __init__(self, stage: AdaptiveSampling, threshold: int) -> None:
         super().__init__(threshold, stage.movement)
@@ -150,6 +150,15 @@ class FeedbackSampler(_Feedback):
             return 0
         return self._scale
 
+    def find(self, values: list[int], start: int, stop: int, position: int) -> tuple[int, int]:
+        """The next position that is due, once the horizon has a measurement left."""
+        due = self.due
+        if len(self.sampled) >= self._most:
+            due = max(due, self.sampled[-self._most] + self._horizon)
+        at = start + max(0, due - position)
+        self._position = position + min(at, stop - 1) - start
+        return (at, self._scale) if at < stop else (stop, 0)
+
     def measured(self, number: int, span: int, scale: int) -> None:
         """Let filter and controller see what was released."""
         self.follow(number, span, scale)
@@ -160,7 +169,7 @@ class FeedbackSampler(_Feedback):
             self.due = self._position + round(min(self.interval, float(self._horizon)))
 
 
-class FeedbackFilter(_Feedback):
+class FeedbackFilter(Feedback):
     """The filter as an estimator sees it."""
 
     def push(self, number: int, span: int, mark: int) -> float:
@@ -178,7 +187,7 @@ class FilteredLevel(SampleAndHold, Spec):
 
     KIND: ClassVar[str] = "methods.FilteredLevel"
 
-    movement: Exact = Exact(default=_MOVEMENT)
+    movement: Exact = Exact(default=MOVEMENT)
 
     def level_filter(self, *, threshold: int, perturber: Perturber) -> FeedbackFilter:
         """Begin with half the threshold."""
@@ -223,7 +232,7 @@ def fast(
     *,
     horizon: int = 1000,
     samples: int | None = None,
-    movement: Number = _MOVEMENT,
+    movement: Number = MOVEMENT,
     **common: Unpack[Common],
 ) -> Pipeline:
     """Measures few values, chosen by a controller, and filters; for whole series of users.

@@ -65,6 +65,11 @@ class ByPosition:
         """The scale of the noise, or 0: not measured."""
         return 0 if position % self._every else self._scale
 
+    def find(self, values: list[int], start: int, stop: int, position: int) -> tuple[int, int]:
+        """The next multiple."""
+        at = start + -position % self._every
+        return (at, self._scale) if at < stop else (stop, 0)
+
     def measured(self, number: int, span: int, scale: int) -> None:
         """Nothing depends on it."""
 

@@ -31,7 +31,7 @@ def topl(
 
     The local model: every value is perturbed where it is born (see `tidegate.local.topl.Topl`).
     `scheme="published"` is the paper's ToPL with its objective corrected, "published-authors" with
-    the authors' objective.
+    the authors' objective, "percentile" takes the density's 90th percentile (S&P 2018).
 
     When: nobody may see raw values: each device perturbs its own.
     Reference: Wang et al., CCS 2021, section on ToPL; the default scheme is this project's.
@@ -40,7 +40,7 @@ def topl(
         lower: public lower bound of a value: 0, or below it; smaller values count as this.
         fleet: how many reports are expected in a round, such as a day's devices; None: not known.
         threshold_epsilon: what an answer that helps to choose the threshold costs; None: `epsilon`.
-        scheme: "adaptive", "published" or "published-authors".
+        scheme: "adaptive", "published", "published-authors" or "percentile".
         smoothing: smooth the published schemes' density (EMS instead of EM).
         report: the mechanism of the stream; None: the scheme's own.
         keep_asking: go on asking some devices about the tail (adaptive scheme only).

@@ -4,6 +4,7 @@
 |---|---|
 | `discrete_laplace` | P(k) ∝ exp(−abs(k)/scale): the noise of every perturber |
 | `one_discrete_laplace` | a single one, the same number, without arrays |
+| `discrete_laplace_of_word` | the same from a word that is known, if one word decides |
 | `discrete_laplace_variance` | its variance, for error bars and plans |
 | `discrete_gaussian` | P(k) ∝ exp(−k²/(2·variance)): noise for concentrated differential privacy |
 | `discrete_gaussian_variance` | its variance |
@@ -25,6 +26,7 @@ from tidegate.noise.bernoulli import bernoulli_exp
 from tidegate.noise.discrete_gaussian import discrete_gaussian, discrete_gaussian_variance
 from tidegate.noise.discrete_laplace import (
     discrete_laplace,
+    discrete_laplace_of_word,
     discrete_laplace_variance,
     one_discrete_laplace,
 )
@@ -38,6 +40,7 @@ __all__ = [
     "discrete_gaussian",
     "discrete_gaussian_variance",
     "discrete_laplace",
+    "discrete_laplace_of_word",
     "discrete_laplace_variance",
     "exponential_bounds",
     "exponential_mechanism",

@@ -136,18 +136,39 @@ def one_discrete_laplace(words: WordSource, scale: Fraction) -> int:
     True
     """
     bits, rough = words.bits - 1, float(scale)
-    cutoff = 1 << (7 * bits // 10)
-    doubt = rough * (_PROPOSAL_ERROR + 0.5 / cutoff) + _COMPARISON_ERROR
     while True:
         drawn = int(words.take(1)[0])
         cell, negative = drawn >> 1, drawn & 1
-        product = -rough * math.log((cell + 0.5) * 2.0**-bits)
-        magnitude = int(product)
-        off = abs(product - magnitude - 0.5)
-        if cell < cutoff or off >= 0.5 - doubt or rough >= _FLOAT_SCALES:
+        magnitude = _proposed(cell, bits, rough)
+        if magnitude < 0:
             magnitude = decide_magnitude(words, cell, scale)
         if magnitude or not negative:  # −0 is thrown away
             return -magnitude if negative else magnitude
+
+
+def discrete_laplace_of_word(word: int, scale: int) -> int | None:
+    """What `one_discrete_laplace` gives if the first word of its source is this one, of 64 bits.
+
+    None: it would read more words.
+
+    >>> discrete_laplace_of_word(0x1234_5678_9ABC_DEF0, 1000)
+    2643
+    """
+    magnitude = _proposed(word >> 1, 63, float(scale))
+    if magnitude > 0:
+        return -magnitude if word & 1 else magnitude
+    return None if magnitude or word & 1 else 0
+
+
+def _proposed(cell: int, bits: int, scale: float) -> int:
+    """The magnitude by floats; −1: integers must decide."""
+    cutoff = 1 << (7 * bits // 10)
+    product = -scale * math.log((cell + 0.5) * 2.0**-bits)
+    magnitude = int(product)
+    doubt = scale * (_PROPOSAL_ERROR + 0.5 / cutoff) + _COMPARISON_ERROR
+    if cell < cutoff or scale >= _FLOAT_SCALES or abs(product - magnitude - 0.5) >= 0.5 - doubt:
+        return -1
+    return magnitude
 
 
 def discrete_laplace_variance(scale: Fraction) -> float:

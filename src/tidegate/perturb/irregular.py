@@ -76,6 +76,7 @@ class PositionNoise:
         self._scales = {level: Fraction(scale) for level, scale in scales.items()}
         self._group = -1  # of positions: whose noise is kept
         self._drawn: list[IntArray] = []
+        self._listed: tuple[int, list[int]] = (-1, [])
 
     def at(self, position: int) -> tuple[list[IntArray], int]:
         """Noise of each kind for the positions around this one, and the place of this one."""
@@ -92,6 +93,13 @@ class PositionNoise:
             ]
             self._group = group
         return self._drawn, index
+
+    def ahead(self, position: int) -> tuple[list[int], int]:
+        """Noise of the first kind as numbers, and the place of this position among them."""
+        (noise, *_), index = self.at(position)
+        if self._listed[0] != self._group:
+            self._listed = self._group, noise.tolist()
+        return self._listed[1], index
 
 
 def check_scale(scale: int) -> None:

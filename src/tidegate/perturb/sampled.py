@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from tidegate.lattice import IntArray
-from tidegate.noise import one_discrete_laplace
-from tidegate.perturb.irregular import IrregularRun, IrregularStage, check_scale
+from tidegate.noise import discrete_laplace_of_word, one_discrete_laplace
+from tidegate.perturb.irregular import DRAWS, IrregularRun, IrregularStage, check_scale
 from tidegate.perturb.one_layout import Blocks
 from tidegate.randomness import Keystream
 from tidegate.sealing import State, restore, state_of
@@ -25,7 +25,13 @@ _CHUNK_BITS = 20  # of a position: what the address of noise calls a tree, the r
 class Sampler(Protocol):
     """Sees raw values, one at a time, and says which of them are measured, with what noise.
 
-    STATE names its attributes that change.
+    STATE names its attributes that change. A sampler may also have
+
+        find(values: list[int], start: int, stop: int, position: int) -> tuple[int, int]
+
+    which does what `push` does for values[start], values[start + 1], …, the first of which is at
+    `position`, up to and including the first that is to be measured, and gives its index and scale;
+    or (stop, 0) if none is. It is faster, and must leave the same state.
     """
 
     STATE: ClassVar[tuple[str, ...]]
@@ -77,6 +83,8 @@ class SampledRun(IrregularRun):
     ) -> None:
         super().__init__(stage, threshold, ceiling, keystream)
         self._sampler = stage.sampler(threshold, keystream)
+        self._find = getattr(self._sampler, "find", self._one_by_one)
+        self._words: tuple[int, list[int]] = (-1, [])  # of which group of positions
         self.filled = 0  # of them in the open leaf
         self.place = 0  # of them in this block
         self.blocks = 0  # blocks completed in this horizon
@@ -98,26 +106,48 @@ class SampledRun(IrregularRun):
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give what was measured of them."""
         released: list[tuple[int, int, int]] = []  # number, span, mark
-        sampler = self._sampler
-        for value in np.minimum(values, self._threshold).tolist():
-            scale = sampler.push(value, self.position)
-            self.filled += 1
-            self.place += 1
-            ends = self.place == self._lengths[self.blocks]
+        sampler, find = self._sampler, self._find
+        raw: list[int] = np.minimum(values, self._threshold).tolist()
+        at = 0
+        while at < len(raw):
+            length = self._lengths[self.blocks]
+            stop = min(len(raw), at + length - self.place)
+            found, scale = find(raw, at, stop, self.position)
+            passed = found - at + 1 if scale else stop - at
+            self.position += passed
+            self.filled += passed
+            self.place += passed
+            at += passed
+            ends = self.place == length
             if scale or ends:
-                number = value + self._noise(scale) if scale else 0
+                number = raw[found] + self._noise(self.position - 1, scale) if scale else 0
                 released.append((number, self.filled, scale))
-                sampler.measured(*released[-1])
+                sampler.measured(number, self.filled, scale)
                 self.filled = 0
-            self.position += 1
             if ends:
                 self.place = 0
                 self.blocks = (self.blocks + 1) % len(self._lengths)
         columns = np.array(released, dtype=np.int64).reshape(-1, 3).T
         return Noisy(*(np.ascontiguousarray(column) for column in columns))
 
-    def _noise(self, scale: int) -> int:
-        words = self._keystream.at(
-            chunk=self.position >> _CHUNK_BITS, tree=self.position & ((1 << _CHUNK_BITS) - 1)
-        )
-        return one_discrete_laplace(words, Fraction(scale))
+    def _one_by_one(
+        self, values: list[int], start: int, stop: int, position: int
+    ) -> tuple[int, int]:
+        """What a sampler without a `find` of its own finds."""
+        for at in range(start, stop):
+            if scale := self._sampler.push(values[at], position + at - start):
+                return at, scale
+        return stop, 0
+
+    def _noise(self, position: int, scale: int) -> int:
+        """The noise of a position: from its first word, which is known, if one word decides."""
+        chunk, tree = position >> _CHUNK_BITS, position & ((1 << _CHUNK_BITS) - 1)
+        group, index = divmod(position, DRAWS)
+        if self._words[0] != group:
+            first = self._keystream.first_words(chunk=chunk, tree=tree - index, count=DRAWS)
+            self._words = group, first
+        noise = discrete_laplace_of_word(self._words[1][index], scale)
+        if noise is None:
+            words = self._keystream.at(chunk=chunk, tree=tree)
+            noise = one_discrete_laplace(words, Fraction(scale))
+        return noise

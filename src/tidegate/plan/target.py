@@ -7,17 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import TypedDict, Unpack
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive
 from tidegate.perturb import Hierarchy
 from tidegate.perturb.forest import level_count
-from tidegate.plan.expectation import PAPER_ROUGHNESS, expect, half_width
+from tidegate.plan.expectation import expect, half_width
 from tidegate.run.pipeline import Pipeline
 
 # Where an epsilon is looked for, in powers of ten: beyond 100 it protects nothing.
 _SMALLEST, _LARGEST = -6, 2
+
+
+class Assumed(TypedDict, total=False):
+    """What is assumed about the stream, as in `expect`."""
+
+    threshold: Number | None
+    floor: Number | None
+    roughness: Number
 
 
 def needed_epsilon(
@@ -26,11 +34,9 @@ def needed_epsilon(
     target: Number,
     *,
     confidence: float = 0.95,
-    threshold: Number | None = None,
-    floor: Number | None = None,
-    roughness: Number = PAPER_ROUGHNESS,
     falling: bool = False,
     least: Fraction | None = None,
+    **assumed: Unpack[Assumed],
 ) -> Fraction | None:
     """The smallest ε, of three digits, that makes ranges accurate to ± `target`.
 
@@ -39,11 +45,9 @@ def needed_epsilon(
         length: the length of the ranges, in values.
         target: how far their intervals may reach to either side.
         confidence: the probability that an interval holds the sum.
-        threshold: as in `expect`.
-        floor: as in `expect`.
-        roughness: as in `expect`.
         falling: more ε is never more error, as where `build` fixes the tree; found faster.
         least: no smaller ε is enough, as far as it is known; found faster.
+        **assumed: about the stream.
 
     Returns:
         ε from 0.000001 to 100, or None if not even the largest is enough.
@@ -54,8 +58,6 @@ def needed_epsilon(
     ... )
     Fraction(133, 100)
     """
-
-    assumed: dict[str, Any] = {"threshold": threshold, "floor": floor, "roughness": roughness}
 
     def width(epsilon: Fraction) -> float:
         pipeline = build(epsilon)
@@ -87,9 +89,7 @@ def compare_trees(
     target: Number,
     *,
     confidence: float = 0.95,
-    threshold: Number | None = None,
-    floor: Number | None = None,
-    roughness: Number = PAPER_ROUGHNESS,
+    **assumed: Unpack[Assumed],
 ) -> Target:
     """The ε that is needed with the usual tree, and with the one that needs the least.
 
@@ -98,13 +98,10 @@ def compare_trees(
         length: as in `needed_epsilon`, and so are the others.
         target: as above.
         confidence: as above.
-        threshold: as above.
-        floor: as above.
-        roughness: as above.
+        **assumed: as above.
     """
     width = positive("target", target)
     usual = build(Fraction(1), None)
-    assumed: dict[str, Any] = {"threshold": threshold, "floor": floor, "roughness": roughness}
 
     def needed(skipped: int | None, least: Fraction | None = None) -> Fraction | None:
         return needed_epsilon(

@@ -33,7 +33,7 @@ class Answer:
         capped: whether all of this speaks of the sum of capped values: nothing is known then of
             what truncation took away, and it is in no interval.
         unseen: how much larger the sum may be without the choice of the threshold having seen it:
-            too few values chose. 0 where enough did.
+            too few values chose. `high` reaches as far. 0 where enough did.
         note: what else is to be known of a range of time: late rows, no rows at one end.
     """
 
@@ -79,12 +79,11 @@ class Answer:
 
     @property
     def blind(self) -> bool:
-        """Whether the sum may be larger than the interval says: too few values chose the threshold.
+        """Whether too few values chose the threshold, so that `high` is hardly more than a limit.
 
         A function of what was released (`tidegate.record.unseen`): free.
         """
-        least = answer_words.MUCH * abs(self.estimate)
-        return self.unseen > max(self.high - self.estimate, least)
+        return self.unseen > answer_words.MUCH * abs(self.estimate)
 
     @property
     def cut(self) -> str:
@@ -93,11 +92,9 @@ class Answer:
 
     @property
     def warning(self) -> str:
-        """What to fear if most values lie at one of the ends, or may do so; may be empty."""
+        """What to fear if most values lie at one of the ends; may be empty."""
         if self.crowded:
             return answer_words.CUT_ABOVE if self.floor else answer_words.CUT
-        if self.blind:
-            return answer_words.BLIND
         return answer_words.CUT_BELOW if self.crowded_below else ""
 
     def __str__(self) -> str:

@@ -19,8 +19,8 @@ CROWDED = 0.8  # of the threshold: where the mean of uncut values seldom lies
 CUT = "most values lie close to the cap: if many were cut there, the true sum is larger"
 CUT_BELOW = "most values lie close to the lower cap: if many were cut, the true sum is smaller"
 CUT_ABOVE = "most values lie close to the upper cap: if many were cut, the true sum is larger"
-MUCH = 0.25  # of the estimate: what a sum must be short of to be called much larger
-BLIND = "too few values chose the cap to see larger ones: the true sum may be much larger"
+OPEN = "; too few values chose that to see larger ones, so the upper end is far"
+MUCH = 0.25  # of the estimate: what may be unseen of a sum for its upper end to be called open
 
 
 def sentence(answer: Answer) -> str:
@@ -34,7 +34,8 @@ def sentence(answer: Answer) -> str:
     warning = f" ({answer.warning})" if answer.warning else ""
     return (
         f"{what} over [{answer.start}, {answer.end}): {answer.estimate:.6g} {error}, "
-        f"values were {answer.cut}{warning}{f'. {answer.note}' if answer.note else ''}"
+        f"values were {answer.cut}{OPEN if answer.blind else ''}{warning}"
+        f"{f'. {answer.note}' if answer.note else ''}"
     )
 
 
@@ -82,13 +83,13 @@ def rows(answers: Answers) -> str:
     more = len(answers) > SHOWN
     about = _about(answers)
     picture = html.band(answers.estimate, answers.low, answers.high, ends, about) if more else ""
-    said = html.lines([*cautions(answers), answers.note])
+    said = html.lines([*cautions(answers), open_ends(answers), answers.note])
     return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}{said}</div>"
 
 
 def lines(answers: Answers) -> str:
     """Many answers as plain text."""
-    said = filter(None, (*cautions(answers), answers.note))
+    said = filter(None, (*cautions(answers), open_ends(answers), answers.note))
     return "\n".join([_about(answers), text.table(*_cells(answers)), *said])
 
 
@@ -116,15 +117,22 @@ def warnings(answers: Answers) -> dict[str, int]:
     if answers.caps is not None:
         full, empty, floor = (answers.caps[:, at] for at in (2, 5, 3))
     above = (answers.estimate > CROWDED * full) & (full > 0)
-    blind = answers.blind & ~above
-    below = (answers.estimate < CROWDED * empty) & (empty < 0) & ~above & ~blind
+    below = (answers.estimate < CROWDED * empty) & (empty < 0) & ~above
     found = {
         CUT: int((above & (floor == 0)).sum()),
         CUT_ABOVE: int((above & (floor != 0)).sum()),
-        BLIND: int(blind.sum()),
         CUT_BELOW: int(below.sum()),
     }
     return {warning: count for warning, count in found.items() if count}
+
+
+def open_ends(answers: Answers) -> str:
+    """Why upper ends are far, if they are: no warning, since intervals hold."""
+    count = int(answers.blind.sum())
+    if not count:
+        return ""
+    where = f" ({count:,} of {len(answers):,} ranges)" if len(answers) > 1 else ""
+    return f"Too few values chose the cap to see larger ones, so upper ends are far{where}."
 
 
 def cautions(answers: Answers) -> list[str]:

@@ -34,8 +34,8 @@ class Answers(Tabular):
 
     `threshold` is the lowest of all ranges; `caps` has a row for each: lowest,
     highest, and the sum of the thresholds of all values; then the same of the floors,
-    from the highest on. `unseen` is None where nothing is; of a range that is `blind`,
-    `Answer.capped` is true, too. `note` says what else is to be known of a range of time.
+    from the highest on. `unseen` is None where nothing is. `note` says what else is to be
+    known of a range of time.
     """
 
     start: IntArray
@@ -125,11 +125,11 @@ class Answers(Tabular):
 
     @property
     def blind(self) -> NDArray[np.bool_]:
-        """Of which ranges the interval cannot be trusted: see `Answer.blind`."""
+        """Of which ranges the upper end is hardly more than a limit: see `Answer.blind`."""
         if self.unseen is None:
             return np.zeros(len(self), dtype=np.bool_)
-        much = answer_words.MUCH * np.abs(self.estimate)
-        return self.unseen > np.maximum(self.high - self.estimate, much)
+        found: NDArray[np.bool_] = self.unseen > answer_words.MUCH * np.abs(self.estimate)
+        return found
 
     @property
     def standard_error(self) -> FloatArray:
@@ -167,8 +167,7 @@ class Answers(Tabular):
             numbers |= zip(names, self.caps[index].tolist(), strict=True)
         if self.unseen is not None:
             numbers["unseen"] = float(self.unseen[index])
-        capped = self.capped or bool(self.blind[index])
-        numbers |= {"confidence": self.confidence, "capped": capped, "note": self.note}
+        numbers |= {"confidence": self.confidence, "capped": self.capped, "note": self.note}
         return Answer(start, end, **numbers)
 
     @property

@@ -21,7 +21,7 @@ from tidegate.record.refusals import out_of_range
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable
-from tidegate.record.unseen import unseen
+from tidegate.record.unseen import Hidden, unseen
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 
@@ -36,7 +36,7 @@ class Gathered:
         estimate: the sums.
         noise, prediction: variances; noise of different segments and keys is independent.
         largest: the largest share of the noise that one node has.
-        unseen: how much larger the sums may be without the choice of a cap having seen it.
+        unseen: how much larger they may be without the choice of a cap having seen it (`Hidden`).
         truncated: what truncation took away (`Excess`). Its ends add up over segments and keys,
             since what is unknown of one tail is unknown of all.
         capped: nothing is known of what truncation took away, somewhere.
@@ -69,16 +69,15 @@ class Gathered:
         begin: IntArray,
         end: IntArray,
         as_of: int | None,
-        short: float,
+        hidden: Hidden,
         aim: Aim,
     ) -> None:
-        """Add what a segment has of these ranges; its values may be `short` of that (`unseen`)."""
+        """Add what a segment has of these ranges; `hidden` is what its θ could not see."""
         inside = (end > segment.start) & (begin < segment.end)
         if not inside.any():
             return
         here = slice(None) if inside.all() else inside  # no copies where all are inside
-        low = np.maximum(begin[here], segment.start)
-        high = np.minimum(end[here], segment.end)
+        low, high = np.maximum(begin[here], segment.start), np.minimum(end[here], segment.end)
         parts = segment.parts(low, high, as_of, aim)
         self.estimate[here] += parts.estimate
         self.noise[here] += parts.noise_variance
@@ -87,10 +86,12 @@ class Gathered:
         if parts.excess is None:
             self.capped = True
         else:
-            self.truncated[:, here] += parts.excess
-        self.unseen[here] += short * (high - low)
-        lowest, highest, full = segment.cap_range(low, high)
-        caps = self.caps
+            excess = parts.excess
+            if hidden.share:
+                excess, unseen = hidden.added(excess, parts.estimate, high - low, segment)
+                self.unseen[here] += unseen
+            self.truncated[:, here] += excess
+        caps, (lowest, highest, full) = self.caps, segment.cap_range(low, high)
         caps[0, here] = np.minimum(caps[0, here], lowest)
         caps[1, here] = np.maximum(caps[1, here], highest)
         caps[2, here] += full
@@ -143,8 +144,7 @@ class Record(RangeQueries):
         self, segments: Sequence[Segment], guarantee: str = "", times: TimeIndex | None = None
     ) -> None:
         self.segments = tuple(segments)
-        self.guarantee = guarantee
-        self.times = times
+        self.guarantee, self.times = guarantee, times
 
     def __repr__(self) -> str:
         known = f"[{self.start}, {self.end})" if self.segments else "nothing"
@@ -165,13 +165,13 @@ class Record(RangeQueries):
         """The position after the last released value."""
         return self.segments[-1].end
 
-    def _unseen(self) -> list[float]:
-        """What a value of each segment may be short of (`unseen`), as it was last found."""
+    def _unseen(self) -> list[Hidden]:
+        """What may be hidden in each segment (`unseen`), as it was last found."""
         last = self.segments[-1]
         key = self.segments[0].start, last.origin, last.end
         if last.known_unseen is None or last.known_unseen[0] != key:
-            last.known_unseen = key, unseen(self.segments)
-        return last.known_unseen[1]
+            last.known_unseen = key, tuple(unseen(self.segments))
+        return [Hidden(*found) for found in last.known_unseen[1]]
 
     def joined(self, later: Record) -> Record:
         """This record joined with a later one of the same release."""
@@ -218,8 +218,8 @@ class Record(RangeQueries):
         last = self.segments[-1]
         found = Gathered.empty(begin.size, last.threshold_value, last.floor)
         known = zip(self.segments, self._unseen(), self._aims(as_of), strict=True)
-        for segment, short, aim in known:
-            found.add(segment, begin, end, as_of, short, aim)
+        for segment, hidden, aim in known:
+            found.add(segment, begin, end, as_of, hidden, aim)
         return found
 
     def _aims(self, as_of: int | None) -> list[Aim]:

@@ -91,7 +91,7 @@ class Segment:
         self._pending: list[tuple[int, float]] = []
         # Of the last query: the posterior, and what all segments up to this one tell of each other.
         self._known: tuple[tuple[int, int], Posterior] | None = None
-        self.known_unseen: tuple[tuple[int, ...], list[float]] | None = None
+        self.known_unseen: tuple[tuple[int, ...], tuple[tuple[float, float], ...]] | None = None
         self.aims: tuple[tuple[int | None, ...], list[Aim]] | None = None
 
     # -- facts -----------------------------------------------------------------------------------

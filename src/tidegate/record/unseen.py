@@ -1,16 +1,18 @@
-"""What a choice of θ could not see: how much larger a sum may be than its interval says.
+"""What a choice of θ could not see: how much larger a sum may be than its estimate says.
 
 A choice of θ from few values cannot tell many large values from none. With ε′ its budget and W its
-values, a number of them above θ up to
+values, a number of them above θ up to (target + 3)/ε′, target ≥ 3, may lie anywhere up to the bound
+without θ having been chosen higher. The released sum of a segment, as a share h of what it would be
+if all values were cut, says how many values may lie above θ: hardly more than h.
 
-    (target + 3 + price·ln(bound/θ))/ε′,   target ≥ 3 and price in 1/ε′,
+- h·W·ε′ ≤ target + 3: all of the sum may come from values that were cut, and the true one may be
+  up to bound/θ times as large. Values that are mostly 0 are of this kind.
+- θ has *fallen*: it stayed where it began (`has_fallen`). A climb costs 3/ε′ values for each factor
+  of e, so it is h·W·ε′ ≤ target + 3 + 3·ln(bound/θ) that says so then. A θ that has climbed was not
+  stopped by that price halfway: where it began was cheaper still.
 
-may lie anywhere up to the bound without θ having been chosen higher; u is that as a share of W. The
-released sum of a segment, as a share h of what it would be if all values were cut, says how many
-values may lie above θ: hardly more than h. If h > u then most of the sum is seen, and the rest is
-what tails are like (`tidegate.estimate.mixture.truncated_tail`). If h ≤ u, all of the sum may come
-from values that were cut: the true one may be up to bound/θ times as large. Values that are mostly
-0 are of this kind, and every stream that is too short for its ε.
+The upper end of an answer reaches as far as that (`Hidden.reach`). Elsewhere most of the sum is
+seen, and the rest is what tails are like (`tidegate.estimate.mixture.truncated_tail`).
 
 Everything here is computed from released sums and public settings: free.
 """
@@ -20,22 +22,60 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
+import numpy as np
+
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees
 from tidegate.record.segment import Segment
+from tidegate.stages import Excess
+from tidegate.threshold.least_threshold import has_fallen
 from tidegate.threshold.tail_quantile import WANTED
 
 _TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
-# Values below 0 hide how many are large: then θ is blind if more than this share could be unseen.
+# Values below 0 hide how many are large: then all is open if more than this share could be unseen.
 _MOST = 0.5
 _SAME = 1.5  # another θ that saw enough says that one was right, if it is not this much higher
-_SURE = 2.0  # standard errors of a released sum
+# A θ that cannot climb lies this far above where it began in one choice of 250: chances fall as
+# f^−2 at least.
+_NEAR_START = 16
+_SURE = 2.0  # standard errors of a released sum, and of a number of large values
 
 
-def unseen(segments: Sequence[Segment]) -> list[float]:
-    """How much a value of each segment may be short of, on average, in the unit of the data.
+class Hidden(NamedTuple):
+    """The share of values of a segment that may be cut unseen, and what each may be short of."""
 
-    0 where the choice of θ saw enough, and where θ was not chosen by a refined release.
+    share: float = 0.0
+    each: float = 0.0  # in the unit of the data
+
+    def reach(self, sums: FloatArray, sizes: IntArray, cap: float) -> FloatArray:
+        """How much larger sums over so many values may be.
+
+        A share of a range may be higher than that of its segment, up to its sum in caps; and few
+        large values come by chance.
+        """
+        shares = np.clip(sums / np.maximum(sizes * cap, 1e-300), self.share, 1.0)
+        counts = shares * sizes
+        found: FloatArray = np.minimum(counts + _SURE * np.sqrt(counts), sizes) * self.each
+        return found
+
+    def added(
+        self, excess: Excess, sums: FloatArray, sizes: IntArray, segment: Segment
+    ) -> tuple[Excess, FloatArray]:
+        """An excess whose ends reach as far, and how far that is."""
+        found = self.reach(sums, sizes, segment.threshold * segment.method.step)
+        lower = np.maximum(excess.lower, found) if segment.below else excess.lower
+        return excess._replace(upper=np.maximum(excess.upper, found), lower=lower), found
+
+
+NOTHING = Hidden()
+
+
+def unseen(segments: Sequence[Segment]) -> list[Hidden]:
+    """What may be hidden in each segment.
+
+    Nothing where the choice of θ saw enough, and where θ was not chosen by a refined release.
     """
     pairs = zip([None, *segments[:-1]], segments, strict=True)
     shares = [_unseen(before, segment) for before, segment in pairs]
@@ -46,8 +86,8 @@ def unseen(segments: Sequence[Segment]) -> list[float]:
     found = []
     for one, cap, share in zip(segments, caps, shares, strict=True):
         top = highest or one.method.ceiling
-        right = highest and cap * _SAME >= highest
-        found.append(0.0 if right else share * max(top - cap, 0) * one.method.step)
+        right = not share or (highest and cap * _SAME >= highest)
+        found.append(NOTHING if right else Hidden(share, max(top - cap, 0) * one.method.step))
     return found
 
 
@@ -57,15 +97,17 @@ def _unseen(before: Segment | None, segment: Segment) -> float:
     stage, bound = method.perturber, method.ceiling
     if not isinstance(stage, RefinementTrees) or not segment.blocks or theta >= bound:
         return 0.0
-    evidence = float(_evidence(stage, before, segment))
+    evidence = _evidence(stage, before, segment)
     if not evidence:
         return 0.0  # what chose θ is not part of the record any more
-    target = max(_TARGET, WANTED * evidence / (float(stage.epsilon) * stage.horizon))
-    share = (target + _CHANCE + _PRICE * math.log(bound / theta)) / evidence
+    known = float(evidence)
+    seen = max(_TARGET, WANTED * known / (float(stage.epsilon) * stage.horizon)) + _CHANCE
+    climb = seen + _PRICE * math.log(bound / theta)
     if segment.below:
-        return _MOST if share >= _MOST else 0.0
+        return _MOST if climb >= _MOST * known else 0.0
     held, error = _held(segment)
-    return max(held, 0.0) + error if held - error <= share else 0.0
+    limit = climb if has_fallen(theta, bound, evidence, _NEAR_START) else seen
+    return min(1.0, max(held, 0.0) + error) if (held - error) * known <= limit else 0.0
 
 
 def _held(segment: Segment) -> tuple[float, float]:

@@ -18,11 +18,11 @@ from tidegate.perturb.adaptive.event_trees import STEPS, noisy_total
 from tidegate.record.journal_entry import JournalEntry, Trace
 from tidegate.run.ends import NO_ENDS, Ends
 from tidegate.run.event_state import EventState
-from tidegate.run.refinement import least_threshold
 from tidegate.run.refinement_blocks import Blocks
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.ticks import CHOICE_SHARE, COUNT_SHARE, EVIDENCE
 from tidegate.stages import Layout, Noisy
+from tidegate.threshold.least_threshold import least_threshold
 
 # The unit of the models moves where the mean of a tick has left it by this many doublings.
 _DOUBLINGS = 2
@@ -56,18 +56,7 @@ class EventRun(EventState):
 
     def advance(self, out: FloatArray, levels: FloatArray | None = None) -> None:
         """Release as many ticks as `out` has room for; `levels` takes theirs, in units."""
-        done = 0
-        while done < out.size:
-            track = None if levels is None else self._levels()
-            start, first = self.start, self.prediction
-            count, trace = self._push_piece(out[done:])
-            self._note(count, start, first, trace)
-            if track is not None and levels is not None:
-                track.push(trace, levels[done : done + count])
-            done += count
-        out *= self._step
-        if self._remainder is not None:
-            self._remainder.settle(out)
+        self._fill(out, levels, lambda done: self._push_piece(out[done:]), self._levels)
 
     def finish(self) -> None:
         """End an open warm-up with the ticks that were released: for a log that is over."""
@@ -85,6 +74,12 @@ class EventRun(EventState):
 
     def _push_piece(self, out: FloatArray) -> tuple[int, Trace]:
         """Ticks of the open look or block; how many, and what was released."""
+        start, first = self.start, self.prediction
+        count, trace = self._released(out)
+        self._note(count, start, first, trace)
+        return count, trace
+
+    def _released(self, out: FloatArray) -> tuple[int, Trace]:
         if self._blocks is not None:
             return self._measure(self._blocks, out)
         count = min(out.size, self.due - self.position)

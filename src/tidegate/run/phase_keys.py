@@ -21,10 +21,13 @@ class PhaseKeys:
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, origin: int) -> None:
         self.pipeline, self._epoch, self.origin = pipeline, epoch, origin
+        self._latest = 0, epoch  # the phase that was last asked for
 
     def epoch(self, number: int) -> Epoch:
         """That of phase `number`; the first is the release's own."""
-        return self._epoch if number == 0 else self._epoch.child(number)
+        if self._latest[0] != number:
+            self._latest = number, self._epoch.child(number) if number else self._epoch
+        return self._latest[1]
 
     def choice(self, number: int, values: int, purpose: str = "threshold") -> Keystream:
         """For the choice of θ, or of the shape of both ends, from so many values."""

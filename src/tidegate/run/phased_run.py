@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tidegate.errors import SnapshotError
+from tidegate.lattice import FloatArray
 from tidegate.record.codec import restored_segment, segment_state
-from tidegate.record.journal_entry import JournalEntry
+from tidegate.record.journal_entry import JournalEntry, Trace
+from tidegate.record.levels import Levels
 from tidegate.record.segment import Segment
 from tidegate.run.ends import Ends
 from tidegate.run.non_negative import Remainder
@@ -70,6 +73,25 @@ class PhasedRun:
         self.segments.append(segment)
         self.phases.append(Phase.of(origin, ends, method.step, epoch))
         return segment
+
+    def _fill(
+        self,
+        out: FloatArray,
+        levels: FloatArray | None,
+        push: Callable[[int], tuple[int, Trace]],
+        levels_from_here: Callable[[], Levels],
+    ) -> None:
+        """Fill `out`, and `levels` in units; `push` releases a piece that begins at an index."""
+        done = 0
+        while done < out.size:
+            track = None if levels is None else levels_from_here()
+            count, trace = push(done)
+            if track is not None and levels is not None:
+                track.push(trace, levels[done : done + count])
+            done += count
+        out *= self._pipeline.method.step
+        if self._remainder is not None:
+            self._remainder.settle(out)
 
     def _forget(self) -> None:
         """Drop segments and phases that are older than the history.

@@ -9,13 +9,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from tidegate import estimate, units
-from tidegate.errors import SettingError, SnapshotError
+from tidegate.errors import SettingError
 from tidegate.guarantee import EVENT, Guarantee, parallel, sequential
 from tidegate.lattice import FINE, Lattice, default_resolution
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
-from tidegate.record.codec import restored_segment
-from tidegate.record.record import Record
 from tidegate.record.segment import Method
 from tidegate.run import ends
 from tidegate.run.event_release import EventRelease
@@ -24,7 +22,7 @@ from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
 from tidegate.run.stored_stages import built, parts
 from tidegate.run.ticks import EventLattice, Ticks
-from tidegate.sealing import understood, unseal
+from tidegate.sealing import understood
 from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
 from tidegate.units import Unit
@@ -240,6 +238,11 @@ class Pipeline(Spec):
         unused = {name for name in ("lower", "ticks") if not getattr(self, name)}
         return {name: value for name, value in super().settings().items() if name not in unused}
 
+    @cached_property
+    def settings_digest(self) -> str:
+        """By which a snapshot knows its pipeline."""
+        return digest(self.settings()).hex()
+
     def resolved(self) -> dict[str, Any]:
         """The settings and what was decided from them: the identity of the noise."""
         return {**self.settings(), "block": self.perturber.block}
@@ -289,14 +292,3 @@ class Pipeline(Spec):
     def from_settings(cls, settings: Mapping[str, Any]) -> Pipeline:
         """The pipeline that `settings()` was taken of."""
         return built(cls, parts(settings))
-
-
-def load_record(data: bytes) -> Record:
-    """A stored record (`Release.save_record`), ready to be queried."""
-    header, body = unseal(data, key=None)
-    if header.get("content") != "record":
-        raise SnapshotError("this is not a stored record")
-    with understood():
-        pipeline = Pipeline.from_settings(body["settings"])
-        segments = [restored_segment(pipeline.method, state) for state in body["segments"]]
-        return Record(segments, body["guarantee"])

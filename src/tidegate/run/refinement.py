@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
@@ -18,13 +17,11 @@ from typing import ClassVar
 from tidegate.errors import SettingError
 from tidegate.estimate import Mixture
 from tidegate.guarantee import Guarantee, parallel, sequential
-from tidegate.lattice import COARSE, Lattice
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_length
 from tidegate.settings import Flag, Spec
 from tidegate.stages import Estimator, Perturber, Threshold
 from tidegate.threshold import TailQuantile
-from tidegate.threshold.tail_quantile import LEAST_PRICE, SURE, VISIBLE
 
 __all__ = ["Refinement"]  # what settings can name
 
@@ -49,12 +46,6 @@ _LEAST = 8
 _FIRST_HORIZON, _FIRST_EVIDENCE = 4096, 24
 # A later warm-up is one for a horizon of so many times what came before it.
 _AGAIN_HORIZON = 8
-# A first θ starts at most this many lattice steps high, where there are more steps than a default
-# resolution makes of a bound (`tidegate.lattice.COARSE`): they are a unit of the data then.
-_HIGHEST, _ARTIFICIAL = 16, 10 * COARSE
-# e-folds that a later choice must be able to climb for its least θ to be raised; and if the present
-# one has fallen, which is so up to this many times where it began.
-_LIFTED, _FALLEN, _HARDLY = 7, Fraction(1, 2), 4
 
 
 def first_length(epsilon: Fraction, horizon: int) -> int:
@@ -97,48 +88,6 @@ def warm_up_length(epsilon: Fraction, horizon: int) -> int:
     return max(_LEAST, min(longest, found))
 
 
-def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
-    """The least θ that a first choice may give, in lattice units.
-
-    bound/exp((ε·(values − target) − 5)/3): with few values θ cannot climb far from the smallest
-    candidate, and would stay there: a small sum that is sure of itself. It starts where it can get
-    away from instead (`TailQuantile.reach`), as if all values lay above 0. The bound is public, and
-    so is this; a θ that is too high costs noise, which intervals show. Later choices know more and
-    may go below it. Where the lattice has so many steps that they are a unit of the data, and no
-    part of the bound, it is at most 16 of them: a bound that is far away must not decide.
-    """
-    return _part_of_bound(lattice, choice.reach(choice.holdout, choice.visible))
-
-
-def lifted(choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: bool = False) -> int:
-    """The least θ that a later choice may give, in lattice units; 1: any.
-
-    `positive` of its values surely lie above 0, by what was released. If they can pay for the climb
-    over e⁷ and more, θ starts where they can: values that are mostly 0 would leave it at the
-    smallest candidate otherwise, although there are enough of the others by now. If the present θ
-    has `fallen`, which shows that most are 0, less will do.
-    """
-    reach = choice.reach(positive, LEAST_PRICE)
-    return _part_of_bound(lattice, reach) if reach >= (_FALLEN if fallen else _LIFTED) else 1
-
-
-def has_fallen(theta: int, lattice: Lattice, information: Fraction) -> bool:
-    """Whether θ stayed where it began, or hardly left: so few values could pay for the climb.
-
-    `information` is ε × values of its choice: the smallest candidate follows from it, as for a
-    first one (`least_threshold`).
-    """
-    reach = max(Fraction(0), information - VISIBLE - SURE) / VISIBLE
-    return theta <= _HARDLY * _part_of_bound(lattice, reach)
-
-
-def _part_of_bound(lattice: Lattice, reach: Fraction) -> int:
-    with localcontext(Context(prec=30)):
-        steps = (Decimal(reach.numerator) / Decimal(reach.denominator)).exp()
-        least = max(1, math.floor(lattice.top / min(steps, Decimal(lattice.top))))
-        return least if lattice.top <= _ARTIFICIAL else min(_HIGHEST, least)
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Refinement(Spec):
     """Release the warm-up too, and choose the threshold again while that pays.
@@ -177,7 +126,7 @@ class Refinement(Spec):
         """Refuse stages that cannot be refined."""
         if not isinstance(threshold, TailQuantile):
             raise SettingError("threshold", "must be a threshold.TailQuantile to be refined")
-        if not isinstance(perturber, AdaptiveTrees) or not isinstance(estimator, Mixture):
+        if type(perturber) is not AdaptiveTrees or not isinstance(estimator, Mixture):
             stages = "perturb.AdaptiveTrees and estimate.Mixture"
             raise SettingError("reselect", f"refines {stages} only")
         if threshold.epsilon >= perturber.epsilon:
@@ -189,7 +138,7 @@ class Refinement(Spec):
 
     def trees(self, threshold: Threshold, perturber: Perturber) -> RefinementTrees:
         """The perturber for every budget that a piece can have."""
-        if not isinstance(perturber, AdaptiveTrees):
+        if type(perturber) is not AdaptiveTrees:
             raise AssertionError("the stages were checked")
         shares = (EARLY_SHARE, LATE_SHARE) if self.windows else ()
         first = 1 - self.warm_up_share(threshold, perturber, first=True)

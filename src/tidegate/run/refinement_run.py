@@ -18,12 +18,13 @@ from tidegate.perturb.adaptive.refinement_trees import noisy_sum
 from tidegate.record.journal_entry import JournalEntry, Trace
 from tidegate.record.segment import WARMING, Segment
 from tidegate.run.ends import Ends, outside, raised, shaped
-from tidegate.run.refinement import KEEP, least_threshold
+from tidegate.run.refinement import KEEP
 from tidegate.run.refinement_blocks import Blocks, Row
 from tidegate.run.refinement_state import RefinementState
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.warm_up import HoldOut
 from tidegate.stages import NO_SUMS, Layout
+from tidegate.threshold.least_threshold import least_threshold
 
 
 class RefinementRun(RefinementState):
@@ -33,16 +34,8 @@ class RefinementRun(RefinementState):
 
     def push(self, units: IntArray, out: FloatArray, levels: FloatArray | None = None) -> None:
         """Release these values into `out`; `levels` takes theirs, in units."""
-        done = 0
-        while done < units.size:
-            track = None if levels is None else self._levels()
-            count, trace = self._push_piece(units[done:], out[done:])
-            if track is not None and levels is not None:
-                track.push(trace, levels[done : done + count])
-            done += count
-        out *= self._step
-        if self._remainder is not None:
-            self._remainder.settle(out)
+        push = self._push_piece
+        self._fill(out, levels, lambda done: push(units[done:], out[done:]), self._levels)
 
     def _push_piece(self, units: IntArray, out: FloatArray) -> tuple[int, Trace]:
         """Values of the open warm-up or block; how many were taken, and what was released."""

@@ -12,18 +12,19 @@ from tidegate.estimate import Mixture
 from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.lattice import IntArray
-from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
+from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, RefinementTreesRun
 from tidegate.record.levels import Levels
 from tidegate.run.ends import LONGER, Ends
 from tidegate.run.phase_keys import PhaseKeys
 from tidegate.run.phased_run import PhasedRun
-from tidegate.run.refinement import Refinement, has_fallen, later_length
+from tidegate.run.refinement import Refinement, later_length
 from tidegate.run.refinement_blocks import Blocks
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.warm_up import HoldOut
 from tidegate.sealing import restore, state_of
 from tidegate.stages import Layout, Noisy, Saved
 from tidegate.threshold import TailQuantile
+from tidegate.threshold.least_threshold import has_fallen
 
 if TYPE_CHECKING:
     pass
@@ -54,11 +55,16 @@ class RefinementState(PhasedRun):
         super().__init__(keys)
         pipeline, origin = keys.pipeline, keys.origin
         refinement, estimator = pipeline.reselect, pipeline.estimator
-        if not isinstance(refinement, Refinement) or not isinstance(estimator, Mixture):
+        trees = pipeline.measurer
+        if not (
+            isinstance(refinement, Refinement)
+            and isinstance(estimator, Mixture)
+            and isinstance(trees, RefinementTrees)
+        ):
             raise AssertionError("the pipeline was checked")
         self._step = pipeline.lattice.step
         self._refinement, self._estimator = refinement, estimator
-        self._trees = refinement.trees(pipeline.threshold, pipeline.perturber)
+        self._trees = trees
         self._signed = pipeline.lattice.bottom > 0
         self._watch, self._floor_watch = CapWatch(), FloorWatch()
         self._follower: RescaledRun | None = None
@@ -103,7 +109,7 @@ class RefinementState(PhasedRun):
         """Whether θ stayed where it began: public. (Values below 0 hide how many there are.)"""
         known = Fraction(self.evidence, 16) * self._trees.epsilon
         theta = self._watch.threshold
-        return not self._signed and has_fallen(theta, self._pipeline.lattice, known)
+        return not self._signed and has_fallen(theta, self._pipeline.lattice.top, known)
 
     def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
         """Both ends were chosen when the level lay between these, in units."""

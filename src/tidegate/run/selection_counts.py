@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import numpy as np
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
 from tidegate.run.ends import SHAPES, Ends, outside, shaped
-from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE, lifted
+from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE
 from tidegate.threshold import TailQuantile
+from tidegate.threshold.least_threshold import lifted
 
 _MOST = 1 << 15  # values that are counted at once
 
@@ -34,8 +36,6 @@ class SelectionCounts:
         candidates = stage.candidates(self._grid)
         self._counts: IntArray = np.zeros(candidates.size, dtype=np.int64)
         # What each shape of each scale would cut, where values below 0 count.
-        top, factor = self._grid.top, stage.extrapolation
-        self._scales = [min(top, int(step * factor)) for step in candidates.tolist()]
         rows = candidates.size if lattice.bottom else 0
         self._outside: IntArray = np.zeros((rows, len(SHAPES)), dtype=np.int64)
         self._pieces: list[
@@ -44,6 +44,12 @@ class SelectionCounts:
         self._singles: list[int] = []
         self._waiting = 0  # values in the arrays
         self._taken = 0
+
+    @cached_property
+    def _scales(self) -> list[int]:
+        """What each candidate leads to, where values below 0 count."""
+        top, factor = self._grid.top, self.stage.extrapolation
+        return [min(top, int(step * factor)) for step in self.stage.candidates(self._grid).tolist()]
 
     @property
     def values(self) -> int:

@@ -10,7 +10,6 @@ from tidegate.randomness import Epoch
 from tidegate.record.codec import as_text, from_text, restored_segment, segment_state
 from tidegate.record.record import Record
 from tidegate.sealing import seal, unseal
-from tidegate.settings import digest
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
@@ -22,7 +21,7 @@ def sealed_snapshot(
     """The state of a release, its noise key with it: as secret as the raw data."""
     header = {
         "content": "snapshot",
-        "settings": digest(pipeline.settings()).hex(),
+        "settings": pipeline.settings_digest,
         "epoch": epoch.id.hex(),
         "position": position,
     }
@@ -36,7 +35,7 @@ def opened_snapshot(
     header, body = unseal(data, key)
     if header.get("content") != "snapshot":
         raise SnapshotError("this is not a snapshot of a release")
-    if header["settings"] != digest(pipeline.settings()).hex():
+    if header["settings"] != pipeline.settings_digest:
         raise SnapshotError("it belongs to a pipeline with other settings")
     return Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"]), body
 

@@ -8,75 +8,140 @@ from typing import Any
 
 from tidegate.durable import DurableRelease
 from tidegate.errors import QueryError
+from tidegate.keyed.committed import CommittedKeyed
 from tidegate.record.answer import Answer
+from tidegate.service.streams import Run
+
+_NAMES = ("start", "end", "estimate", "low", "high", "standard_error", "confidence", "capped")
 
 
-def described(run: DurableRelease) -> dict[str, Any]:
-    """What is public about a stream."""
-    clock = run.clock
+def described(run: Run) -> dict[str, Any]:
+    """What is public about a stream. Of events, and of rows that may be dropped, not how many."""
+    if isinstance(run, CommittedKeyed):
+        release = run.release
+        clock = release.clock
+        facts: dict[str, Any] = {
+            "kind": "keyed readings",
+            "source": run.source,
+            "guarantee": str(release.guarantee),
+            "keys": len(release.keys),
+            "released": release.position,
+            "withheld": release.holding,
+            "threshold": release.threshold,
+        }
+    else:
+        clock = run.clock
+        events = run.pipeline.ticks is not None
+        facts = {
+            "kind": "events" if events else "readings",
+            "source": run.source,
+            "guarantee": str(run.guarantee),
+            **({} if events else {"taken": run.seen}),
+            "released": run.position,
+            "withheld": run.holding,
+            "warming": run.warming,
+            "threshold": run.threshold,
+            "phases": [{"start": one.start, "threshold": one.threshold} for one in run.phases],
+        }
+    return {**facts, "zone": None if clock is None else clock.zone, "timed": clock is not None}
+
+
+def sums(run: Run, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The sum and the mean over a range of positions or of time."""
+    confidence = asked["confidence"]
+    by_time: dict[str, Any] = {"from_": asked.get("from"), "to": asked.get("to")}
+    if isinstance(run, CommittedKeyed):
+        start, end = asked.get("start"), asked.get("end")
+        chosen = _keys(asked)
+        if "key" in asked:
+            chosen = {"key": asked["key"]}
+        found = run.release.query(start, end, **chosen, **by_time, confidence=confidence)
+        promise = run.release.guarantee
+    else:
+        _no_keys(asked)
+        if "from" in asked or "to" in asked:
+            found = run.query(**by_time, confidence=confidence)
+        else:
+            end = asked.get("end", run.position)
+            found = run.query(asked.get("start", 0), end, confidence)
+        promise = run.guarantee
+    answer = _answer(found)
     return {
-        "source": run.source,
-        "guarantee": str(run.guarantee),
-        "taken": run.seen,
-        "released": run.position,
-        "withheld": run.holding,
-        "warming": run.warming,
-        "threshold": run.threshold,
-        "phases": [{"start": one.start, "threshold": one.threshold} for one in run.phases],
-        "zone": None if clock is None else clock.zone,
-        "timed": clock is not None,
+        "sum": answer,
+        "count": answer["end"] - answer["start"],
+        "mean": _mean(answer),
+        "words": str(found),
+        "guarantee": str(promise),
     }
 
 
-def sums(run: DurableRelease, asked: Mapping[str, str]) -> dict[str, Any]:
-    """The sum over a range of positions or of time."""
-    confidence = _confidence(asked)
-    if "from" in asked or "to" in asked:
-        found = run.query(from_=asked.get("from"), to=asked.get("to"), confidence=confidence)
-    else:
-        start = _position(asked, "start", 0)
-        found = run.query(start, _position(asked, "end", run.position), confidence)
-    return {"sum": _answer(found), "words": str(found), "guarantee": str(run.guarantee)}
-
-
-def table(run: DurableRelease, asked: Mapping[str, str]) -> dict[str, Any]:
+def table(run: Run, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Sums, means and rates by time, or sums over so many rows at a time."""
-    every, confidence = asked.get("every", "1d"), _confidence(asked)
-    if every.isdigit():
-        answers = run.table(_position(asked, "every", 0), confidence)
-        columns: dict[str, Any] = dict(answers.columns())
+    every, confidence = asked.get("every", "1d"), asked["confidence"]
+    if len(every) > 18:  # digits of a place
+        raise QueryError("every must be a length of time such as 1d, or a number of rows")
+    length: Any = int(every) if every.isascii() and every.isdigit() else every
+    by_time = {
+        name: asked[word] for name, word in (("from_", "from"), ("to", "to")) if word in asked
+    }
+    if isinstance(run, CommittedKeyed):
+        promise = run.release.guarantee
+        chosen = {"keys": [asked["key"]]} if "key" in asked else _keys(asked)
+        if asked["total"]:
+            if not isinstance(length, str):
+                raise QueryError("a total over keys goes with a length of time, such as every=1d")
+            found: Any = run.release.totals(length, **chosen, **by_time, confidence=confidence)
+        else:
+            found = run.release.table(length, **chosen, **by_time, confidence=confidence)
     else:
-        found = run.table(every, confidence, from_=asked.get("from"), to=asked.get("to"))
-        columns = {**found.columns(), "time": found.times}
-    plain = {name: _plain(column) for name, column in columns.items()}
-    return {"columns": plain, "confidence": confidence, "guarantee": str(run.guarantee)}
+        promise = run.guarantee
+        _no_keys(asked)
+        found = run.table(length, confidence, **by_time)
+    plain = {name: _plain(column) for name, column in found.columns().items()}
+    if "time" in plain:
+        plain["time"] = _times(found)
+    return {"columns": plain, "confidence": confidence, "guarantee": str(promise)}
+
+
+def _times(found: Any) -> list[str]:
+    parts = found.parts.values() if hasattr(found, "parts") else [found]
+    return [text for part in parts for text in part.times]
+
+
+def _keys(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A group of keys: `keys=a,b`; without it, all."""
+    return {"keys": asked["keys"].split(",")} if "keys" in asked else {}
+
+
+def _no_keys(asked: Mapping[str, Any]) -> None:
+    if asked.keys() & {"key", "keys"} or asked.get("total"):
+        raise QueryError("this stream has no keys")
 
 
 def _answer(found: Answer) -> dict[str, Any]:
-    names = ("start", "end", "estimate", "low", "high", "standard_error", "confidence", "capped")
-    return {name: getattr(found, name) for name in names} | {
+    return {name: getattr(found, name) for name in _NAMES} | {
         "threshold": found.threshold,
         "highest": found.highest,
         "warning": found.warning or None,
     }
 
 
+def _mean(answer: Mapping[str, Any]) -> dict[str, float] | None:
+    count = answer["end"] - answer["start"]
+    names = ("estimate", "low", "high")
+    return {name: answer[name] / count for name in names} if count else None
+
+
 def _plain(column: Any) -> list[Any]:
     numbers = column if isinstance(column, list) else column.tolist()
-    return [None if isinstance(one, float) and math.isnan(one) else one for one in numbers]
+    return [None if isinstance(one, float) and not math.isfinite(one) else one for one in numbers]
 
 
-def _position(asked: Mapping[str, str], name: str, default: int) -> int:
-    text = asked.get(name)
-    if text is None:
-        return default
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise QueryError(f"{name} must be a position; to ask by time, use from and to")
-    return int(text)
-
-
-def _confidence(asked: Mapping[str, str]) -> float:
-    try:
-        return float(asked.get("confidence", "0.95"))
-    except ValueError:
-        raise QueryError("confidence must be a number between 0 and 1") from None
+def codes_of(run: Run, asked: Mapping[str, Any]) -> list[int] | None:
+    """The codes of the keys that are asked for; None: all rows."""
+    names = [asked["key"]] if "key" in asked else _keys(asked).get("keys")
+    if names is None:
+        return None
+    if isinstance(run, DurableRelease):
+        raise QueryError("this stream has no keys")
+    return [run.release._code(name) for name in names]

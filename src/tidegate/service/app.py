@@ -6,32 +6,34 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from fastapi import FastAPI
 
 from tidegate._version import __version__
 from tidegate.service import devices, page, problems
-from tidegate.service.access import Access
+from tidegate.service.access import Access, Who
+from tidegate.service.front import Front
 from tidegate.service.gate import Gate
 from tidegate.service.group import Group
+from tidegate.service.ingest_app import Ingest
+from tidegate.service.limits import Limits
 from tidegate.service.live import Live
 from tidegate.service.metrics import Metrics
 from tidegate.service.range_routes import range_routes
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
 from tidegate.service.trust_routes import trust_routes
-
-_SECURITY = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
-    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
-}
+from tidegate.service.value_routes import value_routes
 
 
-def make_app(gate: Gate, tokens: Tokens, live: Live, *, public_reading: bool = False) -> FastAPI:
+def make_app(
+    gate: Gate,
+    tokens: Tokens,
+    live: Live,
+    *,
+    public_reading: bool = False,
+    limits: Limits | None = None,
+    issued: Callable[[str], Awaitable[Who | None]] | None = None,
+) -> FastAPI:
     """The service over an open gate, which the app closes when it ends.
 
     Args:
@@ -39,6 +41,8 @@ def make_app(gate: Gate, tokens: Tokens, live: Live, *, public_reading: bool = F
         tokens: who may do what.
         live: wakes live readers.
         public_reading: released data needs no token: they are made to be published.
+        limits: what one client may ask.
+        issued: checks tokens of somebody else (OpenID Connect).
     """
 
     @asynccontextmanager
@@ -56,7 +60,10 @@ def make_app(gate: Gate, tokens: Tokens, live: Live, *, public_reading: bool = F
         openapi_url="/v1/openapi.json",
     )
     problems.install(app)
-    access, metrics = Access(tokens, public_reading=public_reading), Metrics(live)
+    access = Access(tokens, public_reading=public_reading, issued=issued)
+    metrics = Metrics(live)
+    values = Ingest(gate, access)
+    app.add_middleware(Front, access=access, limits=limits or Limits(), values=values)
 
     def released(group: Group) -> None:
         metrics.count(group)
@@ -64,19 +71,8 @@ def make_app(gate: Gate, tokens: Tokens, live: Live, *, public_reading: bool = F
 
     gate.listener = released
 
-    @app.middleware("http")
-    async def headers(
-        request: Request, following: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        try:
-            response = await following(request)
-        except Exception as error:  # noqa: BLE001  # its words may quote the data
-            response = problems.fault(error)
-        for name, value in _SECURITY.items():
-            response.headers.setdefault(name, value)
-        return response
-
-    app.include_router(stream_routes(gate, live, access))
+    app.include_router(stream_routes(gate, access))
+    app.include_router(value_routes(gate, live, access))
     app.include_router(range_routes(gate, access))
     app.include_router(trust_routes(gate, access, metrics))
     devices.install(app, gate, access)

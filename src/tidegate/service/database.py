@@ -13,7 +13,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    bindparam,
+    create_engine,
+    delete,
+    event,
+    insert,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
 
@@ -22,10 +33,14 @@ from tidegate.durable import StateError, StorageError
 from tidegate.durable.folder import Anchor, FolderLock
 from tidegate.randomness import random_bytes
 from tidegate.service import schema
+from tidegate.service.ledger_mirror import LedgerMirror
 
 _ADVISORY = 0x7469_6465_6761_7465  # "tidegate", as a number of 64 bits
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY")
 _READERS = 8
+_COUNT = update(schema.meta).where(schema.meta.c.name == "commits").values(value=bindparam("new"))
+FILE = "service.sqlite"
+RESTORED = "restored"  # a mark in the database itself: it came from a backup
 _WAIT = 5  # seconds for a connection, or for SQLite's lock
 
 
@@ -35,11 +50,18 @@ class Database:
     Args:
         folder: holds the lock, the anchor of commits, and the SQLite file.
         url: `postgresql://…`; None: SQLite.
+        new_epoch: take a database that was restored to an earlier time; its streams begin anew.
+
+    Attributes:
+        restored: it was: what is in memory of its streams must not be continued.
+        mirror: a copy of the ledger outside the database.
     """
 
-    def __init__(self, folder: Path, url: str | None = None) -> None:
+    def __init__(self, folder: Path, url: str | None = None, *, new_epoch: bool = False) -> None:
         self.folder = folder.absolute()
         self._url = url
+        self.restored = self._new_epoch = new_epoch
+        self.mirror = LedgerMirror(self.folder)
         self.lock = FolderLock(self.folder)
         self._writer: Engine | None = None
         self._readers: Engine | None = None
@@ -56,6 +78,9 @@ class Database:
             with self.transaction() as connection:
                 schema.migrate(connection)
                 self._commits = _stored(connection)
+                meta = schema.meta
+                marked = connection.execute(delete(meta).where(meta.c.name == RESTORED))
+                self.restored = self._new_epoch or marked.rowcount > 0
                 self._check_not_restored()
         except BaseException:
             self.close()
@@ -63,7 +88,7 @@ class Database:
 
     def _engines(self) -> None:
         if self._url is None:
-            path = self.folder / "service.sqlite"
+            path = self.folder / FILE
             if not path.exists():
                 _files.close(_files.create(path))
             url = f"sqlite:///{path}"
@@ -73,8 +98,11 @@ class Database:
         common: dict[str, Any] = {"hide_parameters": True, "logging_name": "database"}
         try:
             self._writer = create_engine(url, poolclass=NullPool, **common)
+            pool = {"pool_size": _READERS, "pool_timeout": _WAIT}
+            # A server that was restarted has dropped its connections: they are tried before use.
+            lively = self._url is not None
             self._readers = create_engine(
-                url, poolclass=QueuePool, pool_size=_READERS, pool_timeout=_WAIT, **common
+                url, poolclass=QueuePool, pool_pre_ping=lively, **pool, **common
             )
         except (SQLAlchemyError, ImportError) as error:
             raise StateError(f"--database cannot be used: {type(error).__name__}") from None
@@ -86,10 +114,13 @@ class Database:
         kept = self.lock.commit
         if kept is None or self._commits[0] > kept[0] or self._commits == kept:
             return
+        if self.restored:
+            self._commits = kept  # transactions count on from there
+            return
         raise StateError(
             f"the database is older than its last commit (it has {self._commits[0]}, and "
             f"{self.folder / 'lock'} has seen {kept[0]}): it was restored. Put the newest back. "
-            "If it is gone, use another folder and create the streams again, which is charged"
+            "If it is gone, begin a new epoch of every stream with --new-epoch, which is charged"
         )
 
     def close(self) -> None:
@@ -124,19 +155,23 @@ class Database:
                 yield connection
                 after = self._counted(connection)
         except SQLAlchemyError as error:
+            self.mirror.drop()
             self._disconnect()
             raise StorageError(
                 f"the database did not take a change ({type(error).__name__}); nothing was released"
             ) from None
+        except BaseException:
+            self.mirror.drop()
+            raise
         if after is not None:
             self._commits = after
             self.lock.keep_commit(after)
+        self.mirror.keep()
 
     def _counted(self, connection: Connection) -> Anchor | None:
         """Count this transaction; None: the tables are not there yet, or this is the first."""
         number, name = self._commits[0] + 1, random_bytes(32).hex()
-        change = update(schema.meta).where(schema.meta.c.name == "commits")
-        found = connection.execute(change.values(value=f"{number} {name}"))
+        found = connection.execute(_COUNT, {"new": f"{number} {name}"})
         if not found.rowcount:
             return None
         return number, name

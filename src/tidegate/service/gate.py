@@ -15,13 +15,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from tidegate.durable import DurableRelease, StorageError
+from tidegate.durable import StorageError
 from tidegate.errors import TidegateError
 from tidegate.ledger import Ledger
 from tidegate.service.database import Database
 from tidegate.service.group import Group
 from tidegate.service.pending import Busy, Fault, Pending
-from tidegate.service.streams import Streams
+from tidegate.service.streams import Run, Streams
 
 Result = TypeVar("Result")
 _MOST_WAITING = 4096  # requests
@@ -57,6 +57,9 @@ class Gate:
         try:
             with self.database.transaction():
                 self.streams.open_ledger()
+                if self.database.restored:
+                    self.streams.begin_epochs()
+                    self.database.restored = False
         except BaseException:
             self.database.close()
             raise
@@ -102,7 +105,7 @@ class Gate:
             self._news.notify()
         return waiting.answer
 
-    def ask(self, name: str, question: Callable[[DurableRelease], Result]) -> Result:
+    def ask(self, name: str, question: Callable[[Run], Result]) -> Result:
         """Ask a stream about what is committed. Nothing is pushed meanwhile."""
         with self.lock:
             if not self.streams.loaded(name):

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from sqlalchemy import insert, select
+from sqlalchemy import bindparam, insert, select
 
 from tidegate.durable import DurableRelease, StorageError
-from tidegate.errors import TidegateError
-from tidegate.record.rows import Rows
+from tidegate.errors import SettingError, TidegateError
 from tidegate.service import schema
 from tidegate.service.database import Database
 from tidegate.service.pending import Conflict, Pending, Receipt
-from tidegate.service.released_rows import packed
-from tidegate.service.streams import Streams
+from tidegate.service.pushing import pipeline_of, pushed, together
+from tidegate.service.released_rows import Block, stored
+from tidegate.service.streams import Run, Streams
 
 Outcome = Receipt | TidegateError
+_ADD_ROWS, _ADD_REQUEST = insert(schema.released), insert(schema.requests)
+_REQUESTS = schema.requests.c
+_FIND_REQUEST = select(_REQUESTS["digest"], _REQUESTS["start"], _REQUESTS["count"]).where(
+    _REQUESTS["stream"] == bindparam("of"), _REQUESTS["key"] == bindparam("request")
+)
 _DIGEST, _START, _COUNT = range(3)  # columns of a request that was kept
 
 
@@ -32,7 +36,7 @@ class Group:
         self._streams = streams
         self._database = database
         self._outcomes: list[tuple[Pending, Outcome]] = []
-        self.rows: dict[str, list[Rows]] = {}
+        self.rows: dict[str, list[Block]] = {}
 
     def push(self, requests: Sequence[Pending]) -> None:
         """Everything of these requests, in the open transaction."""
@@ -47,8 +51,9 @@ class Group:
                     raise
                 self._outcomes += [(one, error) for one in waiting]
                 continue
-            self._push_all(run, name, waiting)
-            run.save()  # held-out values too are durable before they are acknowledged
+            self._push_all(run, self._streams.existing(name).name, waiting)
+            if isinstance(run, DurableRelease):
+                run.save()  # held-out values too are durable before they are acknowledged
 
     def answer(self) -> None:
         """The transaction is durable: let the answers leave."""
@@ -60,7 +65,7 @@ class Group:
 
     # -- one stream ------------------------------------------------------------------------------
 
-    def _push_all(self, run: DurableRelease, name: str, waiting: list[Pending]) -> None:
+    def _push_all(self, run: Run, name: str, waiting: list[Pending]) -> None:
         new: list[Pending] = []
         seen = run.seen
         known: dict[str, Pending] = {}
@@ -74,11 +79,11 @@ class Group:
                 known[one.key] = one
             new.append(one)
             seen += one.values.size
-        for batch in _batches(new):
+        for batch in together(new):
             self._push_batch(run, name, batch)
 
     def _again(
-        self, run: DurableRelease, name: str, one: Pending, earlier: Pending | None, seen: int
+        self, run: Run, name: str, one: Pending, earlier: Pending | None, seen: int
     ) -> Outcome | None:
         """The answer to a request that was sent before, or that does not follow; None: it is new.
 
@@ -89,14 +94,16 @@ class Group:
                 return Conflict(_OTHER_BODY, seen)
             return Conflict("the same request is being worked on: ask again", seen)
         if one.key is not None:
-            table = schema.requests
-            columns = (table.c["digest"], table.c["start"], table.c["count"])
-            query = select(*columns).where(table.c.stream == name, table.c.key == one.key)
-            found = self._database.connection.execute(query).one_or_none()
+            asked = {"of": name, "request": one.key}
+            found = self._database.connection.execute(_FIND_REQUEST, asked).one_or_none()
             if found is not None:
                 if bytes(found[_DIGEST]) != run.fingerprint(one.content()):
                     return Conflict(_OTHER_BODY, seen)
-                return Receipt(found[_START], found[_COUNT], repeated=True)
+                return _receipt(run, found[_START], found[_COUNT], repeated=True)
+        if one.start is not None and pipeline_of(run).ticks is not None:
+            return SettingError(
+                "start", "is for readings: how many events there are is not public. Use a key"
+            )
         if one.start is None or one.start == seen:
             return None
         if one.start > seen:
@@ -108,71 +115,58 @@ class Group:
             f"the stream continues at {seen}, and other values were taken at {one.start}", seen
         )
 
-    def _same(self, run: DurableRelease, one: Pending) -> bool:
+    def _same(self, run: Run, one: Pending) -> bool:
         """Whether these values were taken at their place before."""
-        recogniser = run.recogniser(one.start or 0)
-        units = run.pipeline.lattice.units(run.pipeline.lattice.numbers(one.values, 0))
-        return recogniser.push(units, None, one.times and one.times.ticks)
+        lattice = pipeline_of(run).lattice
+        units = lattice.units(lattice.numbers(one.values, 0))
+        ticks = None if one.times is None else one.times.ticks
+        return run.recogniser(one.start or 0).push(units, one.keys, ticks)
 
-    def _push_batch(self, run: DurableRelease, name: str, batch: list[Pending]) -> None:
+    def _push_batch(self, run: Run, name: str, batch: list[Pending]) -> None:
         """Requests that can be pushed together: how a stream is split changes nothing."""
-        if len(batch) > 1:
-            start = run.seen
-            try:
-                self._keep(name, run.push_rows(np.concatenate([one.values for one in batch])))
-            except TidegateError as error:
-                if _changed_something(error, run):
-                    raise
-                for one in batch:  # refused whole, perhaps for the fault of one of them
-                    self._push_batch(run, name, [one])
-                return
-            self._note(run, name, batch, start)
-            return
-        (one,) = batch
         start = run.seen
         try:
-            self._keep(name, run.push_rows(one.values, None, one.times))
+            blocks = pushed(run, batch)
         except TidegateError as error:
             if _changed_something(error, run):
                 raise
-            self._outcomes.append((one, error))
+            if len(batch) > 1:  # refused whole, perhaps for the fault of one of them
+                for one in batch:
+                    self._push_batch(run, name, [one])
+            else:
+                self._outcomes.append((batch[0], error))
             return
+        for block in blocks:
+            self._keep(name, block)
         self._note(run, name, batch, start)
 
-    def _note(self, run: DurableRelease, name: str, batch: list[Pending], start: int) -> None:
+    def _note(self, run: Run, name: str, batch: list[Pending], start: int) -> None:
         """Receipts; where the cap allowed some of the values only, the rest is told."""
         for one in batch:
             count = max(0, min(one.values.size, run.seen - start))
             if count < one.values.size:
                 self._outcomes.append((one, _partly(count)))
             else:
-                self._outcomes.append((one, Receipt(start, count)))
+                self._outcomes.append((one, _receipt(run, start, count)))
             if one.key is not None and count == one.values.size:
                 row: dict[str, Any] = {"stream": name, "key": one.key, "start": start}
                 row |= {"count": count, "digest": run.fingerprint(one.content())}
-                self._database.connection.execute(insert(schema.requests).values(**row))
+                self._database.connection.execute(_ADD_REQUEST, row)
             start += count
 
-    def _keep(self, name: str, rows: Rows) -> None:
-        if not rows.values.size:
-            return
-        self.rows.setdefault(name, []).append(rows)
-        body = {"first": rows.first, "end": rows.first + rows.values.size, "body": packed(rows)}
-        self._database.connection.execute(insert(schema.released).values(stream=name, **body))
+    def _keep(self, name: str, block: Block) -> None:
+        if block.values.size:
+            self.rows.setdefault(name, []).append(block)
+            self._database.connection.execute(_ADD_ROWS, stored(name, block))
 
 
-def _batches(new: list[Pending]) -> list[list[Pending]]:
-    """Neighbours without times together; each with times by itself, since it may be late."""
-    found: list[list[Pending]] = []
-    for one in new:
-        if found and one.times is None and found[-1][-1].times is None:
-            found[-1].append(one)
-        else:
-            found.append([one])
-    return found
+def _receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Receipt:
+    """Without the place, where it would tell how many events others have sent."""
+    public = pipeline_of(run).ticks is None
+    return Receipt(start if public else None, count, repeated)
 
 
-def _changed_something(error: TidegateError, run: DurableRelease) -> bool:
+def _changed_something(error: TidegateError, run: Run) -> bool:
     """Whether memory may be ahead of the database: then the whole group is given up."""
     return isinstance(error, StorageError) or run.cut_short
 

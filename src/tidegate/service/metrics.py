@@ -26,8 +26,9 @@ class Metrics:
         readers.set_function(lambda: live.readers)
 
     def count(self, group: Group) -> None:
-        """Note what a group released."""
-        self._groups.inc()
+        """Note what a group released. Groups of events that release nothing are not counted."""
+        if group.rows:
+            self._groups.inc()
         for stream, pieces in group.rows.items():
             self._rows.labels(stream).inc(sum(rows.values.size for rows in pieces))
 

@@ -38,12 +38,13 @@ class Receipt:
     """What became of a request: it is durable.
 
     Attributes:
-        start: the place of its first value in the stream, counted from 0.
+        start: the place of its first value in the stream, counted from 0; None for events, whose
+            number is not public.
         count: how many values were taken.
         repeated: it was taken before, and nothing was released now.
     """
 
-    start: int
+    start: int | None
     count: int
     repeated: bool = False
 
@@ -56,6 +57,9 @@ class Pending:
         stream: its name.
         values: raw.
         times: of the values, if they have them.
+        keys: of the values, in a stream with keys.
+        until: the clock of the producer: ticks of an event stream that are over by then are
+            released, after these events were taken.
         key: the idempotency key; a second request with it is the same request.
         start: where the client thinks that the stream is.
         answer: fulfilled once everything is committed.
@@ -66,11 +70,13 @@ class Pending:
     times: Times | None = None
     key: str | None = None
     start: int | None = None
+    keys: list[str | None] | None = None
+    until: str | None = None
     answer: Future[Receipt] = field(default_factory=Future)
 
     def content(self) -> bytes:
         """All that makes two requests the same, as bytes. As secret as the values."""
         times = b"" if self.times is None else self.times.ticks.tobytes()
         return b"%d %d " % (self.values.size, -1 if self.start is None else self.start) + (
-            self.values.tobytes() + times
+            self.values.tobytes() + times + repr((self.keys, self.until)).encode()
         )

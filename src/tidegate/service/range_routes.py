@@ -13,6 +13,8 @@ from tidegate.errors import QueryError
 from tidegate.service.access import Access
 from tidegate.service.answer_codec import encoded, encoded_table
 from tidegate.service.gate import Gate
+from tidegate.service.problems import PROBLEMS
+from tidegate.service.streams import Run
 
 _MOST_RANGES = 100_000
 Positions = Annotated[list[int], Field(max_length=_MOST_RANGES)]
@@ -31,8 +33,10 @@ class Question(BaseModel):
     confidence: float = 0.95
     as_of: int | None = None
 
-    def asked(self, run: DurableRelease) -> dict[str, Any]:
+    def asked(self, run: Run) -> dict[str, Any]:
         """The answers of a stream."""
+        if not isinstance(run, DurableRelease):
+            raise QueryError("this stream has keys: ask …/sum or …/table, with key=")
         if self.every is not None:
             return self._table(run, self.every)
         if self.starts is not None and self.ends is not None:
@@ -54,7 +58,7 @@ class Question(BaseModel):
 
 def range_routes(gate: Gate, access: Access) -> APIRouter:
     """`POST /v1/streams/{name}/query`."""
-    routes = APIRouter(prefix="/v1/streams")
+    routes = APIRouter(prefix="/v1/streams", responses=PROBLEMS)
 
     @routes.post("/{name}/query", dependencies=[access.allowed("read")])
     async def query(name: str, question: Question) -> dict[str, Any]:

@@ -1,53 +1,177 @@
-"""Released rows in the database: packed by commit, read by position."""
+"""Released rows in the database: packed by commit, read by position, key and time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import select
 
 from tidegate.durable.folder import StorageError
+from tidegate.keyed.rows import KeyedRows
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.rows import Rows
 from tidegate.service import schema
 from tidegate.service.database import Database
 
-_COLUMNS = 2  # values and levels; times may follow
+_MOST_READ = 1 << 20  # rows that are looked through for one page
 
 
-def packed(rows: Rows) -> bytes:
-    """Values, levels and times, one after the other, in little-endian order."""
-    times = b"" if rows.times is None else rows.times.astype("<i8").tobytes()
-    return rows.values.astype("<f8").tobytes() + rows.levels.astype("<f8").tobytes() + times
+class Block(NamedTuple):
+    """Rows of a stream in the order in which they were released.
+
+    Attributes:
+        first: the place of the first one in that order, counted from 0.
+        values, levels, times: as in `Rows`.
+        codes, positions: of a stream with keys: which key, and the place within it.
+        places: of each row, where some were left out.
+    """
+
+    first: int
+    values: FloatArray
+    levels: FloatArray
+    times: IntArray | None = None
+    codes: IntArray | None = None
+    positions: IntArray | None = None
+    places: IntArray | None = None
+
+    @classmethod
+    def of(cls, rows: Rows | KeyedRows, position: int) -> Block:
+        """Released rows; `position`: how many the stream has, with these."""
+        if isinstance(rows, Rows):
+            return cls(*rows)
+        first = position - len(rows)
+        return cls(first, rows.values, rows.levels, rows.times, rows.codes, rows.positions)
+
+    @property
+    def end(self) -> int:
+        """The place after the last row."""
+        return self.first + self.values.size
+
+    def part(self, start: int, end: int) -> Block:
+        """The rows at the places [start, end)."""
+        low, high = max(0, start - self.first), max(0, end - self.first)
+        cut: list[Any] = [None if one is None else one[low:high] for one in self[1:]]
+        return Block(self.first + low, *cut)
+
+    def chosen(self, mask: Any) -> Block:
+        """Some of the rows, with the place of each if they are not next to each other."""
+        places = np.arange(self.first, self.end)[mask]
+        kept: list[Any] = [None if one is None else one[mask] for one in self[1:-1]]
+        first = int(places[0]) if places.size else self.first
+        gaps = places.size and int(places[-1]) - first >= places.size
+        return Block(first, *kept)._replace(places=places if gaps else None)
+
+    @property
+    def row_places(self) -> IntArray:
+        """The place of each row."""
+        return np.arange(self.first, self.end) if self.places is None else self.places
 
 
-def unpacked(first: int, end: int, body: bytes) -> Rows:
-    """What was packed.
+def packed(block: Block) -> bytes:
+    """All columns, one after the other, in little-endian order."""
+    columns: list[Any] = [block.values.astype("<f8"), block.levels.astype("<f8")]
+    if block.codes is not None and block.positions is not None:
+        columns += [block.codes.astype("<i8"), block.positions.astype("<i8")]
+    if block.times is not None:
+        columns.append(block.times.astype("<i8"))
+    return b"".join(column.tobytes() for column in columns)
+
+
+def unpacked(first: int, end: int, body: bytes) -> Block:
+    """What was packed: two to five columns, and an even number of them without times.
 
     Raises:
         StorageError: the database holds something else.
     """
     count = end - first
-    if count < 0 or len(body) not in (8 * _COLUMNS * count, 8 * (_COLUMNS + 1) * count):
+    columns = len(body) // (8 * count) if count > 0 else 0
+    if not 2 <= columns <= 5 or len(body) != 8 * columns * count:
         raise StorageError(f"the released rows from {first} on are damaged in the database")
-    numbers = np.frombuffer(body, dtype="<f8", count=_COLUMNS * count)
-    times = None
-    if len(body) > 8 * _COLUMNS * count:
-        times = np.frombuffer(body, dtype="<i8", offset=8 * _COLUMNS * count)
-    return Rows(first, numbers[:count], numbers[count:], times)
+    numbers = np.frombuffer(body, dtype="<f8", count=2 * count).reshape(2, count)
+    rest = np.frombuffer(body, dtype="<i8", offset=16 * count).reshape(columns - 2, count)
+    times = rest[-1] if columns % 2 else None
+    codes, positions = (rest[0], rest[1]) if columns > 3 else (None, None)  # keys
+    return Block(first, numbers[0], numbers[1], times, codes, positions)
 
 
-def between(database: Database, stream: str, start: int, end: int) -> Iterator[Rows]:
-    """Released rows [start, end) of a stream, as far as there are such."""
+def stored(stream: str, block: Block) -> dict[str, Any]:
+    """A row of the table."""
+    times = {}
+    if block.times is not None:
+        times = {"time_first": int(block.times.min()), "time_last": int(block.times.max())}
+    body = {"first": block.first, "end": block.end, "body": packed(block)}
+    return {"stream": stream, **body, "time_first": None, "time_last": None, **times}
+
+
+def between(database: Database, stream: str, start: int, end: int) -> Iterator[Block]:
+    """Released rows at the places [start, end) of a stream, as far as there are such."""
     table = schema.released
     query = (
         select(table.c.first, table.c.end, table.c.body)
         .where(table.c.stream == stream, table.c.end > start, table.c.first < end)
         .order_by(table.c.first)
     )
-    with database.reading() as connection:
-        for first, last, body in connection.execute(query):
-            rows = unpacked(first, last, bytes(body)).since(start)
-            keep = end - rows.first
-            times = None if rows.times is None else rows.times[:keep]
-            yield Rows(rows.first, rows.values[:keep], rows.levels[:keep], times)
+    few = query.execution_options(yield_per=64)
+    with database.reading() as connection, connection.execute(few) as rows:
+        for first, last, body in rows:
+            yield unpacked(first, last, bytes(body)).part(start, end)
+
+
+class Page(NamedTuple):
+    """Some rows, and the place from which the next page goes on; None: there are no more yet."""
+
+    blocks: list[Block]
+    following: int | None
+
+
+def page(
+    database: Database,
+    stream: str,
+    start: int,
+    limit: int,
+    *,
+    codes: Sequence[int] | None = None,
+    times: tuple[int | None, int | None] = (None, None),
+) -> Page:
+    """At most `limit` rows from a place on; of some keys, and with from ≤ time < to, if asked."""
+    table = schema.released
+    query = select(table.c.first, table.c.end, table.c.body).where(
+        table.c.stream == stream, table.c.end > start
+    )
+    if times[0] is not None:
+        query = query.where(table.c.time_last >= times[0])
+    if times[1] is not None:
+        query = query.where(table.c.time_first < times[1])
+    if codes is None and times == (None, None):
+        query = query.where(table.c.first < start + limit)
+    wanted = None if codes is None else np.array(codes, dtype=np.int64)
+    blocks: list[Block] = []
+    looked = 0
+    few = query.order_by(table.c.first).execution_options(yield_per=64)
+    with database.reading() as connection, connection.execute(few) as rows:
+        for first, last, body in rows:
+            block = unpacked(first, last, bytes(body)).part(start, last)
+            looked += block.values.size
+            rows_of = np.flatnonzero(_mask(block, wanted, times))
+            following = block.end if rows_of.size <= limit else block.first + int(rows_of[limit])
+            if rows_of.size:
+                blocks.append(block.chosen(rows_of[:limit]))
+                limit -= blocks[-1].values.size
+            if not limit or looked >= _MOST_READ:
+                return Page(blocks, following)
+    return Page(blocks, None)
+
+
+def _mask(block: Block, codes: IntArray | None, times: tuple[int | None, int | None]) -> Any:
+    """Which rows are asked for."""
+    mask = np.ones(block.values.size, dtype=np.bool_)
+    if codes is not None and block.codes is not None:
+        mask &= np.isin(block.codes, codes)
+    if block.times is not None:
+        if times[0] is not None:
+            mask &= block.times >= times[0]
+        if times[1] is not None:
+            mask &= block.times < times[1]
+    return mask

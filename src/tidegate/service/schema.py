@@ -16,11 +16,12 @@ from sqlalchemy import (
     Text,
     insert,
     select,
+    text,
 )
 
 from tidegate.errors import RefusedError
 
-VERSION = 1
+VERSION = 2
 _NAME = 200  # characters of a name
 
 tables = MetaData()
@@ -39,6 +40,8 @@ streams = Table(
     Column("source", String(_NAME), nullable=False),
     Column("created", String(40), nullable=False),
     Column("retired", String(40)),
+    Column("part", String(_NAME)),  # of the source; NULL: streams of the source add up
+    Column("keys", Text),  # JSON: how a stream with keys treats them; NULL: it has none
 )
 
 
@@ -62,6 +65,8 @@ states = _of_stream("states", Column("body", LargeBinary, nullable=False))
 journal = _numbered("journal")
 users = _numbered("users")
 inputs = _numbered("inputs")
+pages = _numbered("pages")  # of a stream with keys: the states of some keys each
+names = _numbered("names")  # its keys, in the order of their codes
 phases = _of_stream(
     "phases",
     Column("start", BigInteger, primary_key=True),
@@ -75,6 +80,8 @@ released = _of_stream(
     Column("first", BigInteger, primary_key=True),
     Column("end", BigInteger, nullable=False),
     Column("body", LargeBinary, nullable=False),
+    Column("time_first", BigInteger),
+    Column("time_last", BigInteger),
 )
 requests = _of_stream(
     "requests",
@@ -98,8 +105,19 @@ tokens = Table(
     Column("created", String(40), nullable=False),
 )
 
+
+def _keys_and_parts(connection: Connection) -> None:
+    """To version 2."""
+    tables.create_all(connection)
+    added = {streams: ("part", "keys"), released: ("time_first", "time_last")}
+    for table, columns in added.items():
+        for name in columns:
+            kind = table.c[name].type.compile(connection.dialect)
+            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {name} {kind}"))
+
+
 # One function for each step from a version to the next: MIGRATIONS[n] leads from n to n + 1.
-MIGRATIONS = {0: tables.create_all}
+MIGRATIONS = {1: _keys_and_parts}
 
 
 class SchemaError(RefusedError):
@@ -115,9 +133,10 @@ def migrate(connection: Connection) -> None:
         raise SchemaError(
             f"the database has schema {version}, this Tidegate knows {VERSION}: use the newer one"
         )
-    for step in range(version, VERSION):
-        MIGRATIONS[step](connection)
     if found is None:
+        tables.create_all(connection)
         connection.execute(insert(meta).values(name="version", value=str(VERSION)))
     elif version < VERSION:
+        for step in range(version, VERSION):
+            MIGRATIONS[step](connection)
         connection.execute(meta.update().where(meta.c.name == "version").values(value=str(VERSION)))

@@ -11,9 +11,13 @@ from fastapi import FastAPI
 
 from tidegate.errors import SettingError
 from tidegate.service.app import make_app
+from tidegate.service.audit import make_token_in, revoke_in
 from tidegate.service.database import Database
 from tidegate.service.gate import Gate
+from tidegate.service.ingest import MOST_BYTES
+from tidegate.service.limits import Limits
 from tidegate.service.live import Live
+from tidegate.service.openid import OpenId
 from tidegate.service.tokens import Tokens
 
 
@@ -27,19 +31,52 @@ class Service:
 
     @classmethod
     def opened(
-        cls, folder: Path, database: str | None = None, key: bytes | None = None, cap: Any = None
+        cls,
+        folder: Path,
+        database: str | None = None,
+        key: bytes | None = None,
+        cap: Any = None,
+        *,
+        new_epoch: bool = False,
     ) -> Service:
         """Open the database in a folder, or PostgreSQL; and begin to work."""
         if database is not None and not database.startswith("postgresql://"):
             raise SettingError("database", "must begin with postgresql://")
-        place = Database(folder, database)
+        place = Database(folder, database, new_epoch=new_epoch)
         gate = Gate(place, key=key, cap=cap)
         gate.open()
         return cls(gate, Tokens(place), Live(place))
 
-    def app(self, *, public_reading: bool = False) -> FastAPI:
-        """The HTTP interface. It closes the gate when it ends."""
-        return make_app(self.gate, self.tokens, self.live, public_reading=public_reading)
+    def make_token(self, role: str, label: str) -> str:
+        """A token, which is shown once."""
+        return make_token_in(self.gate, self.tokens, role, label).result()
+
+    def revoke_tokens(self, label: str) -> int:
+        """Remove the tokens with a label; how many there were."""
+        return revoke_in(self.gate, self.tokens, label).result()
+
+    def app(
+        self,
+        *,
+        public_reading: bool = False,
+        rate: float | None = None,
+        openid: OpenId | None = None,
+    ) -> FastAPI:
+        """The HTTP interface. It closes the gate when it ends.
+
+        Args:
+            public_reading: released data needs no token.
+            rate: requests a second that each token may send; None: as many as come.
+            openid: a provider whose tokens are taken, too.
+        """
+        return make_app(
+            self.gate,
+            self.tokens,
+            self.live,
+            public_reading=public_reading,
+            limits=Limits(rate=rate, body=MOST_BYTES),
+            issued=None if openid is None else openid.who,
+        )
 
     def run(
         self,
@@ -47,12 +84,14 @@ class Service:
         port: int,
         *,
         public_reading: bool = False,
+        rate: float | None = None,
+        openid: OpenId | None = None,
         certificate: Path | None = None,
         private_key: Path | None = None,
     ) -> None:
         """Serve until a signal comes; what waits by then is still released."""
         uvicorn.run(
-            self.app(public_reading=public_reading),
+            self.app(public_reading=public_reading, rate=rate, openid=openid),
             host=host,
             port=port,
             ssl_certfile=certificate,

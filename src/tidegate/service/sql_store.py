@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from tidegate.durable import StateError
 from tidegate.durable.folder import Anchor
 from tidegate.durable.tables import Changes, UserRows
 from tidegate.ledger import Ledger
-from tidegate.ledger.chain_lines import ChainLines, Link
-from tidegate.ledger.entries import LedgerError
 from tidegate.run.phased_run import Phase
 from tidegate.service import schema
 from tidegate.service.database import Database
 
 _READ_AT_ONCE = 256  # rows of the journal
+# Statements of every commit, built once: building them costs more than running them.
+_FACTS, _STATES = schema.facts, schema.states
+_CHANGE_FACT = (
+    update(_FACTS)
+    .where(_FACTS.c.stream == bindparam("of"), _FACTS.c.name == bindparam("fact"))
+    .values(value=bindparam("new"))
+)
+_ADD_FACT = insert(_FACTS)
+_CHANGE_STATE = (
+    update(_STATES).where(_STATES.c.stream == bindparam("of")).values(body=bindparam("new"))
+)
+_NUMBERED = (schema.journal, schema.users, schema.inputs, schema.names)
+_ADD = {table.name: insert(table) for table in _NUMBERED}
 _CONTENT = (
     schema.facts,
     schema.states,
@@ -42,11 +62,10 @@ class NoAnchors:
         """The commit is part of the transaction."""
 
 
-class SqlStore:
-    """Keeps one stream. Writes join the open transaction of the database."""
+class SqlPlace:
+    """What stores of streams have in common. Writes join the open transaction of the database."""
 
     own_ledger = False
-    disowned = False
 
     def __init__(self, database: Database, name: str, ledger: Ledger) -> None:
         self._database = database
@@ -81,6 +100,52 @@ class SqlStore:
     def _here(self, table: Table) -> ColumnElement[bool]:
         found: ColumnElement[bool] = table.c.stream == self._name
         return found
+
+    # -- facts and numbered rows -----------------------------------------------------------------
+
+    def _write_facts(self, facts: dict[str, bytes]) -> None:
+        for name, value in facts.items():
+            row = {"of": self._name, "fact": name, "new": value}
+            if not self._open.execute(_CHANGE_FACT, row).rowcount:
+                new = {"stream": self._name, "name": name, "value": value}
+                self._open.execute(_ADD_FACT, new)
+
+    def _add(self, table: Table, bodies: list[bytes]) -> None:
+        if not bodies:
+            return
+        known = self._length(table)
+        rows = [
+            {"stream": self._name, "number": known + at, "body": body}
+            for at, body in enumerate(bodies, start=1)
+        ]
+        self._open.execute(_ADD[table.name], rows)
+        self._rows[table.name] = known + len(bodies)
+
+    def _length(self, table: Table) -> int:
+        if table.name not in self._rows:
+            query = select(func.coalesce(func.max(table.c.number), 0)).where(self._here(table))
+            self._rows[table.name] = int(self._open.execute(query).scalar_one())
+        return self._rows[table.name]
+
+    def fact(self, name: str) -> bytes | None:
+        """A public fact."""
+        table = schema.facts
+        query = select(table.c.value).where(self._here(table), table.c.name == name)
+        return _bytes(self._open.execute(query).scalar())
+
+    def inputs(self) -> bytes:
+        """All input digests, one after the other."""
+        return b"".join(self._bodies(schema.inputs))
+
+    def _bodies(self, table: Table) -> list[bytes]:
+        query = select(table.c.body).where(self._here(table)).order_by(table.c.number)
+        return [bytes(body) for body in self._open.execute(query).scalars()]
+
+
+class SqlStore(SqlPlace):
+    """Keeps one stream."""
+
+    disowned = False
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -122,17 +187,8 @@ class SqlStore:
         """SQLite overwrites what was deleted; PostgreSQL does when it vacuums."""
 
     def _replace(self, state: bytes) -> None:
-        change = update(schema.states).where(self._here(schema.states)).values(body=state)
-        if self._open.execute(change).rowcount != 1:
+        if self._open.execute(_CHANGE_STATE, {"of": self._name, "new": state}).rowcount != 1:
             raise StateError(f"{self.place} has no state: the database is damaged")
-
-    def _write_facts(self, facts: dict[str, bytes]) -> None:
-        table = schema.facts
-        for name, value in facts.items():
-            change = update(table).where(self._here(table), table.c.name == name)
-            if not self._open.execute(change.values(value=value)).rowcount:
-                row = {"stream": self._name, "name": name, "value": value}
-                self._open.execute(insert(table).values(**row))
 
     def _write_users(self, users: UserRows) -> None:
         if users.replace:
@@ -140,30 +196,7 @@ class SqlStore:
             self._rows["users"] = 0
         self._add(schema.users, users.bodies)
 
-    def _add(self, table: Table, bodies: list[bytes]) -> None:
-        if not bodies:
-            return
-        known = self._length(table)
-        rows = [
-            {"stream": self._name, "number": known + at, "body": body}
-            for at, body in enumerate(bodies, start=1)
-        ]
-        self._open.execute(insert(table), rows)
-        self._rows[table.name] = known + len(bodies)
-
     # -- reading ---------------------------------------------------------------------------------
-
-    def _length(self, table: Table) -> int:
-        if table.name not in self._rows:
-            query = select(func.coalesce(func.max(table.c.number), 0)).where(self._here(table))
-            self._rows[table.name] = int(self._open.execute(query).scalar_one())
-        return self._rows[table.name]
-
-    def fact(self, name: str) -> bytes | None:
-        """A public fact."""
-        table = schema.facts
-        query = select(table.c.value).where(self._here(table), table.c.name == name)
-        return _bytes(self._open.execute(query).scalar())
 
     def anchor(self) -> Anchor | None:
         """The ledger's newest entry at the last commit."""
@@ -204,14 +237,6 @@ class SqlStore:
         """The rows that count users, in order."""
         return self._bodies(schema.users)
 
-    def inputs(self) -> bytes:
-        """All input digests, one after the other."""
-        return b"".join(self._bodies(schema.inputs))
-
-    def _bodies(self, table: Table) -> list[bytes]:
-        query = select(table.c.body).where(self._here(table)).order_by(table.c.number)
-        return [bytes(body) for body in self._open.execute(query).scalars()]
-
     def phases(self) -> list[Phase]:
         """Every phase so far."""
         table = schema.phases
@@ -222,34 +247,3 @@ class SqlStore:
 
 def _bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
-
-
-class SqlChain(ChainLines):
-    """The ledger of the service: a row of the database for each line."""
-
-    def __init__(self, database: Database, key: bytes | None = None) -> None:
-        super().__init__(Path("ledger of the service"), key)
-        self._database: Database | None = database
-
-    @property
-    def _open(self) -> Connection:
-        if self._database is None:
-            raise LedgerError(self.path, "it is closed: nothing can be charged")
-        return self._database.connection
-
-    def read(self) -> Iterator[Link]:
-        """Verify and return all entries."""
-        table = schema.ledger
-        lines = self._open.execute(select(table.c.line).order_by(table.c.number)).scalars()
-        for number, line in enumerate(lines):
-            if not number:
-                self._check_header(bytes(line))
-            yield self._verified(bytes(line))
-
-    def _write(self, line: bytes) -> None:
-        row = {"number": self.count + 1, "line": line.removesuffix(b"\n")}
-        self._open.execute(insert(schema.ledger).values(**row))
-
-    def close(self) -> None:
-        """Refuse everything further: what is in memory may be ahead of the database."""
-        self._database = None

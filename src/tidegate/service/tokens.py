@@ -17,11 +17,11 @@ from tidegate.service.database import Database
 # What each role may do. Nobody can read raw values: there is no such permission.
 PERMISSIONS: dict[str, frozenset[str]] = {
     "producer": frozenset({"write"}),
-    "reader": frozenset({"read"}),
+    "reader": frozenset({"read", "plan"}),
     "device": frozenset({"report"}),
     "shuffler": frozenset({"report", "report shuffled"}),
     "auditor": frozenset({"read facts", "read ledger"}),
-    "admin": frozenset({"read", "read facts", "read ledger", "manage"}),
+    "admin": frozenset({"read", "plan", "read facts", "read ledger", "manage"}),
 }
 _PREFIX = "tg_"
 _BYTES = 32
@@ -66,15 +66,29 @@ class Tokens:
         with self._database.reading() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
 
-    def role(self, token: str) -> str | None:
-        """The role of a token; None: it is unknown."""
+    @property
+    def loaded(self) -> bool:
+        """Whether `find` knows the tokens that are committed."""
+        return self._known is not None
+
+    def load(self) -> None:
+        """Read the tokens, unless that was done."""
         with self._lock:
             if self._known is None:
                 table = schema.tokens
                 with self._database.reading() as connection:
                     rows = connection.execute(select(table.c.digest, table.c.role)).all()
                 self._known = {str(row[0]): str(row[1]) for row in rows}
-            return self._known.get(_digest(token))
+
+    def find(self, token: str) -> tuple[str, str | None]:
+        """The digest of a token, and its role; None: it is unknown."""
+        known, digest = self._known, _digest(token)
+        return digest, None if known is None else known.get(digest)
+
+    def role(self, token: str) -> str | None:
+        """The role of a token; None: it is unknown."""
+        self.load()
+        return self.find(token)[1]
 
 
 def _digest(token: str) -> str:

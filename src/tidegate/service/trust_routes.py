@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.ledger import Ledger
-from tidegate.service.access import Access, Given
+from tidegate.service.access import Access, Given, who
+from tidegate.service.audit import make_token_in, revoke_in, shown_entry
 from tidegate.service.gate import Gate
 from tidegate.service.metrics import MEDIA_TYPE, Metrics
+from tidegate.service.problems import PROBLEMS
+
+
+class Cap(BaseModel):
+    """How much a source may spend."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cap: str | float = Field(examples=["1"], description="As text it is exact.")
 
 
 class NewToken(BaseModel):
@@ -26,7 +36,7 @@ class NewToken(BaseModel):
 
 def trust_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
     """The ledger, tokens, metrics and health."""
-    routes = APIRouter()
+    routes = APIRouter(responses=PROBLEMS)
     tokens, manage = access.tokens, [access.allowed("manage")]
 
     @routes.get("/v1/ledger", dependencies=[access.allowed("read ledger")])
@@ -34,18 +44,48 @@ def trust_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
         def read(book: Ledger) -> dict[str, Any]:
             cap = None if book.cap is None else str(book.cap)
             sources = {name: str(book.total(name)) for name in book.sources}
-            return {"entries": book.count, "head": book.head, "cap": cap, "sources": sources}
+            left = {name: book.left(name) for name in book.sources}
+            return {
+                "entries": book.count,
+                "head": book.head,
+                "cap": cap,
+                "caps": {name: str(own) for name, own in book.caps.items()},
+                "sources": sources,
+                "left": {name: None if one is None else str(one) for name, one in left.items()},
+            }
 
         return await asyncio.to_thread(gate.spent, read)
 
+    @routes.get("/v1/audit", dependencies=[access.allowed("read ledger")])
+    async def audit(
+        start: Annotated[int, Query(ge=0)] = 0, limit: Annotated[int, Query(ge=0, le=10_000)] = 1000
+    ) -> dict[str, Any]:
+        """Everything that was charged or changed, each entry with the hash of all before it."""
+
+        def read(book: Ledger) -> dict[str, Any]:
+            entries = [shown_entry(one) for one in book.entries[start : start + limit]]
+            return {"entries": entries, "count": book.count, "head": book.head}
+
+        return await asyncio.to_thread(gate.spent, read)
+
+    @routes.put("/v1/sources/{source}", dependencies=manage)
+    async def set_cap(source: Annotated[str, Path(max_length=200)], change: Cap) -> dict[str, Any]:
+        """The most ε that a source may ever spend."""
+
+        def changed() -> None:
+            gate.streams.ledger.set_cap(change.cap, source=source)
+
+        await asyncio.wrap_future(gate.call(changed))
+        return {"source": source, "cap": str(change.cap)}
+
     @routes.get("/v1/session")
-    async def session(given: Given) -> dict[str, Any]:
-        role = await access.role(given)
+    async def session(request: Request, given: Given) -> dict[str, Any]:  # noqa: ARG001  # as above
+        role = who(request).role
         return {"role": role, "may": sorted(access.permissions(role))}
 
     @routes.post("/v1/tokens", status_code=201, dependencies=manage)
     async def make_token(new: NewToken) -> dict[str, str]:
-        token = await asyncio.wrap_future(gate.call(lambda: tokens.make(new.role, new.label)))
+        token = await asyncio.wrap_future(make_token_in(gate, tokens, new.role, new.label))
         await asyncio.to_thread(tokens.changed)
         return {"token": token, "role": new.role, "label": new.label}
 
@@ -55,7 +95,7 @@ def trust_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
 
     @routes.delete("/v1/tokens/{label}", dependencies=manage)
     async def revoke_tokens(label: str) -> dict[str, int]:
-        removed = await asyncio.wrap_future(gate.call(lambda: tokens.revoke(label)))
+        removed = await asyncio.wrap_future(revoke_in(gate, tokens, label))
         await asyncio.to_thread(tokens.changed)
         return {"removed": removed}
 

@@ -15,8 +15,9 @@ class Layout:
         nodes: nodes per level, coarsest first; each number divides the next, the last are leaves
             (of an irregular perturber: the most that there can be).
         cap: values are truncated here, in lattice units.
-        scales: discrete Laplace scale of a node per level, in units; Σ cap/scale ≤ ε. Empty where
-            the noise is not that of a tree; `consistent` is false then.
+        scales: discrete Laplace scale of a node per level, in units; Σ cap/scale ≤ ε. (Of
+            Gaussian noise: the Laplace scale of the same variance.) Empty where the noise is not
+            that of a tree; `consistent` is false then.
         variances: the variances that follow from the scales, in units².
         used: leaves that the block has, the first ones; None: all. (A horizon may end before its
             last tree does.)

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.estimate.mixture import transition as entry
 from tidegate.estimate.mixture.block_batches import (
     BlockBatch,
     FilterPass,
@@ -34,16 +35,7 @@ from tidegate.estimate.mixture.block_batches import (
 from tidegate.estimate.mixture.block_chain import solve_chain
 from tidegate.estimate.mixture.covariances import CellCovariances, Misfit, product
 from tidegate.estimate.mixture.models import SCATTER, Models, models
-from tidegate.estimate.mixture.transition import (
-    INNER,
-    LEAF,
-    LEVEL,
-    OUTER,
-    SIZE,
-    SUM,
-    SWING,
-    transition_of,
-)
+from tidegate.estimate.mixture.transition import transition_of
 from tidegate.lattice import FloatArray, IntArray
 
 
@@ -76,10 +68,10 @@ class ModelSmoother:
         firsts, count = np.cumsum(per_block) - per_block, int(per_block.sum())
         self.edges: IntArray = np.full(count + 1, begin)
         self.sums, self.levels = np.zeros(count + 1), np.zeros(count + 1)
-        self.rows: FloatArray = np.empty((count, SIZE))
+        self.rows: FloatArray = np.empty((count, entry.SIZE))
         self.updates = CellUpdates.empty(count)
-        self._ends: FloatArray = np.empty((count, SIZE))  # (I − Λ P) e_sum
-        updates: FloatArray = np.empty((count, SIZE, SIZE))
+        self._ends: FloatArray = np.empty((count, entry.SIZE))  # (I − Λ P) e_sum
+        updates: FloatArray = np.empty((count, entry.SIZE, entry.SIZE))
         self.entries: FloatArray = np.empty((count, 6))
         starts = np.array([block.start for block in blocks], dtype=np.int64)
         distances, leaves = np.zeros(count + 1), np.zeros(count + 1, dtype=np.int64)
@@ -93,7 +85,7 @@ class ModelSmoother:
             leaves[cells + 1] = [step.measured is not None for step in batch.steps]
             widths = np.cumsum([step.width for step in batch.steps])
             self.edges[cells + 1] = starts[numbers, np.newaxis] + widths
-            self.rows[cells] = passed.sum_rows[..., :SIZE]
+            self.rows[cells] = passed.sum_rows[..., : entry.SIZE]
             self.updates.keep(cells, batch.steps, passed)
             updates[cells] = _updates(batch.steps, passed)
             self.entries[cells] = _entries(batch.steps, one)
@@ -123,20 +115,20 @@ class ModelSmoother:
             after: Λ and λ of the level and the swing where the blocks end.
             closed_loop: C of the last cell of each block.
         """
-        adjoint: FloatArray = np.zeros((len(cells), SIZE, SIZE + 1))
-        adjoint[:, LEVEL : SWING + 1, [LEVEL, SWING, SIZE]] = after
-        found: FloatArray = np.empty((*cells.shape, SIZE, SIZE + 1))
+        adjoint: FloatArray = np.zeros((len(cells), entry.SIZE, entry.SIZE + 1))
+        adjoint[:, entry.LEVEL : entry.SWING + 1, [entry.LEVEL, entry.SWING, entry.SIZE]] = after
+        found: FloatArray = np.empty((*cells.shape, entry.SIZE, entry.SIZE + 1))
         for cell in range(len(batch.steps) - 1, -1, -1):
             adjoint = product(closed_loop.transpose(0, 2, 1), adjoint)  # Cᵀ·[Λ | λ]
-            adjoint[..., :SIZE] = product(adjoint[..., :SIZE], closed_loop)
+            adjoint[..., : entry.SIZE] = product(adjoint[..., : entry.SIZE], closed_loop)
             leaf = batch.steps[cell].measured
             if leaf is not None:
                 variances, innovations = passed.variances[:, cell], passed.innovations[:, cell]
-                direction = ((LEAF, 1.0 - leaf.share), (INNER, leaf.share))  # h
+                direction = ((entry.LEAF, 1.0 - leaf.share), (entry.INNER, leaf.share))  # h
                 for row, share in direction:
                     for column, other in direction:
                         adjoint[:, row, column] += share * other / variances
-                    adjoint[:, row, SIZE] -= share * innovations / variances
+                    adjoint[:, row, entry.SIZE] -= share * innovations / variances
             found[:, cell] = adjoint
             if cell:
                 closed_loop = self.closed_loop[cells[:, cell - 1]]
@@ -144,11 +136,15 @@ class ModelSmoother:
 
     def _smooth(self, cells: IntArray, passed: FilterPass, adjoints: FloatArray) -> None:
         """m − P·λ of the sum and of the level, and (I − Λ·P)·e_sum, at the end of each cell."""
-        matrices, vectors = adjoints[..., :SIZE], adjoints[..., SIZE]
-        self._ends[cells] = -(matrices * passed.sum_rows[..., np.newaxis, :SIZE]).sum(axis=-1)
-        self._ends[cells, SUM] += 1.0
+        matrices, vectors = adjoints[..., : entry.SIZE], adjoints[..., entry.SIZE]
+        self._ends[cells] = -(matrices * passed.sum_rows[..., np.newaxis, : entry.SIZE]).sum(
+            axis=-1
+        )
+        self._ends[cells, entry.SUM] += 1.0
         for smoothed, rows in ((self.sums, passed.sum_rows), (self.levels, passed.level_rows)):
-            smoothed[cells + 1] = rows[..., SIZE] - (rows[..., :SIZE] * vectors).sum(axis=-1)
+            smoothed[cells + 1] = rows[..., entry.SIZE] - (rows[..., : entry.SIZE] * vectors).sum(
+                axis=-1
+            )
 
     @cached_property
     def _own(self) -> FloatArray:
@@ -174,7 +170,7 @@ class CellUpdates(NamedTuple):
     """The updates at the ends of cells, one entry each."""
 
     measured: NDArray[np.bool_]
-    shares: FloatArray  # of INNER in h
+    shares: FloatArray  # of entry.INNER in h
     innovations: FloatArray
     variances: FloatArray  # of the innovations
     gains: FloatArray
@@ -184,7 +180,7 @@ class CellUpdates(NamedTuple):
         """For `count` cells at which nothing is measured."""
         measured = np.zeros(count, dtype=np.bool_)
         shares, innovations = np.zeros((2, count))
-        return cls(measured, shares, innovations, np.ones(count), np.zeros((count, SIZE)))
+        return cls(measured, shares, innovations, np.ones(count), np.zeros((count, entry.SIZE)))
 
     def keep(self, cells: IntArray, steps: Sequence[Step], passed: FilterPass) -> None:
         """Note the updates of blocks of one kind."""
@@ -198,13 +194,13 @@ class CellUpdates(NamedTuple):
 
 def _updates(steps: Sequence[Step], passed: FilterPass) -> FloatArray:
     """I − K·hᵀ with the row of the leaf that is closed set to 0; I where nothing is measured."""
-    found = np.tile(np.eye(SIZE), (*passed.innovations.shape, 1, 1))
+    found = np.tile(np.eye(entry.SIZE), (*passed.innovations.shape, 1, 1))
     for cell, step in enumerate(steps):
         if step.measured is not None:
             share = step.measured.share
-            found[:, cell, :, LEAF] -= passed.gains[:, cell] * (1.0 - share)
-            found[:, cell, :, INNER] -= passed.gains[:, cell] * share
-            found[:, cell, LEAF] = 0.0
+            found[:, cell, :, entry.LEAF] -= passed.gains[:, cell] * (1.0 - share)
+            found[:, cell, :, entry.INNER] -= passed.gains[:, cell] * share
+            found[:, cell, entry.LEAF] = 0.0
     return found
 
 
@@ -233,10 +229,10 @@ def enter(updates: FloatArray, entries: FloatArray) -> FloatArray:
     """
     inner, outer, handed, length, swing_sum, decay = entries.T[:, :, np.newaxis]
     found = updates.copy()
-    found[:, INNER] = inner * found[:, INNER] + handed * found[:, OUTER]
-    found[:, OUTER] *= outer
-    growth = length * found[:, LEVEL] + swing_sum * found[:, SWING]
-    for row in (SUM, LEAF, INNER):
+    found[:, entry.INNER] = inner * found[:, entry.INNER] + handed * found[:, entry.OUTER]
+    found[:, entry.OUTER] *= outer
+    growth = length * found[:, entry.LEVEL] + swing_sum * found[:, entry.SWING]
+    for row in (entry.SUM, entry.LEAF, entry.INNER):
         found[:, row] += growth
-    found[:, SWING] *= decay
+    found[:, entry.SWING] *= decay
     return found

@@ -43,6 +43,19 @@ def unpacked(model_weights: int) -> Weights:
     return [(model, part / total) for model, part in parts if part]
 
 
+def check_packed(model_weights: int, *, cycles: bool) -> None:
+    """Refuse what `unpacked` refuses, and weights of a cycle where there is none.
+
+    Raises:
+        ValueError: a damaged record.
+    """
+    of_cycles = model_weights >> _BITS * COUNT
+    if of_cycles >> _BITS * (MOST_MODELS - COUNT) or model_weights == of_cycles << _BITS * COUNT:
+        raise ValueError("the packed weights are of unknown models, or all 0")
+    if of_cycles and not cycles:
+        raise ValueError("the packed weights are of a cycle, and there is no period")
+
+
 def cycle_shares(model_weights: int) -> list[float]:
     """The probabilities of a cycle, of each amplitude there is room for; at most 1 together."""
     parts = [model_weights >> _BITS * place & _MOST for place in range(COUNT, MOST_MODELS)]

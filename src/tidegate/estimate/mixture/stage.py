@@ -11,7 +11,7 @@ from tidegate.estimate.defaults import EstimatorDefaults
 from tidegate.estimate.mixture.harmonics import LONGEST_PERIOD, MOST_PERIODS
 from tidegate.estimate.mixture.leaf_noise import MOST_LEVELS
 from tidegate.estimate.mixture.mixture_run import MixtureRun
-from tidegate.estimate.mixture.packed_weights import cycle_shares, unpacked
+from tidegate.estimate.mixture.packed_weights import check_packed
 from tidegate.estimate.mixture.posterior import MixturePosterior
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.exact_numbers import Number, exact, whole
@@ -128,6 +128,4 @@ class Mixture(EstimatorDefaults, Spec):
 
     def check_model_weights(self, model_weights: int) -> None:
         """Refuse weights of unknown models, and of a cycle where no period was given."""
-        unpacked(model_weights)
-        if self.period is None and any(cycle_shares(model_weights)):
-            raise ValueError("the packed weights are of a cycle, and there is no period")
+        check_packed(model_weights, cycles=self.period is not None)

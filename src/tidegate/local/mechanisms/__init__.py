@@ -2,11 +2,18 @@
 
 | mechanism | builder | report | variance on [−1, 1] |
 |---|---|---|---|
+| Laplace | `laplace` | a cell | `laplace_variance` |
 | Stochastic Rounding | `stochastic_rounding` | one bit | `stochastic_rounding_variance` |
 | Piecewise | `piecewise` | a cell | `piecewise_variance` |
 | Hybrid | `hybrid` | a cell or a bit | `hybrid_variance` |
 | least variance | `optimal` | a column of a small table | `question.variance` |
 | Square Wave | `square_wave` | a cell near the value's bin | (for densities) |
+
+OGPM, the optimal generalised piecewise mechanism (Zheng et al., PoPETs 2025), has a plateau of a
+share 1/(e^(ε/2) + 1) of its range, e^ε times as likely as the rest. As published it reports within
+the range of the values and is biased near both ends, which does not average out in sums; made
+unbiased (the range stretched until the means reach the ends), it is `piecewise`, which has the same
+plateau. `tests/local/test_mechanisms_accuracy.py` compares the two.
 
 The variances named here are the formulas of the paper, for continuous reports. What the integer
 table of a question really has is `question.variance(x)`.
@@ -15,6 +22,7 @@ table of a question really has is `question.variance(x)`.
 from __future__ import annotations
 
 from tidegate.local.mechanisms.hybrid import hybrid, hybrid_variance
+from tidegate.local.mechanisms.laplace import laplace, laplace_variance
 from tidegate.local.mechanisms.optimal import optimal
 from tidegate.local.mechanisms.piecewise import piecewise, piecewise_variance
 from tidegate.local.mechanisms.square_wave import square_wave
@@ -26,6 +34,8 @@ from tidegate.local.mechanisms.stochastic_rounding import (
 __all__ = [
     "hybrid",
     "hybrid_variance",
+    "laplace",
+    "laplace_variance",
     "optimal",
     "piecewise",
     "piecewise_variance",

@@ -16,7 +16,6 @@ from tidegate.errors import SnapshotError
 from tidegate.local.assignment import announced
 from tidegate.local.collection import STREAM, Slot
 from tidegate.local.messages import Announcement, Report
-from tidegate.local.record import Collected
 from tidegate.local.report_checks import CLOSED
 from tidegate.local.task.round_calendar import RoundCalendar
 from tidegate.local.task.task_round import BESIDE, MOST_SLOTS, Part, TaskRound
@@ -56,8 +55,7 @@ class Task:
     asked_last: float = 0.0
 
     def __post_init__(self) -> None:
-        self.collection = self.topl.collection()
-        self.collection.collected = Collected(_FEW_MARKS)
+        self.collection = self.topl.collection(capacity=_FEW_MARKS)
 
     # -- asking ----------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -64,6 +64,13 @@ class RefinementTrees(AdaptiveTrees):
     epsilon: Epsilon = Epsilon()  # again: mypy does not see through inherited descriptors
     blocks: tuple[Fraction, ...]
     warm_ups: tuple[Fraction, ...]
+
+    def __hash__(self) -> int:
+        return self._hash  # kept: caches ask for it often, and that of a fraction takes long
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.epsilon, self.horizon, self.nodes, self.blocks, self.warm_ups))
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
         """Lengths for the table of costs: a block uses that of the nearest."""

@@ -46,12 +46,31 @@ class Gate(Closed):
         self._http.close()
 
     def create(
-        self, name: str, *, epsilon: Any, bound: Any, method: str = "adaptive", **settings: Any
+        self,
+        name: str,
+        *,
+        epsilon: Any,
+        bound: Any = None,
+        method: str = "adaptive",
+        keys: Any = None,
+        events: dict[str, Any] | None = None,
+        source: str | None = None,
+        **settings: Any,
     ) -> Stream:
-        """A new stream: the arguments are those of the preset; `source` names whose data it is."""
-        source = settings.pop("source", None)
+        """A new stream.
+
+        Args:
+            name: of the stream.
+            epsilon, bound, method, settings: the preset and its arguments.
+            keys: a list of all keys that there can be, or "public"; None: it has none.
+            events: rows are events: `every`, `start` and, if need be, `zone` and `count`.
+            source: whose values these are, in the ledger; None: of no other stream.
+        """
         content: dict[str, Any] = {"name": name, "method": method, "epsilon": _exact(epsilon)}
-        content |= {"bound": _exact(bound), "source": source, "settings": settings}
+        content |= {"source": source, "settings": settings, "keys": keys, "events": events}
+        if bound is not None:
+            content["bound"] = _exact(bound)
+        content = {name: value for name, value in content.items() if value is not None}
         self.call("POST", "/v1/streams", "manage", content=content)
         return self.stream(name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -45,32 +45,48 @@ class Stream:
 
     # -- values in -------------------------------------------------------------------------------
 
-    def push(self, values: ArrayLike, times: Any = None) -> FloatArray | None:
+    def push(
+        self,
+        values: ArrayLike | None = None,
+        times: Any = None,
+        *,
+        keys: Sequence[str | int] | None = None,
+        until: str | None = None,
+    ) -> FloatArray | None:
         """Send one value or many; returns what is released, once it is durable.
 
         None if no token may read: a producer is told nothing about the stream.
+
+        Args:
+            values: of readings or events; None: events that are counted.
+            times: of the values.
+            keys: of the values, in a stream with keys.
+            until: what the clock shows, in a stream of events: ticks before it are released.
         """
         reading = self._gate.may("read")
         before = self.position if reading else 0
-        numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
-        when = None if times is None else read_times(np.atleast_1d(times))
-        for start in range(0, numbers.size, _BATCH):
-            part = slice(start, start + _BATCH)
-            content: dict[str, Any] = {"values": _plain(numbers[part])}
-            if when is not None:
-                content["times"] = when.clock.texts(when.ticks[part])
-            self._gate.call(
-                "POST",
-                f"{self._path}/values",
-                "write",
-                body=json.dumps(content).encode(),
-                headers={
-                    "Content-Type": "application/json",
-                    "Idempotency-Key": random_bytes(16).hex(),
-                },
-                repeat=True,
-            )
+        columns: dict[str, list[Any]] = {}
+        if values is not None:
+            columns["values"] = _plain(np.atleast_1d(np.asarray(values, dtype=np.float64)))
+        if times is not None:
+            listed = times if hasattr(times, "__len__") and not isinstance(times, str) else [times]
+            when = read_times(listed)
+            columns["times"] = when.clock.texts(when.ticks)
+        if keys is not None:
+            columns["keys"] = list(keys)
+        size = max((len(column) for column in columns.values()), default=0)
+        for start in range(0, size, _BATCH):
+            part = {name: column[start : start + _BATCH] for name, column in columns.items()}
+            self._send("values", part if start + _BATCH < size else part | _given(until=until))
+        if not size and until is not None:
+            self._send("advance", {"until": until})
         return self.rows(before).values if reading else None
+
+    def _send(self, route: str, content: dict[str, Any]) -> None:
+        headers = {"Content-Type": "application/json", "Idempotency-Key": random_bytes(16).hex()}
+        body = json.dumps(content).encode()
+        path = f"{self._path}/{route}"
+        self._gate.call("POST", path, "write", body=body, headers=headers, repeat=True)
 
     # -- answers out -----------------------------------------------------------------------------
 
@@ -168,9 +184,9 @@ class Stream:
         return str(self.facts()["guarantee"])
 
     def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
-        given = {name: value for name, value in question.items() if value is not None}
+        asked = _given(**question)
         path = f"{self._path}/query"
-        found: dict[str, Any] = self._gate.call("POST", path, "read", content=given, repeat=True)
+        found: dict[str, Any] = self._gate.call("POST", path, "read", content=asked, repeat=True)
         return found
 
 
@@ -178,6 +194,11 @@ def _plain(numbers: FloatArray) -> list[float | None]:
     """Values for JSON, which knows no infinity: it lies beyond every bound, as does the largest."""
     most = np.finfo(np.float64).max
     return [None if value != value else value for value in np.clip(numbers, -most, most).tolist()]
+
+
+def _given(**more: Any) -> dict[str, Any]:
+    """What is not None."""
+    return {name: value for name, value in more.items() if value is not None}
 
 
 def _text(when: Moment | None) -> str | None:

@@ -21,13 +21,14 @@ function say(text, wrong = false) {
 }
 
 // Two things can fail apart: the live connection, and single requests.
-const reached = { live: false, answers: true };
+/** @type {{live: boolean | null, answers: boolean}} */
+const reached = { live: null, answers: true }; // null: not known yet
 
-/** @param {{live?: boolean, answers?: boolean}} news */
+/** @param {{live?: boolean | null, answers?: boolean}} news */
 function connected(news) {
   Object.assign(reached, news);
-  const lost = !reached.live || !reached.answers;
-  say(lost ? "Connection lost. Trying again …" : "Live", lost);
+  const lost = reached.live === false || !reached.answers;
+  say(lost ? "Connection lost. Trying again …" : reached.live ? "Live" : "Connecting …", lost);
 }
 
 /** @param {unknown} error */

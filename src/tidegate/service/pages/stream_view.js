@@ -16,7 +16,7 @@ const LENGTHS = [
  */
 
 export class StreamView {
-  /** @param {(live: boolean) => void} connected @param {(error: unknown) => void} told */
+  /** @param {(live: boolean | null) => void} connected @param {(error: unknown) => void} told */
   constructor(connected, told) {
     this.connected = connected;
     this.told = told;
@@ -67,6 +67,7 @@ export class StreamView {
     for (const rows of page.rows) this.chart.add(rows);
     this.chart.draw();
     await this.means().catch(() => {});
+    this.connected(null);
     const asked = new URLSearchParams(one).toString();
     follow(
       `/v1/streams/${name}/live${asked ? `?${asked}` : ""}`,

@@ -18,24 +18,34 @@ _LENGTHS = {"a minute": 60, "an hour": 3_600, "six hours": 21_600, "a day": DAY,
 
 def main() -> None:
     """Release two weeks of made-up requests per second; print a table; draw a picture."""
-    options = _options()
-    values = tg.synthetic.traffic(options.days * DAY, seed=options.seed)
-    pipeline = tg.adaptive(epsilon=options.epsilon, bound=BOUND, horizon=values.size)
+    show(**vars(_options()))
+    print("See it move: tidegate demo --serve  (.venv/bin/pip install -e '.[service]' first)")
+
+
+def show(
+    picture: Path,
+    *,
+    epsilon: str = "0.5",
+    days: int = 14,
+    seed: int = 0,
+    noise_seed: int | None = None,
+) -> None:
+    """Release `days` of made-up requests per second; print a table; draw a picture."""
+    values = tg.synthetic.traffic(days * DAY, seed=seed)
+    pipeline = tg.adaptive(epsilon=epsilon, bound=BOUND, horizon=values.size)
 
     began = time.perf_counter()
-    release = pipeline.start(None if options.noise_seed is None else tg.seeded(options.noise_seed))
+    release = pipeline.start(None if noise_seed is None else tg.seeded(noise_seed))
     rows = release.push_rows(values)
     seconds = time.perf_counter() - began
 
-    print(
-        f"A made-up stream: {values.size:,} values, requests per second over {options.days} days."
-    )
+    print(f"A made-up stream: {values.size:,} values, requests per second over {days} days.")
     print(f"{rows.values.size:,} private values came out in {seconds:.2f} s, one for each.")
     print(f"Values are capped; the cap was chosen privately and is {release.threshold:g} now.")
     print(f"Guarantee: {release.guarantee}.\n")
     _print_table(release, values)
-    _draw(options.picture, values, release, rows.levels)
-    print(f"\nPicture of both moving averages, and of the released level: {options.picture}")
+    _draw(picture, values, release, rows.levels)
+    print(f"\nPicture of both moving averages, and of the released level: {picture}")
 
 
 def _options() -> argparse.Namespace:
@@ -96,7 +106,3 @@ def _draw(picture: Path, values: IntArray, release: tg.Release, levels: FloatArr
     axes.grid(alpha=0.3)
     figure.savefig(picture, dpi=120)
     plt.close(figure)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,113 @@
+"""`tidegate release nats://… -o …`: from a broker, to a broker, or both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.cli.exits import complain
+from tidegate.cli.pipelines import build
+from tidegate.cli.signals import stopping
+from tidegate.errors import SettingError
+from tidegate.io.brokers.address import Address, is_broker
+
+_GO_WITHOUT = ("by", "every", "user-column", "header", "delimiter", "decimal", "format", "stdin")
+
+
+def of_broker(source: str, options: dict[str, Any]) -> bool:
+    """Whether a broker is read or written."""
+    return is_broker(source) or is_broker(options.get("output"))
+
+
+def check_broker(source: str, options: dict[str, Any]) -> None:
+    """Refuse what does not go together, before anything is read."""
+    for setting, place in (("source", source), ("output", options.get("output"))):
+        if is_broker(place):
+            Address.read(str(place), setting)
+    if "state" not in options:
+        raise SettingError(
+            "state", "is needed for a broker: it keeps the offset, and what was released"
+        )
+    for name in _GO_WITHOUT:
+        if name in options and is_broker(source):
+            raise SettingError(name, "goes without a broker")
+    if is_broker(source) and source.startswith("mqtt:") and "order" not in options:
+        raise SettingError(
+            "order",
+            "is needed for mqtt://: the key of the number of a message. MQTT delivers again, and "
+            "only a number tells that a message was counted already",
+        )
+    if "order" in options and not source.startswith("mqtt:"):
+        raise SettingError("order", "is for mqtt://: other brokers number their messages")
+
+
+def run_broker(source: str, options: dict[str, Any]) -> None:
+    """Release messages, or release a file into a broker."""
+    from tidegate.cli.release import close, source_options, state_options, tell_unsealed
+    from tidegate.durable import DurableRelease, transfer
+    from tidegate.io import open_source
+    from tidegate.io.brokers import open_broker_sink
+
+    pipeline, quiet = build(options), bool(options.get("quiet"))
+    output = options.get("output")
+    with DurableRelease.open(options["state"], pipeline, **state_options(options)) as run:
+        tell_unsealed(run, options)
+        # The same after a restart: an MQTT session belongs to it.
+        client = run.epoch[:16]
+        sink: Any = output
+        if is_broker(output):
+            sink = open_broker_sink(str(output), epoch=run.epoch, client=client)
+        new = output in (None, "-") and options.get("emit", "all") == "new"
+        into: dict[str, Any] = {
+            "format": options.get("output-format"),
+            "written": run.position if new else None,
+            "warn": complain,
+        }
+        try:
+            if is_broker(source):
+                result = _subscribed(source, run, sink, options, client, into)
+            else:
+                if is_broker(output):
+                    sink.clock = lambda: run.clock
+                    into["written"] = sink.written()
+                with open_source(source, **source_options(options)) as opened:
+                    result = transfer(opened, run, sink, **into)
+        finally:
+            if is_broker(output):
+                sink.close()
+        close(run, result, quiet=quiet)
+
+
+def _subscribed(
+    source: str,
+    run: Any,
+    sink: Any,
+    options: dict[str, Any],
+    client: str,
+    into: dict[str, Any],
+) -> Any:
+    from contextlib import closing
+
+    from tidegate.durable.subscription import subscribe
+    from tidegate.io.brokers import open_reader
+    from tidegate.io.brokers.payloads import Payloads
+
+    names = ("column", "time", "zone", "order")
+    payloads = Payloads(
+        **{name: options.get(name) for name in names}, late=options.get("late", "refuse")
+    )
+    stop = _Stop()
+    with closing(open_reader(source, client=client)) as reader, stopping(stop):
+        follow = bool(options.get("follow"))
+        return subscribe(
+            reader, payloads, run, sink, follow=follow, stopped=lambda: stop.asked, **into
+        )
+
+
+class _Stop:
+    """What a signal closes: the batch that is on its way is finished."""
+
+    asked = False
+
+    def close(self) -> None:
+        """Ask for the end."""
+        self.asked = True

@@ -1,0 +1,75 @@
+"""`tidegate demo --serve`: a service, a made-up city that feeds it, and a page that moves."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import threading
+import time
+import webbrowser
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tidegate.demo.city import DAY, FARE_BOUND, METER_BOUND, TICK, ZONES, Tick, ticks
+from tidegate.errors import TidegateError
+from tidegate.randomness import random_bytes
+from tidegate.service.client import Gate, connect
+from tidegate.service.server import Service
+
+_HISTORY = 21 * DAY // TICK  # released before the page opens
+_PAUSE = 1.0  # seconds that a quarter of an hour of the city takes
+_BATCH = 96
+
+
+def serve(port: int, *, browser: bool = True) -> None:
+    """Serve until interrupted. Everything is in a temporary folder and is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-demo-") as folder:
+        service = Service.opened(Path(folder) / "gate", key=random_bytes(32))
+        tokens = [
+            service.gate.call(lambda role=role: service.tokens.make(role, "demo")).result()  # type: ignore[misc]
+            for role in ("admin", "producer")
+        ]
+        address = f"http://127.0.0.1:{port}"
+        feeder = threading.Thread(
+            target=_feed, args=(address, tokens, browser), name="city", daemon=True
+        )
+        feeder.start()
+        print(f"The live page is at {address}/  (Ctrl-C ends the demo)")
+        print(f"To create streams, sign in with {tokens[0]}")
+        service.run("127.0.0.1", port, public_reading=True)
+
+
+def _feed(address: str, tokens: list[str], browser: bool) -> None:
+    try:
+        gate = connect(address, *tokens)
+        start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - _HISTORY * TICK
+        _create(gate, start)
+        city = ticks(start)
+        for _ in range(_HISTORY // _BATCH):
+            _push(gate, list(itertools.islice(city, _BATCH)))
+        print(f"{_HISTORY:,} quarters of an hour were released; now one comes every second.")
+        if browser:
+            webbrowser.open(address)
+        for tick in city:
+            _push(gate, [tick])
+            time.sleep(_PAUSE)
+    except TidegateError as error:
+        print(f"The city stopped: {error}")
+
+
+def _create(gate: Gate, start: datetime) -> None:
+    gate.create("load-by-zone", epsilon="1", bound=METER_BOUND, keys=list(ZONES))
+    clock = {"every": "15min", "start": start.isoformat()}
+    gate.create("fares", epsilon="1", bound=FARE_BOUND, events=clock, source="trips")
+    gate.create("trips", epsilon="0.5", events={**clock, "count": True}, source="trips")
+
+
+def _push(gate: Gate, some: list[Tick]) -> None:
+    load = [(tick.start, zone, value) for tick in some for zone, value in tick.load.items()]
+    times, zones, values = zip(*load, strict=True)
+    gate["load-by-zone"].push(values, times, keys=zones)
+    until = (some[-1].start + TICK).isoformat()
+    when = [moment for tick in some for moment in tick.trips]
+    fares = [fare for tick in some for fare in tick.fares]
+    gate["fares"].push(fares, when, until=until)
+    gate["trips"].push(None, when, until=until)

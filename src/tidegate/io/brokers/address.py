@@ -1,0 +1,67 @@
+"""The address of a stream, subject or topic: `nats://host:4222/STREAM/subject`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from tidegate.errors import SettingError
+
+PORTS = {"nats": 4222, "mqtt": 1883, "redis": 6379, "kafka": 9092}
+_FORMS = {
+    "nats": "nats://host:4222/STREAM/subject",
+    "mqtt": "mqtt://host:1883/topic",
+    "redis": "redis://host:6379/0/stream",
+    "kafka": "kafka://host:9092/topic/partition",
+}
+
+
+def is_broker(place: object) -> bool:
+    """Whether this names a broker, and not a file."""
+    return isinstance(place, str) and place.partition("://")[0] in PORTS and "://" in place
+
+
+@dataclass(frozen=True)
+class Address:
+    """A broker, and what is read from it or written to it.
+
+    Attributes:
+        scheme: nats, mqtt, redis or kafka.
+        host, port: of the server.
+        path: what follows, as the broker understands it.
+        user, password: if the address has them; never shown.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: tuple[str, ...]
+    user: str | None = None
+    password: str | None = None
+
+    @classmethod
+    def read(cls, text: str, setting: str) -> Address:
+        """The parts of an address as a user writes it."""
+        scheme = text.partition("://")[0]
+        wrong = SettingError(setting, f"must look like {_FORMS.get(scheme, _FORMS['nats'])}")
+        try:
+            split = urlsplit(text)
+            port = split.port or PORTS[scheme]
+        except (KeyError, ValueError):
+            raise wrong from None
+        path = split.path.strip("/")
+        parts = (path,) if scheme == "mqtt" else tuple(path.split("/"))
+        count = {"nats": {2}, "redis": {2}, "mqtt": {1}, "kafka": {1, 2}}[scheme]
+        if not split.hostname or not all(parts) or len(parts) not in count:
+            raise wrong
+        if scheme == "kafka" and not parts[-1].isdigit() and len(parts) == 2:
+            raise wrong
+        password = None if split.password is None else unquote(split.password)
+        user = None if split.username is None else unquote(split.username)
+        return cls(scheme, split.hostname, port, parts, user, password)
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.host}:{self.port}/{'/'.join(self.path)}"
+
+    def __repr__(self) -> str:
+        return f"<Address {self}>"

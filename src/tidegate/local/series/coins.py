@@ -1,0 +1,63 @@
+"""Randomized response of many devices at once, from integer weights."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.local.privacy_loss import WORDS, coin_weights
+from tidegate.randomness import WordSource
+
+Bits = NDArray[np.bool_]
+_HALF = np.uint64(32)
+
+
+def contrast(epsilon: Fraction) -> float:
+    """By how much the share of ones rises with a bit, for the weights as they are."""
+    lie, truth = coin_weights(epsilon)
+    return (truth - lie) / WORDS
+
+
+def told(bits: Bits, epsilon: Fraction, words: WordSource) -> Bits:
+    """Each bit by randomized response at ε: true with `truth` of 2**32, from the upper half of a
+    word.
+
+    `coin_weights` has truth ≤ e^ε·lie in integers, so a report costs its bit at most ε.
+    """
+    lie, truth = coin_weights(epsilon)
+    drawn = words.take(bits.size) >> _HALF
+    chance = np.where(bits, np.uint64(truth), np.uint64(lie))
+    return np.asarray(drawn < chance)
+
+
+def fair(count: int, words: WordSource) -> Bits:
+    """Coins that tell nothing."""
+    return (words.take(count) >> np.uint64(63)).astype(np.bool_)
+
+
+def picked(count: int, among: int, words: WordSource) -> IntArray:
+    """`count` uniform integers below `among`: words beyond the last whole multiple are redrawn."""
+    limit = np.uint64((1 << words.bits) // among * among - 1)
+    drawn = words.take(count).copy()
+    while (again := np.flatnonzero(drawn > limit)).size:
+        drawn[again] = words.take(again.size)
+    return (drawn % np.uint64(among)).astype(np.int64)
+
+
+def share_of_ones(ones: int, reports: int, epsilon: Fraction) -> float:
+    """The unbiased estimate of the share of bits that are set."""
+    lie, _ = coin_weights(epsilon)
+    return (ones / reports - lie / WORDS) / contrast(epsilon)
+
+
+def share_variance(reports: float, epsilon: Fraction) -> float:
+    """Of that estimate, for the noise alone: its largest value, ¼/(reports·contrast²), at most."""
+    return 0.25 / (reports * contrast(epsilon) ** 2)
+
+
+def as_signs(bits: Bits) -> FloatArray:
+    """−1 and 1."""
+    return np.where(bits, 1.0, -1.0)

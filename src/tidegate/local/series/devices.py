@@ -1,0 +1,133 @@
+"""What users do with their own series: values in, reports out. Never imports the server's side."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.errors import InputError, RefusedError
+from tidegate.lattice import IntArray
+from tidegate.local.series.changes import Changes
+from tidegate.local.series.coins import Bits, fair, picked, told
+from tidegate.local.series.population import PopulationDivision
+from tidegate.local.series.updates import Updates
+from tidegate.randomness import WordSource
+
+
+class Signs(NamedTuple):
+    """Who reports at a step, and whether its sign is +1."""
+
+    users: IntArray
+    plus: Bits
+
+
+class ChangeDevices:
+    """Users of `Changes`, in one array. `levels` is public; what was kept is not."""
+
+    def __init__(self, scheme: Changes, users: int, words: WordSource) -> None:
+        self._scheme, self._words = scheme, words
+        self.levels = picked(users, scheme.levels, words)
+        self._kept = picked(users, scheme.changes, words)  # which change, counted from 0
+        self._seen = np.zeros(users, dtype=np.int64)  # changes so far
+        self._last = np.zeros(users, dtype=np.bool_)
+        self._node = np.zeros(users, dtype=np.int64)  # the kept change, if it is in the open node
+        self._step = 0
+
+    def push(self, values: Bits) -> Signs:
+        """The bits of one step; gives the signs of the nodes that end with it."""
+        now = _bits(values, self._last.size)
+        changed = now != self._last
+        kept = changed & (self._seen == self._kept)
+        self._node[kept] = np.where(now[kept], 1, -1)
+        self._seen += changed
+        self._last = now
+        self._step += 1
+        users = np.flatnonzero(self._step % (1 << self.levels) == 0)
+        change = self._node[users]
+        plus = fair(users.size, self._words)
+        held = np.flatnonzero(change)
+        # Coins of users without a change are drawn too: how many words are read tells nothing.
+        signed = told(change > 0, self._scheme.epsilon, self._words)
+        plus[held] = signed[held]
+        self._node[users] = 0
+        return Signs(users, plus)
+
+
+class UpdateDevices:
+    """Users of `Updates`, in one array."""
+
+    def __init__(self, scheme: Updates, users: int, words: WordSource) -> None:
+        self._scheme, self._words = scheme, words
+        self._sums = np.zeros(users, dtype=np.int64)
+        self._yes = np.zeros(users, dtype=np.int64)
+        self._updates = 0
+
+    def push(self, values: Bits) -> None:
+        """The bits of one step."""
+        self._sums += _bits(values, self._sums.size)
+
+    def vote(self, published: Fraction) -> Bits:
+        """At the end of an epoch: whether the published mean is out of date, by coins."""
+        epoch = self._scheme.epoch
+        far = np.array(
+            [
+                abs(Fraction(ones, epoch) - published) > self._scheme.moved
+                for ones in range(epoch + 1)
+            ]
+        )
+        yes = far[self._sums] & (self._yes < self._scheme.votes)
+        self._yes += yes
+        return told(yes, self._scheme.vote_epsilon, self._words)
+
+    def report(self) -> Bits:
+        """In an update: the mean of the epoch, rounded at random to a bit, by coins."""
+        epoch = self._scheme.epoch
+        bits = picked(self._sums.size, epoch, self._words) < self._sums
+        reports = told(bits, self._scheme.report_epsilon, self._words)
+        self._updates += 1
+        if self._updates > self._scheme.updates:
+            return fair(self._sums.size, self._words)
+        return reports
+
+    def close(self) -> None:
+        """The next epoch begins."""
+        self._sums[:] = 0
+
+
+class PopulationDevices:
+    """Users of `PopulationDivision`, in one array."""
+
+    def __init__(self, scheme: PopulationDivision, users: int, words: WordSource) -> None:
+        self._scheme, self._words = scheme, words
+        self._asked = np.full(users, -scheme.window, dtype=np.int64)  # when each reported last
+        self._values = np.zeros(users, dtype=np.bool_)
+        self._step = -1
+
+    def push(self, values: Bits) -> None:
+        """The bits of one step."""
+        self._values = _bits(values, self._asked.size)
+        self._step += 1
+
+    def report(self, users: IntArray) -> Bits:
+        """The reports of the users that were asked.
+
+        Raises:
+            RefusedError: one of them has reported within the window.
+        """
+        if np.unique(users).size < users.size or np.any(
+            self._step - self._asked[users] < self._scheme.window
+        ):
+            raise RefusedError(
+                f"a user may report once in {self._scheme.window} steps: ask another one"
+            )
+        self._asked[users] = self._step
+        return told(self._values[users], self._scheme.epsilon, self._words)
+
+
+def _bits(values: Bits, users: int) -> Bits:
+    array = np.asarray(values)
+    if array.shape != (users,) or array.dtype != np.bool_:
+        raise InputError(f"values must be {users} booleans, one for each user")
+    return array

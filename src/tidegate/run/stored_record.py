@@ -1,0 +1,20 @@
+"""A stored record, loaded from bytes: the pipeline it came from is built from its settings."""
+
+from __future__ import annotations
+
+from tidegate.errors import SnapshotError
+from tidegate.record.codec import restored_segment
+from tidegate.record.record import Record
+from tidegate.run.pipeline import Pipeline
+from tidegate.sealing import understood, unseal
+
+
+def load_record(data: bytes) -> Record:
+    """A stored record (`Release.save_record`), ready to be queried."""
+    header, body = unseal(data, key=None)
+    if header.get("content") != "record":
+        raise SnapshotError("this is not a stored record")
+    with understood():
+        pipeline = Pipeline.from_settings(body["settings"])
+        segments = [restored_segment(pipeline.method, state) for state in body["segments"]]
+        return Record(segments, body["guarantee"])

@@ -1,0 +1,73 @@
+"""Backup and restore of a service on SQLite. PostgreSQL has tools of its own."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from tidegate import _files
+from tidegate.durable import StateError, StorageError
+from tidegate.durable.folder import FolderLock
+from tidegate.errors import MissingError, RefusedError
+from tidegate.service import ledger_mirror
+from tidegate.service.database import FILE, RESTORED
+
+
+def back_up(folder: Path, target: Path) -> None:
+    """Copy the database and the ledger into a new folder; the service may be running.
+
+    The copy is one transaction's state. It is as secret as the database.
+    """
+    source = folder / FILE
+    if not source.exists():
+        raise MissingError(f"there is no database in {folder}")
+    if target.exists():
+        raise RefusedError(f"{target} exists: give a new folder")
+    _files.make_folder(target, 0o700)
+    _files.close(_files.create(target / FILE))
+    try:
+        with (
+            closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as reading,
+            closing(sqlite3.connect(target / FILE)) as writing,
+        ):
+            reading.backup(writing)
+        ledger = folder / ledger_mirror.NAME
+        if ledger.exists():
+            _files.replace_file(target / ledger_mirror.NAME, ledger.read_bytes())
+    except (sqlite3.Error, OSError) as error:
+        shutil.rmtree(target, ignore_errors=True)
+        raise StorageError(f"the backup was not made: {type(error).__name__}") from None
+
+
+def put_back(backup: Path, folder: Path) -> None:
+    """Put a backup in the place of a database that is gone. The service must not run.
+
+    The database is marked: its streams begin new epochs, charged, when the service opens it. The
+    ledger in the folder stays if there is one: it has later charges.
+    """
+    if not (backup / FILE).exists():
+        raise MissingError(f"there is no backup in {backup}")
+    lock = FolderLock(folder)
+    lock.acquire()
+    try:
+        if (folder / FILE).exists():
+            raise StateError(
+                f"{folder / FILE} exists: move it away first, with its -wal file. While it is "
+                "there it is the newest state, and the right one to use"
+            )
+        try:
+            for suffix in ("-wal", "-shm"):
+                (folder / f"{FILE}{suffix}").unlink(missing_ok=True)
+            _files.replace_file(folder / FILE, (backup / FILE).read_bytes())
+            with closing(sqlite3.connect(folder / FILE)) as database, database:
+                mark = "INSERT OR REPLACE INTO tidegate_meta (name, value) VALUES (?, 'yes')"
+                database.execute(mark, (RESTORED,))
+            ledger = backup / ledger_mirror.NAME
+            if ledger.exists() and not (folder / ledger_mirror.NAME).exists():
+                _files.replace_file(folder / ledger_mirror.NAME, ledger.read_bytes())
+        except (sqlite3.Error, OSError) as error:
+            raise StorageError(f"the backup was not put back: {type(error).__name__}") from None
+    finally:
+        lock.release()

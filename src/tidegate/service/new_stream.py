@@ -1,0 +1,159 @@
+"""A stream that is asked for: of readings, of events, or with keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidegate import methods
+from tidegate.errors import InputError, SettingError, TidegateError
+from tidegate.keyed.names import declared_keys
+from tidegate.keyed.specification import PER_KEY, SHARED
+from tidegate.methods._events import events
+from tidegate.plan import expect, setting_warnings
+from tidegate.run.pipeline import Pipeline
+from tidegate.service.stream import keyed_by
+
+_MOST_LENGTHS = 32
+_LONGEST = 1 << 24
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def _settings_refused(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """What Python says about arguments that a method does not take, as an error of ours."""
+
+    @wraps(function)
+    def called(*args: Given.args, **more: Given.kwargs) -> Result:
+        try:
+            return function(*args, **more)
+        except TidegateError:
+            raise
+        except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError):
+            pass
+        raise SettingError(
+            "settings", "do not fit the method: see `tidegate methods NAME` for what it takes"
+        )
+
+    return called
+
+
+class Ticks(BaseModel):
+    """The clock of an event stream."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    every: str = Field(examples=["15min"], description="How long a tick is.")
+    start: str = Field(examples=["2024-01-01T00:00Z"], description="When the first begins.")
+    zone: str | None = Field(None, description="Where times without a zone were written.")
+    count: bool = Field(False, description="Count events instead of adding their values.")
+
+
+class NewStream(BaseModel):
+    """A stream to create: a method of `tidegate methods`, and its settings."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(examples=["meters"], max_length=200)
+    method: str = Field("adaptive", max_length=100)
+    epsilon: str | float = Field(
+        examples=["0.5"], description="A decimal or a fraction; as text it is exact."
+    )
+    bound: str | float | None = Field(
+        None, examples=["100"], description="A public upper bound of a value."
+    )
+    source: str | None = Field(
+        None, max_length=200, description="Streams of one source add up in the ledger."
+    )
+    part: str | None = Field(
+        None,
+        max_length=200,
+        description="A part of the source that shares no value with its other parts: streams of "
+        "different parts do not add up.",
+    )
+    keys: list[str | int] | Literal["public"] | None = Field(
+        None, description='All keys that there can be, or "public": every key that comes is taken.'
+    )
+    shared_threshold: bool = Field(False, description="One threshold for all keys.")
+    events: Ticks | None = Field(None, description="Rows are events; released are sums per tick.")
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="Further settings of the method."
+    )
+
+    @_settings_refused
+    def pipeline(self) -> Pipeline:
+        """The pipeline of these settings."""
+        if self.events is not None:
+            return self._events(self.events)
+        if self.method not in methods.names():
+            raise SettingError("method", f"must be one of {', '.join(methods.names())}")
+        if self.bound is None:
+            raise SettingError("bound", "is missing: a public upper bound of a value")
+        made = methods.find(self.method).preset(self.epsilon, self.bound, **self.settings)
+        if not isinstance(made, Pipeline):
+            raise SettingError("method", f"{self.method} is of the local model")
+        return made
+
+    def _events(self, ticks: Ticks) -> Pipeline:
+        if self.method != "adaptive":
+            raise SettingError("method", "must be left out for events")
+        if (self.bound is None) != ticks.count:
+            raise SettingError("bound", "must be given for sums of events, and not for counts")
+        clock = ticks.model_dump(exclude={"count"})
+        return events(self.epsilon, self.bound, **clock, **self.settings)
+
+    @_settings_refused
+    def key_settings(self, pipeline: Pipeline) -> dict[str, Any] | None:
+        """How keys are treated; None: there are none."""
+        if self.keys is None:
+            if self.shared_threshold:
+                raise SettingError("shared_threshold", "goes with keys")
+            return None
+        names = None if self.keys == "public" else list(declared_keys(self.keys))
+        found = {"names": names, "threshold": SHARED if self.shared_threshold else PER_KEY}
+        _ = keyed_by(pipeline, found).guarantee
+        return found
+
+    def checked(self) -> dict[str, Any]:
+        """What these settings promise, and what is doubtful about them."""
+        pipeline = self.pipeline()
+        keys = self.key_settings(pipeline)
+        promise = pipeline.guarantee if keys is None else keyed_by(pipeline, keys).guarantee
+        return {
+            "guarantee": str(promise),
+            "withheld": pipeline.holdout,
+            "warm_up": pipeline.warm_up,
+            "warnings": setting_warnings(pipeline),
+        }
+
+
+class Plan(NewStream):
+    """What would these settings give?"""
+
+    name: str = "plan"
+    lengths: list[int] = Field([1, 100, 10_000], description="Lengths of ranges, in rows.")
+    threshold: float | str | None = Field(None, description="θ to assume; default: the bound.")
+    roughness: float = Field(0.05, description="How far the level wanders, as a share of θ.")
+
+    @_settings_refused
+    def expected(self) -> dict[str, Any]:
+        """The errors to expect, from settings alone."""
+        if not 0 < len(self.lengths) <= _MOST_LENGTHS or max(self.lengths) > _LONGEST:
+            raise InputError(f"lengths: up to {_MOST_LENGTHS} of them, of up to {_LONGEST:,} rows")
+        pipeline = self.pipeline()
+        found = expect(pipeline, self.lengths, threshold=self.threshold, roughness=self.roughness)
+        return {
+            **self.checked(),
+            "errors": [
+                {
+                    "length": one.length,
+                    "standard_error": one.standard_error,
+                    "noise_error": one.noise_error,
+                    "threshold": one.threshold,
+                }
+                for one in found
+            ],
+        }

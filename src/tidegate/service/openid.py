@@ -1,0 +1,112 @@
+"""Tokens of an OpenID Connect provider: signed, checked against its keys, with a role in a claim.
+
+Needs the extra `[openid]` (joserfc). A token must be signed (RS256, ES256 or PS256) by a key of the
+provider, be meant for this service (`aud`), not be expired, and name one role.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from tidegate.errors import MissingError, SettingError
+from tidegate.service.access import Who
+from tidegate.service.tokens import PERMISSIONS
+
+_ALGORITHMS = ["RS256", "PS256", "ES256"]
+_FRESH = 300.0  # seconds until keys are read again
+_AT_ONCE = 10.0  # seconds until an unknown key lets them be read again
+_TIMEOUT = 5.0
+_MOST = 1 << 20  # bytes of an answer
+
+
+@dataclass
+class OpenId:
+    """Checks tokens of one provider.
+
+    Attributes:
+        issuer: its address, as in the claim `iss`.
+        audience: the name of this service there, as in the claim `aud`.
+        claim: holds a role, or a list that contains one.
+    """
+
+    issuer: str
+    audience: str
+    claim: str = "tidegate_role"
+    _keys: Any = field(default=None, repr=False)
+    _read: float = field(default=-1e9, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.issuer.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+            raise SettingError("openid-issuer", "must begin with https://")
+        try:
+            import joserfc  # noqa: F401  # told now, not at the first request
+        except ModuleNotFoundError:
+            raise MissingError(
+                "OpenID Connect needs the extra 'openid'. Run pip install '.[openid]'"
+            ) from None
+
+    async def who(self, token: str) -> Who | None:
+        """Who a token names; None: it is not valid here. Why is not told: it would help forgers."""
+        for attempt in range(2):
+            limit = _FRESH if not attempt else _AT_ONCE
+            if time.monotonic() - self._read > limit:
+                await asyncio.to_thread(self._read_keys)
+            elif attempt:
+                return None
+            found = self._checked(token)
+            if found is not None:
+                return found
+        return None
+
+    def _checked(self, token: str) -> Who | None:
+        from joserfc import jwt
+        from joserfc.errors import JoseError
+
+        if self._keys is None:
+            return None
+        try:
+            claims = jwt.decode(token, self._keys, algorithms=_ALGORITHMS).claims
+            wanted = jwt.JWTClaimsRegistry(
+                iss={"essential": True, "value": self.issuer},
+                aud={"essential": True, "value": self.audience},
+                exp={"essential": True},
+                sub={"essential": True},
+            )
+            wanted.validate(claims)
+        except (JoseError, ValueError, TypeError, KeyError):
+            return None
+        given = claims.get(self.claim)
+        named = [
+            one for one in (given if isinstance(given, list) else [given]) if one in PERMISSIONS
+        ]
+        if len(named) != 1:
+            return None
+        subject = hashlib.sha256(f"{self.issuer} {claims['sub']}".encode()).hexdigest()
+        return Who(subject, named[0])
+
+    def _read_keys(self) -> None:
+        from joserfc.errors import JoseError
+        from joserfc.jwk import KeySet
+
+        self._read = time.monotonic()
+        try:
+            about = _fetched(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
+            if about.get("issuer") != self.issuer:
+                return
+            self._keys = KeySet.import_key_set(_fetched(about["jwks_uri"]))
+        except (OSError, ValueError, KeyError, TypeError, JoseError):
+            return  # the keys of before are good until they fail
+
+
+def _fetched(address: str) -> Any:
+    if not address.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+        raise ValueError("keys come over https")
+    with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer:  # noqa: S310  # checked above
+        return orjson.loads(answer.read(_MOST))

@@ -1,0 +1,104 @@
+"""Values over HTTP: taken in, released rows out, answers, live readers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidegate.clock import Clock
+from tidegate.errors import QueryError
+from tidegate.record.time_ranges import moment
+from tidegate.service import ingest, released_rows, value_formats
+from tidegate.service.access import Access
+from tidegate.service.answers import codes_of, sums, table
+from tidegate.service.etags import conditional
+from tidegate.service.gate import Gate
+from tidegate.service.live import Live
+from tidegate.service.pending import Pending
+from tidegate.service.problems import PROBLEMS
+from tidegate.service.pushing import names_of, position_of
+from tidegate.service.questions import LARGEST, AskedRows, AskedSum, AskedTable
+from tidegate.service.stream_routes import Name
+from tidegate.service.streams import Run
+
+Place = Annotated[int, Query(ge=0, le=LARGEST)]
+Text = Annotated[str | None, Query(max_length=200)]
+
+
+class Moment(BaseModel):
+    """What the clock shows."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    until: str = Field(max_length=100, examples=["2024-01-02T00:00Z"])
+
+
+def value_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
+    """The routes under `/v1/streams/NAME` that carry data."""
+    routes = APIRouter(prefix="/v1/streams", responses=PROBLEMS)
+    read, write = [access.allowed("read")], [access.allowed("write")]
+
+    @routes.post(
+        "/{name}/values", status_code=202, dependencies=write, openapi_extra=value_formats.INGEST
+    )
+    async def push(name: Name) -> Response:
+        """Described here, and answered by `ingest_app` before a request comes this far."""
+        raise AssertionError(name)
+
+    @routes.post("/{name}/advance", status_code=202, dependencies=write)
+    async def advance(name: Name, clock: Moment) -> dict[str, Any]:
+        """Release the ticks of an event stream that are over."""
+        pending = Pending(name, value_formats.NOTHING, until=clock.until)
+        gate.submit(pending)
+        await asyncio.wrap_future(pending.answer)
+        return {"until": clock.until}
+
+    @routes.get("/{name}/values", dependencies=read, response_model=None)
+    async def values(request: Request, name: Name, question: AskedRows) -> Response:
+        def asked(run: Run) -> tuple[list[str] | None, list[int] | None, Any]:
+            ends = (("from", question.from_), ("to", question.to))
+            times = tuple(_moment(run, when, word) for word, when in ends)
+            return names_of(run), codes_of(run, question.given()), times
+
+        stored = gate.streams.existing(name).name
+        names, codes, times = await asyncio.to_thread(gate.ask, name, asked)
+        place = (gate.database, stored, question.start, question.limit)
+        page = await asyncio.to_thread(released_rows.page, *place, codes=codes, times=times)
+        arrow = ingest.ARROW in request.headers.get("accept", "")
+        return value_formats.answer(page, names, arrow=arrow, start=question.start)
+
+    @routes.get("/{name}/sum", dependencies=read, response_model=None)
+    async def total(request: Request, name: Name, question: AskedSum) -> Response:
+        return await conditional(request, gate, name, lambda run: sums(run, question.given()))
+
+    @routes.get("/{name}/table", dependencies=read, response_model=None)
+    async def by_time(request: Request, name: Name, question: AskedTable) -> Response:
+        return await conditional(request, gate, name, lambda run: table(run, question.given()))
+
+    @routes.get("/{name}/live", dependencies=read, response_model=None)
+    async def follow(
+        request: Request, name: Name, start: Place | None = None, key: Text = None
+    ) -> StreamingResponse:
+        stored = gate.streams.existing(name).name
+        position = await asyncio.to_thread(gate.ask, name, position_of)
+        seen = request.headers.get("last-event-id", "")
+        first = position if start is None else start
+        if seen.isascii() and seen.isdigit():
+            first = int(seen[:18])
+        events = live.events(stored, first, key, lambda: gate.ask(name, names_of))
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    return routes
+
+
+def _moment(run: Run, when: str | None, word: str) -> int | None:
+    if when is None:
+        return None
+    clock: Clock | None = run.clock if hasattr(run, "clock") else run.release.clock
+    if clock is None:
+        raise QueryError(f"{word} asks by time, and the rows of this stream have none")
+    return moment(clock, when, word)

@@ -1,0 +1,117 @@
+"""Rows of Spark as arrays, and released values as rows: plain ones, or packed into arrays.
+
+Errors of pandas and pyarrow show the value they stumbled over, so none of them leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tidegate.errors import InputError
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.spark.sequence import InputRows
+from tidegate.spark.shard import ReleasedValues, Shard
+
+KEY, ORDER, VALUE, TIME = "key", "order", "value", "time"  # of the rows that executors get
+COLUMNS = ("key", "position", "time", "value", "level", "epoch", "epsilon")  # of released rows
+_OTHER_LENGTH = "a packed row has not as many times as values, or one of them is missing"
+_LONGEST = 1 << 16  # values of a packed row that is written
+
+
+def input_rows(frames: Iterable[pd.DataFrame], *, packed: bool, timed: bool) -> InputRows | None:
+    """The rows of all frames of a shard; None: there are none."""
+    whole = [frame for frame in frames if len(frame)]
+    if not whole:
+        return None
+    rows = whole[0] if len(whole) == 1 else pd.concat(whole, ignore_index=True)
+    codes, names = pd.factorize(rows[KEY], sort=True)  # sorted: arrival must not decide anything
+    if (codes < 0).any() or rows[ORDER].isna().any():
+        raise InputError("a row has no key or no sequence number: filter such rows out before")
+    firsts = rows[ORDER].to_numpy(dtype=np.int64)
+    times: IntArray | None = None
+    if packed:
+        lists = rows[VALUE].to_numpy()
+        counts = np.fromiter((0 if one is None else len(one) for one in lists), np.int64, len(rows))
+        values = _joined(lists, np.float64)
+        if timed:
+            times = _joined(rows[TIME].to_numpy(), np.int64)
+            if times.size != values.size:
+                raise InputError(_OTHER_LENGTH)
+    else:
+        counts = np.ones(len(rows), dtype=np.int64)
+        values = rows[VALUE].to_numpy(dtype=np.float64, na_value=np.nan)
+        if timed:
+            if rows[TIME].isna().any():
+                raise InputError("a row has no time: filter such rows out before")
+            times = rows[TIME].to_numpy(dtype=np.int64)
+    return InputRows(names.to_numpy(), codes, firsts, counts, values, times)
+
+
+def _joined(lists: NDArray[Any], kind: Any) -> NDArray[Any]:
+    """The items of all lists, one after another; a missing number is NaN."""
+    parts = [one for one in lists if one is not None and len(one)]
+    if not parts:
+        return np.zeros(0, dtype=kind)
+    try:
+        joined = np.concatenate(parts)
+        if joined.dtype == object:  # some are missing
+            joined = np.array([np.nan if one is None else one for one in joined])
+        if kind is np.int64 and joined.dtype.kind == "f":
+            raise InputError(_OTHER_LENGTH)
+        return joined.astype(kind, copy=False)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("the items of a packed row must be numbers") from None
+
+
+def output_frame(shard: Shard, released: ReleasedValues) -> pd.DataFrame:
+    """Released values as rows; every row says what its epoch costs."""
+    count = len(released)
+    if shard.plan.packed:
+        columns, count = _packed(released)
+    else:
+        times: Any = _none(count) if released.times is None else released.times
+        columns = {
+            "key": released.keys[released.codes],
+            "position": released.positions,
+            "time": times,
+            "value": released.values,
+            "level": released.levels,
+        }
+    columns["epoch"] = np.full(count, shard.epoch, dtype=object)
+    columns["epsilon"] = np.full(count, str(shard.plan.epsilon), dtype=object)
+    return pd.DataFrame(columns)[list(COLUMNS)]
+
+
+def _none(count: int) -> NDArray[Any]:
+    return np.full(count, None, dtype=object)
+
+
+def _packed(released: ReleasedValues) -> tuple[dict[str, Any], int]:
+    """A row for each key: its positions follow one another."""
+    codes = released.codes
+    begins = np.ones(codes.size, dtype=np.bool_)
+    begins[1:] = (codes[1:] != codes[:-1]) | (released.positions[1:] % _LONGEST == 0)
+    starts = np.flatnonzero(begins)
+    ends = np.append(starts[1:], codes.size).tolist()
+    pairs = list(zip(starts.tolist(), ends, strict=True))
+
+    def lists(column: FloatArray | IntArray) -> NDArray[Any]:
+        found = np.empty(len(pairs), dtype=object)
+        for at, (start, end) in enumerate(pairs):
+            found[at] = column[start:end]
+        return found
+
+    return {
+        "key": released.keys[codes[starts]],
+        "position": released.positions[starts],
+        "time": _none(len(pairs)) if released.times is None else lists(released.times),
+        "value": lists(released.values),
+        "level": lists(released.levels),
+    }, len(pairs)

@@ -1,0 +1,92 @@
+"""What executors need to know: public settings, and the place of the secret."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tidegate.errors import SettingError
+from tidegate.exact_numbers import exact
+from tidegate.keyed import Keyed, keyed
+from tidegate.run.pipeline import Pipeline
+from tidegate.settings import digest
+from tidegate.spark.secret import MasterSecret
+from tidegate.spark.sequence import check_gaps
+
+MOST_SHARDS = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The settings of a release in Spark. All of them are public, and go over the wire.
+
+    Attributes:
+        pipeline: of each key.
+        secret: where the master secret is.
+        shards: hash(key) % shards is what Spark groups by; fixed for the life of a checkpoint.
+        gaps: what a missing sequence number means (`tidegate.spark.sequence`).
+        cap: the most ε that a key may spend over all epochs; None: no cap.
+        packed: whether rows hold arrays of values.
+        timed: whether rows have times.
+    """
+
+    pipeline: Pipeline
+    secret: MasterSecret
+    shards: int
+    gaps: str
+    cap: Fraction | None
+    packed: bool
+    timed: bool
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pipeline, Pipeline):
+            raise SettingError("pipeline", "must be a pipeline such as tidegate.tops(...)")
+        if type(self.shards) is not int or not 0 < self.shards <= MOST_SHARDS:
+            raise SettingError("shards", f"must be a whole number from 1 to {MOST_SHARDS}")
+        check_gaps(self.gaps)
+        if self.cap is not None and self.epsilon > self.cap:
+            raise SettingError(
+                "cap", f"is below the ε = {self.epsilon} that one release of a key costs"
+            )
+
+    @property
+    def specification(self) -> Keyed:
+        """The keyed release of one shard. Undeclared keys were filtered before."""
+        return keyed(self.pipeline, keys_are_public=True)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What one epoch of a key costs its values."""
+        return Fraction(self.specification.guarantee.epsilon)
+
+    @property
+    def identity(self) -> str:
+        """A digest of what a state depends on."""
+        return digest({"keyed": self.specification.settings(), "shards": self.shards}).hex()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Plain settings: executors may run another version of a class, never other settings."""
+        settings = self.pipeline.settings(), self.secret.place, self.shards, self.gaps
+        cap = None if self.cap is None else str(self.cap)
+        return _rebuilt, (*settings, cap, self.packed, self.timed)
+
+
+def _rebuilt(
+    pipeline: dict[str, Any],
+    place: str,
+    shards: int,
+    gaps: str,
+    cap: str | None,
+    packed: bool,
+    timed: bool,
+) -> Plan:
+    return Plan(
+        pipeline=Pipeline.from_settings(pipeline),
+        secret=MasterSecret(place),
+        shards=shards,
+        gaps=gaps,
+        cap=None if cap is None else exact("cap", cap),
+        packed=packed,
+        timed=timed,
+    )

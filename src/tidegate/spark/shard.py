@@ -1,0 +1,185 @@
+"""One shard at work: a keyed release of its keys, and the newest sequence number of each.
+
+    rows of a batch → in order, each once → keyed release ║ released rows
+    sealed bytes  →  Shard  →  sealed bytes               ║
+
+Everything that is secret is in the sealed bytes: Spark stores them in RocksDB, in plain text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import SnapshotError
+from tidegate.io.optional import require
+from tidegate.keyed import KeyedRelease
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.ledger import CapExceeded
+from tidegate.randomness import Epoch
+from tidegate.sealing import seal, understood, unseal
+from tidegate.spark.plan import Plan
+from tidegate.spark.sequence import NOTHING_YET, InputRows, Ordered, in_order
+
+_CONTENT = "spark shard"
+
+
+@dataclass(frozen=True)
+class ReleasedValues:
+    """Released values of many keys, key by key, in the order of their positions."""
+
+    keys: NDArray[Any]
+    codes: IntArray  # which of the keys each value has
+    positions: IntArray
+    times: IntArray | None
+    values: FloatArray
+    levels: FloatArray
+
+    def __len__(self) -> int:
+        return self.values.size
+
+
+@dataclass(frozen=True)
+class _GivenEpoch:
+    """Randomness that was derived: see `MasterSecret.epoch`."""
+
+    epoch: Epoch
+
+    def new_epoch(self) -> Epoch:
+        return self.epoch
+
+
+class Shard:
+    """Made by `begin` or `resume`.
+
+    Attributes:
+        number: of the shard; bound into the sealed state.
+        spent: ε that keys spent in earlier epochs, for the cap.
+    """
+
+    def __init__(self, plan: Plan, number: int, release: KeyedRelease, last: IntArray) -> None:
+        self.plan, self.number = plan, number
+        self.release = release
+        self._last = last  # of each key by code, its newest sequence number
+        self._codes = {name: code for code, name in enumerate(release.keys)}
+        self.spent: dict[str, Fraction] = {}
+
+    @classmethod
+    def begin(cls, plan: Plan, number: int, epoch: Epoch) -> Shard:
+        """A shard without keys."""
+        release = plan.specification.start(_GivenEpoch(epoch), record=False)
+        return cls(plan, number, release, np.zeros(0, dtype=np.int64))
+
+    @classmethod
+    def resume(cls, plan: Plan, number: int, data: bytes) -> Shard:
+        """Go on from sealed bytes.
+
+        Raises:
+            SnapshotError: they were tampered with, or belong to another shard or other settings.
+        """
+        with understood():
+            public, body = unseal(data, plan.secret.sealing_key())
+            if public.get("content") != _CONTENT:
+                raise SnapshotError("this is not the state of a shard")
+            if public["settings"] != plan.identity:
+                raise SnapshotError(
+                    "the checkpoint belongs to another pipeline or another number of shards. "
+                    "Change the number with tidegate.spark.reshard; other settings need a new "
+                    "checkpoint, which is charged on top"
+                )
+            if public["shard"] != number:
+                raise SnapshotError("the state of a shard was moved to another one")
+            release = plan.specification.resume(body["keys"].tobytes())
+            shard = cls(plan, number, release, body["last"].copy())
+            shard.spent = {key: Fraction(amount) for key, amount in body["spent"].items()}
+            return shard
+
+    def sealed(self) -> bytes:
+        """The whole state. The shard must not be used after it."""
+        public = {"content": _CONTENT, "settings": self.plan.identity, "shard": self.number}
+        keys = self.release.snapshot(brief=True)
+        body = {
+            "keys": np.frombuffer(keys, dtype=np.uint8),
+            "last": self._last[: len(self._codes)],
+            "spent": {key: str(amount) for key, amount in self.spent.items()},
+        }
+        return seal(public, body, self.plan.secret.sealing_key())
+
+    @property
+    def names(self) -> list[str]:
+        """The keys of the shard."""
+        return self.release.keys
+
+    @property
+    def last(self) -> dict[str, int]:
+        """The newest sequence number of each key."""
+        return dict(zip(self._codes, self._last.tolist(), strict=False))
+
+    @property
+    def epoch(self) -> str:
+        """The public id of the noise."""
+        return self.release.epoch
+
+    def push(self, rows: InputRows) -> ReleasedValues:
+        """Release a whole batch of this shard."""
+        return self.take(in_order(rows, self._known(rows.names), self.plan.gaps))
+
+    def take(self, ordered: Ordered) -> ReleasedValues:
+        """Release values that are in order, and follow what was taken before."""
+        names = ordered.names
+        self._check_cap(names)
+        arrow = require("pyarrow")
+        column = arrow.DictionaryArray.from_arrays(
+            arrow.array(ordered.codes.astype(np.int32)), arrow.array(names, type=arrow.string())
+        )
+        released = self.release.push(column, ordered.values)
+        self._remember(names, ordered.codes_seen, ordered.last)
+        kept = self._kept(names, ordered.codes, released.codes)
+        return ReleasedValues(
+            names,
+            ordered.codes[kept],
+            released.positions,
+            None if ordered.times is None else ordered.times[kept],
+            released.values,
+            released.levels,
+        )
+
+    def _known(self, names: NDArray[Any]) -> IntArray:
+        codes = [self._codes.get(name, -1) for name in names]
+        last = np.append(self._last, NOTHING_YET)  # the last one is that of unknown keys
+        return last[codes]
+
+    def _check_cap(self, names: NDArray[Any]) -> None:
+        """Stop before the first value of a key goes out that the cap does not pay for."""
+        cap = self.plan.cap
+        if cap is None or not self.spent:
+            return
+        for name in names:
+            if name not in self._codes and self.spent.get(name, 0) + self.plan.epsilon > cap:
+                total = self.spent[name] + self.plan.epsilon
+                raise CapExceeded(name, self.plan.epsilon, total, cap)
+
+    def _remember(self, names: NDArray[Any], codes: IntArray, last: IntArray) -> None:
+        for name in self.release.keys[len(self._codes) :]:
+            self._codes[name] = len(self._codes)
+        more = len(self._codes) - self._last.size
+        if more:
+            self._last = np.append(self._last, np.full(more, NOTHING_YET))
+        self._last[[self._codes[name] for name in names[codes]]] = last
+
+    def _kept(
+        self, names: NDArray[Any], given: IntArray, released: IntArray
+    ) -> NDArray[np.bool_] | slice:
+        """Which values were released: all but the first ones of a key, which were held out."""
+        if given.size == released.size:
+            return slice(None)
+        starts = np.flatnonzero(np.diff(given, prepend=-1))
+        sizes = np.diff(starts, append=given.size)
+        out = np.bincount(released, minlength=len(self._codes))
+        kept = out[[self._codes[name] for name in names[given[starts]]]]
+        within = np.arange(given.size) - np.repeat(starts, sizes)
+        return within >= np.repeat(sizes - kept, sizes)

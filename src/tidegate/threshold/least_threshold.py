@@ -1,0 +1,59 @@
+"""The least θ that a choice may give, by public settings and released data; and where it began."""
+
+from __future__ import annotations
+
+import math
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+
+from tidegate.lattice import COARSE, Lattice
+from tidegate.threshold.tail_quantile import LEAST_PRICE, SURE, VISIBLE, TailQuantile
+
+# A first θ starts at most this many lattice steps high, where there are more steps than a default
+# resolution makes of a bound (`tidegate.lattice.COARSE`): they are a unit of the data then.
+_HIGHEST, _ARTIFICIAL = 16, 10 * COARSE
+# e-folds that a later choice must be able to climb for its least θ to be raised; and if the present
+# one has fallen, which is so up to this many times where it began.
+_LIFTED, _FALLEN, HARDLY = 7, Fraction(1, 2), 4
+
+
+def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
+    """The least θ that a first choice may give, in lattice units.
+
+    bound/exp((ε·(values − target) − 5)/3): with few values θ cannot climb far from the smallest
+    candidate, and would stay there: a small sum that is sure of itself. It starts where it can get
+    away from instead (`TailQuantile.reach`), as if all values lay above 0. The bound is public, and
+    so is this; a θ that is too high costs noise, which intervals show. Later choices know more and
+    may go below it. Where the lattice has so many steps that they are a unit of the data, and no
+    part of the bound, it is at most 16 of them: a bound that is far away must not decide.
+    """
+    return _part_of_bound(lattice.top, choice.reach(choice.holdout, choice.visible))
+
+
+def lifted(choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: bool = False) -> int:
+    """The least θ that a later choice may give, in lattice units; 1: any.
+
+    `positive` of its values surely lie above 0, by what was released. If they can pay for the climb
+    over e⁷ and more, θ starts where they can: values that are mostly 0 would leave it at the
+    smallest candidate otherwise, although there are enough of the others by now. If the present θ
+    has `fallen`, which shows that most are 0, less will do.
+    """
+    reach = choice.reach(positive, LEAST_PRICE)
+    return _part_of_bound(lattice.top, reach) if reach >= (_FALLEN if fallen else _LIFTED) else 1
+
+
+def has_fallen(theta: int, top: int, information: Fraction, times: int = HARDLY) -> bool:
+    """Whether θ stayed where it began, or hardly left: so few values could pay for the climb.
+
+    `information` is ε × values of its choice: the smallest candidate follows from it, as for a
+    first one (`least_threshold`). `top` is the bound, in lattice units.
+    """
+    reach = max(Fraction(0), information - VISIBLE - SURE) / VISIBLE
+    return theta <= times * _part_of_bound(top, reach)
+
+
+def _part_of_bound(top: int, reach: Fraction) -> int:
+    with localcontext(Context(prec=30)):
+        steps = (Decimal(reach.numerator) / Decimal(reach.denominator)).exp()
+        least = max(1, math.floor(top / min(steps, Decimal(top))))
+        return least if top <= _ARTIFICIAL else min(_HIGHEST, least)

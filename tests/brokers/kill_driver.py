@@ -1,0 +1,161 @@
+"""Kills consumers and servers at many moments, and compares rows (test_broker_kills)
+
+    python kill_driver.py FOLDER KIND SEED KILLS SERVER_KILLS
+
+Every trial is a forked child that runs the function behind `tidegate release BROKER -o BROKER`.
+What the broker holds in the end must be what a release of the same values would have given that
+began from a copy of the same state and was never killed. Prints one line of JSON.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from tests.brokers.conftest import Server
+from tests.brokers.talk import TALKS, VALUES
+from tidegate.cli import release_broker
+from tidegate.cli.pipelines import build
+from tidegate.durable import DurableRelease, transfer
+from tidegate.durable.store import Store
+from tidegate.io.brokers.contract import BrokerSink
+
+OPTIONS = {
+    "epsilon": "1", "bound": "50", "preset": "tops", "horizon": 500, "holdout": 100,
+    "quiet": True, "column": "value",
+}  # fmt: skip
+KILLED = 137
+
+
+def die(*_):
+    os._exit(KILLED)
+
+
+def countdown(owner, name, number, *, after):
+    """Replace a method so that its call `number` dies before or after its work."""
+    original = getattr(owner, name)
+    calls = 0
+
+    def patched(*arguments, **options):
+        nonlocal calls
+        calls += 1
+        if calls == number and not after:
+            die()
+        result = original(*arguments, **options)
+        if calls == number:
+            die()
+        return result
+
+    setattr(owner, name, patched)
+
+
+FAULTS = {
+    "before commit": lambda n: countdown(Store, "commit", n, after=False),
+    "after commit": lambda n: countdown(Store, "commit", n, after=True),
+    "before publishing": lambda n: countdown(BrokerSink, "write", n, after=False),
+    "after publishing": lambda n: countdown(BrokerSink, "write", n, after=True),
+}
+
+
+def child(source, options, arm=None):
+    process = os.fork()
+    if process:
+        return process
+    code = 0
+    try:
+        if not os.environ.get("KILL_DRIVER_LOUD"):
+            os.dup2(os.open(os.devnull, os.O_RDWR), 2)
+        if arm is not None:
+            arm()
+        release_broker.run_broker(source, options)
+    except SystemExit as result:
+        code = int(result.code or 0)
+    except BaseException as error:  # noqa: BLE001  # it must not return to the parent's code
+        code = getattr(error, "exit_code", 99)
+    os._exit(code)
+
+
+def main():
+    folder, kind = Path(sys.argv[1]), sys.argv[2]
+    rng, kills, server_kills = random.Random(int(sys.argv[3])), int(sys.argv[4]), int(sys.argv[5])
+    server = Server(kind, folder / "server")
+    server.start()
+    try:
+        print(json.dumps(scenario(server, folder, rng, kills, server_kills)), flush=True)  # noqa: T201
+    finally:
+        server.kill()
+
+
+def scenario(server, folder, rng, kills, server_kills):
+    talk, state, copy = TALKS[server.kind](server), folder / "state", folder / "copy"
+    options = {**OPTIONS, "state": state, "output": server.address(talk.output)}
+    if server.kind == "mqtt":
+        options |= {"follow": True, "order": "n"}
+    source = server.address(talk.source)
+    DurableRelease.open(state, build(options)).close()
+    shutil.copytree(state, copy)
+    if server.kind == "mqtt":  # the session must exist before the first message is sent
+        process = child(source, options)
+        time.sleep(1.5)
+        os.kill(process, signal.SIGTERM)
+        os.waitpid(process, 0)
+    kinds = Counter()
+    sent = 0
+    faults = [*FAULTS] * (1 + kills // 8)
+    shots = set(rng.sample(range(kills), server_kills))
+    for number in range(kills):
+        count = len(VALUES) * (number + 1) // kills - sent
+        rows = [json.dumps({"n": at, "value": VALUES[at]}) for at in range(sent, sent + count)]
+        talk.send([row.encode() for row in rows])
+        sent += count
+        if number in shots:
+            process = child(source, options)
+            time.sleep(rng.uniform(0.05, 0.5))
+            server.kill()
+            time.sleep(0.2)
+            server.start()
+            time.sleep(0.5)
+            os.kill(process, signal.SIGKILL)
+            name = "server"
+        elif rng.random() < 0.5:
+            process = child(source, options)
+            time.sleep(rng.uniform(0.01, 0.4))
+            os.kill(process, signal.SIGKILL)
+            name = "random moment"
+        else:
+            name = rng.choice(faults)
+            process = child(source, options, lambda n=name: FAULTS[n](rng.randint(1, 3)))
+            end = time.monotonic() + 1.5
+            while time.monotonic() < end and os.waitpid(process, os.WNOHANG)[0] == 0:
+                time.sleep(0.02)
+            if time.monotonic() < end:
+                kinds[name] += 1
+                continue
+            os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        kinds[name] += 1
+    with DurableRelease.open(copy, build(options)) as run:
+        wanted = []
+        transfer(VALUES, run, lambda first, values: wanted.extend(values.tolist()))
+    process = child(source, options)
+    if server.kind == "mqtt":
+        talk.wait(len(wanted))
+        os.kill(process, signal.SIGTERM)
+    _, status = os.waitpid(process, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, os.waitstatus_to_exitcode(status)
+    rows = talk.rows()
+    assert [row["position"] for row in rows] == list(range(len(wanted))), "lost or doubled"
+    assert np.array([row["value"] for row in rows]).tobytes() == np.array(wanted).tobytes()
+    repeated = len(talk.got) - len(rows) if server.kind == "mqtt" else 0
+    return {"kind": server.kind, "kinds": kinds, "rows": len(rows), "repeated": repeated}
+
+
+if __name__ == "__main__":
+    main()

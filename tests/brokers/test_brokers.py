@@ -1,0 +1,207 @@
+"""Releases from brokers and to brokers: real servers, the real command."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+for _module in ("nats", "paho.mqtt.client", "redis", "confluent_kafka"):
+    pytest.importorskip(_module, reason="needs brokers: pip install 'tidegate[brokers]'")
+
+from typer.testing import CliRunner
+
+import tidegate as tg
+from tests.brokers.conftest import Server
+from tests.brokers.talk import TALKS, VALUES, Mqtt, Nats
+from tidegate.cli.app import app
+from tidegate.durable import DurableRelease
+from tidegate.durable.subscription import Marks, subscribe
+from tidegate.errors import InputError, SettingError
+from tidegate.io.brokers import Message, open_reader
+from tidegate.io.brokers.address import Address, is_broker
+from tidegate.io.brokers.payloads import Payloads
+
+HOLDOUT = 100
+HEAVY = int(os.environ.get("TIDEGATE_CLUSTER", "0"))  # kills of each broker
+SETTINGS = ["--epsilon", "1", "--bound", "50", "--preset", "tops", "--horizon", "500"]
+SETTINGS += ["--holdout", str(HOLDOUT), "--quiet"]
+
+
+def command(*arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tidegate", "release", *arguments, *SETTINGS],
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def expected(state: Path) -> np.ndarray:
+    """What the journal says, which a kill never changes."""
+    with DurableRelease.existing(state) as run:
+        return np.concatenate([values for _, values in run.replay()])
+
+
+def test_messages_become_rows_each_once(servers: Any, tmp_path: Path) -> None:
+    """In two runs and a third one without news; the offset is in the state."""
+    for kind in ("nats", "redis"):
+        server = servers(kind)
+        talk = TALKS[kind](server)
+        state = tmp_path / kind
+        arguments = [
+            "release", server.address(talk.source), "-o", server.address(talk.output),
+            "--state", str(state), *SETTINGS,
+        ]  # fmt: skip
+        for start, end in ((0, 250), (250, 600), (600, 600)):
+            talk.send([b"%r" % float(one) for one in VALUES[start:end]])
+            result = CliRunner().invoke(app, arguments)
+            assert result.exit_code == 0, result.output
+            rows = talk.rows()
+            assert [row["position"] for row in rows] == list(range(max(0, end - HOLDOUT)))
+        np.testing.assert_array_equal([row["value"] for row in rows], expected(state))
+
+
+def test_a_file_becomes_messages(servers: Any, tmp_path: Path) -> None:
+    """Broker sinks complete themselves: what is there is not sent again."""
+    server = servers("redis")
+    (tmp_path / "in.csv").write_text("value\n" + "".join(f"{one}\n" for one in VALUES[:300]))
+    output = server.address("1/rows")
+    arguments = ["release", str(tmp_path / "in.csv"), "-o", output, "--state"]
+    for _ in range(2):
+        assert CliRunner().invoke(app, [*arguments, str(tmp_path / "a"), *SETTINGS]).exit_code == 0
+    other = CliRunner().invoke(app, [*arguments, str(tmp_path / "b"), *SETTINGS])
+    assert other.exit_code != 0
+    assert "another epoch" in other.output
+    import redis
+
+    client = redis.Redis(port=server.port, db=1)
+    assert client.xlen("rows") == 200
+
+
+def test_mqtt_counts_no_message_twice(servers: Any, tmp_path: Path) -> None:
+    server: Server = servers("mqtt")
+    talk = Mqtt(server)
+    state = tmp_path / "state"
+    arguments = [
+        server.address(talk.source), "-o", server.address(talk.output), "--state", str(state),
+        "--column", "value", "--order", "n", "--follow",
+    ]  # fmt: skip
+    process = command(*arguments)
+    time.sleep(1)
+    messages = [json.dumps({"n": at, "value": one}).encode() for at, one in enumerate(VALUES[:300])]
+    while process.poll() is None and len(talk.rows()) < 200:  # until the session is there
+        talk.send(messages)  # every message many times
+        time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
+    np.testing.assert_array_equal([row["value"] for row in talk.rows()], expected(state))
+    assert len(talk.rows()) == 200
+
+
+def test_kafka_offsets_are_ours(tmp_path: Path) -> None:
+    """Against the mock broker inside librdkafka: no real one can be had from the registries."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1, "log_level": 0})
+    broker = next(iter(producer.list_topics(timeout=10).brokers.values()))
+    address = f"kafka://{broker.host}:{broker.port}"
+    for topic in ("in", "out"):
+        producer.produce(topic, b"0" if topic == "in" else None, partition=0)
+    producer.flush(10)
+    pipeline = tg.tops(epsilon=1, bound=50, horizon=500, holdout=HOLDOUT)
+    with DurableRelease.open(tmp_path / "state", pipeline) as run:
+        reader = open_reader(f"{address}/in/0", client="a")
+        for start, end in ((1, 200), (200, 260)):
+            for one in VALUES[start:end]:
+                producer.produce("in", b"%r" % float(one), partition=0)
+            producer.flush(10)
+            result = subscribe(reader, Payloads(), run, str(tmp_path / "o.csv"), warn=print)
+            assert result.read == end
+        reader.close()
+        again = open_reader(f"{address}/in/0", client="a")
+        assert subscribe(again, Payloads(), run, str(tmp_path / "o.csv"), warn=print).read == 260
+        again.close()
+
+
+@pytest.mark.parametrize("kind", ["nats", "redis", "mqtt"])
+def test_kills_lose_and_double_nothing(kind: str, tmp_path: Path) -> None:
+    """`make test-cluster` kills more often."""
+    kills = HEAVY or 4
+    driver = Path(__file__).with_name("kill_driver.py")
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(driver),
+            str(tmp_path),
+            kind,
+            "7",
+            str(kills),
+            str(max(1, kills // 5)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    result = json.loads(done.stdout)
+    assert sum(result["kinds"].values()) == kills
+    assert result["rows"] == len(VALUES) - HOLDOUT
+
+
+def test_marks_find_the_place_inside_a_message() -> None:
+    marks = Marks(10, None, ["5-0", "6-0"], [3, 2])
+    assert Marks(*json.loads(marks.text())).resume(11) == (None, 1)
+    assert marks.resume(15) == ("6-0", 0)
+
+
+def test_arrays_and_objects_are_read() -> None:
+    taken = Payloads().read([Message("1", b"2.5"), Message("2", b"[1, null, 3]")], None)
+    np.testing.assert_array_equal(taken.batch.values, [2.5, 1, np.nan, 3])
+    assert taken.counts == [1, 3]
+    numbered = Payloads(column="a.b", order="n")
+    messages = [
+        Message(str(at), json.dumps({"n": number, "a": {"b": number}}).encode())
+        for at, number in enumerate((4, 2, 3, 3, 9))
+    ]
+    taken = numbered.read(messages, "2")
+    assert taken.batch.values.tolist() == [3, 4, 9]
+    assert taken.offsets == ["3", "4", "9"]
+
+
+@pytest.mark.parametrize("payload", [b"secret 77", b'{"value": 77}', b'["77"]', b"[[77]]"])
+def test_what_is_wrong_with_a_message_is_said_without_its_content(payload: bytes) -> None:
+    for reader in (Payloads(), Payloads(column="other.value.deep", order="n")):
+        with pytest.raises(InputError) as refused:
+            reader.read([Message("12-0", payload)], None)
+        assert "message 12-0" in str(refused.value)
+        assert "77" not in str(refused.value)
+
+
+def test_addresses(servers: Any, tmp_path: Path) -> None:
+    assert str(Address.read("nats://u:secret@h/S/a.b", "source")) == "nats://h:4222/S/a.b"
+    assert Address.read("mqtt://h/a/b/c", "source").path == ("a/b/c",)
+    assert not is_broker("file.csv")
+    assert not is_broker("C://x")
+    for wrong in ("nats://h/only", "redis://h/0", "kafka://h/", "mqtt://h:port/x", "nats:///S/a"):
+        with pytest.raises(SettingError, match="must look like"):
+            Address.read(wrong, "source")
+    run = ["release", "nats://127.0.0.1:1/S/a", *SETTINGS]
+    assert "state: is needed for a broker" in CliRunner().invoke(app, run).output.replace("--", "")
+    gone = CliRunner().invoke(app, [*run, "--state", str(tmp_path / "s")])
+    assert gone.exit_code != 0
+    assert "cannot be reached" in gone.output
+    mqtt = ["release", "mqtt://127.0.0.1:1/a", "--state", str(tmp_path / "s"), *SETTINGS]
+    assert "number of a message" in CliRunner().invoke(app, mqtt).output
+    server = servers("nats")
+    Nats(server)
+    missing = ["release", server.address("NONE/a"), "--state", str(tmp_path / "s"), *SETTINGS]
+    assert "no such stream" in CliRunner().invoke(app, missing).output
