@@ -69,7 +69,7 @@ def test_what_is_no_table_of_numbers_is_not_quoted() -> None:
 
 def test_times_are_a_list_and_every_row_has_one_or_none_has() -> None:
     for times in (5, 1e-300, {"a": 1}, "2024-02-01"):
-        with pytest.raises(InputError, match="send a number|a list"):
+        with pytest.raises(InputError, match=r"send a number|a list"):
             parsed(json.dumps({"values": [1], "times": times}).encode(), "application/json", None)
     lines = b'{"value":1}\n{"value":2,"time":1706745600}\n'
     with pytest.raises(InputError, match="time at position 0 is missing"):
