@@ -77,8 +77,7 @@ class Gathered:
         if not inside.any():
             return
         here = slice(None) if inside.all() else inside  # no copies where all are inside
-        low = np.maximum(begin[here], segment.start)
-        high = np.minimum(end[here], segment.end)
+        low, high = np.maximum(begin[here], segment.start), np.minimum(end[here], segment.end)
         parts = segment.parts(low, high, as_of, aim)
         self.estimate[here] += parts.estimate
         self.noise[here] += parts.noise_variance
@@ -87,11 +86,12 @@ class Gathered:
         if parts.excess is None:
             self.capped = True
         else:
-            excess, unseen = hidden.added(parts.excess, parts.estimate, high - low, segment)
+            excess = parts.excess
+            if hidden.share:
+                excess, unseen = hidden.added(excess, parts.estimate, high - low, segment)
+                self.unseen[here] += unseen
             self.truncated[:, here] += excess
-            self.unseen[here] += unseen
-        lowest, highest, full = segment.cap_range(low, high)
-        caps = self.caps
+        caps, (lowest, highest, full) = self.caps, segment.cap_range(low, high)
         caps[0, here] = np.minimum(caps[0, here], lowest)
         caps[1, here] = np.maximum(caps[1, here], highest)
         caps[2, here] += full

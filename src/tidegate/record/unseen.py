@@ -64,8 +64,6 @@ class Hidden(NamedTuple):
         self, excess: Excess, sums: FloatArray, sizes: IntArray, segment: Segment
     ) -> tuple[Excess, FloatArray]:
         """An excess whose ends reach as far, and how far that is."""
-        if not self.share:
-            return excess, np.zeros_like(sums)
         found = self.reach(sums, sizes, segment.threshold * segment.method.step)
         lower = np.maximum(excess.lower, found) if segment.below else excess.lower
         return excess._replace(upper=np.maximum(excess.upper, found), lower=lower), found
