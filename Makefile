@@ -22,7 +22,7 @@ ifneq ($(wildcard ../shared/data/.),)
 export TIDEGATE_DATA ?= $(CURDIR)/../shared/data
 endif
 
-.PHONY: help demo test matrix lint fuzz power-cuts bench bench-accuracy bench-short bench-coverage experiments experiments-quick docs format clean
+.PHONY: help demo test test-cluster matrix lint fuzz power-cuts bench bench-accuracy bench-short bench-coverage experiments experiments-quick docs format clean
 
 help: ## show this list
 	@printf 'Tidegate. Each target sets itself up in .venv; nothing else is touched.\n\n'
@@ -36,6 +36,9 @@ demo: $(STAMPS)/demo ## a stream goes in, a private one comes out: see it in a m
 # worksteal: each worker has a run of files to itself, so that what tests share is made once.
 test: $(STAMPS)/test ## the whole suite, with the examples of docstrings and docs
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+test-cluster: $(STAMPS)/test ## a real Spark cluster and brokers, killed again and again (four minutes)
+	@TIDEGATE_CLUSTER=22 $(RUN) -m pytest -n $(WORKERS) tests/spark/test_cluster.py tests/brokers -k "kills" $(ARGS)
 
 matrix: $(STAMPS)/test ## what could depend on the machine, on other Pythons, numpys, processors
 	@$(RUN) tools/check_matrix.py $(ARGS)

@@ -10,6 +10,7 @@ import csv
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median, stdev
 from time import process_time
@@ -24,13 +25,14 @@ import tidegate as tg
 from experiments.candidates import Build, Question, candidates
 from experiments.claims.words import short
 from experiments.errors import ExperimentError
-from experiments.offline import OFFLINE
+from experiments.offline import OFFLINE, optstream
 from experiments.offline.fourier import guarantee
 from experiments.plots.style import new_figure, save
 from experiments.sample import Sample
 from experiments.scoring import METRICS, Ranges, score
 
 STAMP = "not private"
+Publish = Callable[..., NDArray[np.float64]]
 _COLUMNS = (
     *("privacy", "sample", "method", "epsilon", "metric", "mean", "std", "median", "runs"),
     *("guarantee", "protects", "million values per second", "state kB"),
@@ -79,8 +81,14 @@ def compare(sample: Sample, question: Question, output: Path, console: Console) 
         for unit, name, build in track(wanted, "comparing", console=console)
     ]
     entries += [_zeros(unit.name, values[holdout:], question) for unit in question.units]
+    event, *windows = question.units
+    late: list[tuple[tg.units.Unit, str, Publish]] = [
+        *((event, name, publish) for name, publish in OFFLINE.items()),
+        *((unit, "OptStream", partial(optstream, window=unit.size)) for unit in windows),
+    ]
     entries += [
-        _offline(name, publish, values[holdout:], question) for name, publish in OFFLINE.items()
+        _offline(unit.name, name, publish, values[holdout:], question)
+        for unit, name, publish in late
     ]
     entries.sort(key=lambda entry: (entry.typical, entry.name))
     tables = _tables(entries)
@@ -156,12 +164,13 @@ def _measured(
 
 
 def _offline(
+    unit: str,
     name: str,
-    publish: Callable[..., NDArray[np.float64]],
+    publish: Publish,
     truth: NDArray[np.float64],
     question: Question,
 ) -> Entry:
-    """A rival that sees the whole stream first: in a table of its own. θ is the bound."""
+    """A rival that sees the stream, or a window, first: in a table of its own. θ is the bound."""
     scores = [
         _scored(
             publish(truth, question.epsilon, question.bound, question.seed * 1_000_003 + run),
@@ -172,7 +181,6 @@ def _offline(
         for run in range(question.runs)
     ]
     promise = f"{_short(guarantee(question.epsilon))}, offline: not for streams"
-    unit = tg.units.Event().name
     return Entry(unit, name, [one["mse"] for one in scores], scores, question.bound, promise)
 
 

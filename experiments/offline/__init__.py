@@ -1,4 +1,4 @@
-"""Rivals that must see the whole stream before they publish anything: not for continuous release.
+"""Rivals that must see the whole stream, or a window of it, before they publish: not online.
 
 They are ranked in a table of their own (`experiments compare`), never beside a method that is
 online, and compute in floats.
@@ -7,5 +7,6 @@ online, and compute in floats.
 from __future__ import annotations
 
 from experiments.offline.fourier import OFFLINE, efpa, fpa
+from experiments.offline.optstream import optstream
 
-__all__ = ["OFFLINE", "efpa", "fpa"]
+__all__ = ["OFFLINE", "efpa", "fpa", "optstream"]

@@ -62,7 +62,7 @@ def test_all_methods_are_ranked_and_every_output_is_stamped(compared: tuple[Path
     for png in output.glob("*.png"):
         assert png.read_bytes().startswith(b"\x89PNG")
         assert png.with_suffix(".svg").is_file()
-    assert len(list(output.glob("comparison-not-private*.png"))) == 6  # windows; 5 promises
+    assert len(list(output.glob("comparison-not-private*.png"))) == 7  # 2 of windows, 5 promises
 
 
 def test_units_and_promises_are_never_ranked_together(compared: tuple[Path, str]) -> None:

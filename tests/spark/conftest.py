@@ -53,3 +53,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = builder.config("spark.sql.warehouse.dir", str(place / "warehouse")).getOrCreate()
     yield session
     session.stop()
+
+
+# Ten kills of a cluster take minutes: `make test-cluster`.
+collect_ignore = [] if os.environ.get("TIDEGATE_CLUSTER") else ["test_cluster.py"]

@@ -6,6 +6,7 @@
 | module | what it is |
 | --- | --- |
 | `release` | `release(df, pipeline, …)`: a streaming or batch DataFrame in and out |
+| `events` | `release_events(df, pipeline, …)`: sums per tick by key, in a batch |
 | `packing` | `pack`, `unpack`: many values in a row |
 | `plan`, `secret` | what executors are told, and where they find the master secret |
 | `sequence` | order, late and repeated rows, gaps |
@@ -13,13 +14,31 @@
 | `processor`, `initial`, `batch` | the operator of streaming queries, and of batch ones |
 | `charges` | what every key has spent |
 | `reshard` | another number of shards |
+| `thresholds` | one threshold for all keys, from a sample |
+| `sums` | range sums with intervals, totals, a function for SQL |
 
 Nothing of Spark is imported before this package is.
 """
 
 from tidegate.spark.charges import charges, spent_by_key
+from tidegate.spark.events import release_events
 from tidegate.spark.packing import pack, unpack
 from tidegate.spark.release import release
 from tidegate.spark.reshard import reshard
+from tidegate.spark.sums import range_sums, register, totals
+from tidegate.spark.thresholds import SharedThreshold, shared_threshold
 
-__all__ = ["charges", "pack", "release", "reshard", "spent_by_key", "unpack"]
+__all__ = [
+    "SharedThreshold",
+    "charges",
+    "pack",
+    "range_sums",
+    "register",
+    "release",
+    "release_events",
+    "reshard",
+    "shared_threshold",
+    "spent_by_key",
+    "totals",
+    "unpack",
+]

@@ -21,6 +21,7 @@ from tidegate.spark.initial import SCHEMA, SHARD
 from tidegate.spark.plan import Plan
 from tidegate.spark.processor import ShardProcessor
 from tidegate.spark.secret import MasterSecret
+from tidegate.spark.shards import shard_of
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -60,8 +61,9 @@ def release(
         df: rows in any order.
         pipeline: what releases each of the streams.
         key: the column with the key.
-        order: the column with the sequence number of a row within its key: a whole number, or a
-            timestamp. Rows whose number is not above the newest released one are dropped.
+        order: the column with the sequence number of a row, unique within its key: a whole number,
+            or a timestamp. Rows whose number is not above the newest one taken are dropped, and so
+            are all but one of several rows with one number.
         value: the column with the number; or with an array of numbers (`pack`), whose sequence
             numbers are `order`, `order` + 1, …; rows come out packed, too (`unpack`).
         time: the column with the time of a row, or an array of them; carried through.
@@ -122,11 +124,6 @@ def release(
         work = shard_function(plan, random_bytes(16).hex())
         released = grouped.cogroup(other).applyInPandas(work, _schema(packed))
     return released.withColumn("time", _as_time(F.col("time"), kind))
-
-
-def shard_of(key: Column, shards: int) -> Column:
-    """Which shard a key belongs to."""
-    return F.pmod(F.xxhash64(key), F.lit(shards)).cast("int")
 
 
 def _rows(

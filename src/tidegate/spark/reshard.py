@@ -18,9 +18,9 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.spark.initial import BODY, SCHEMA
 from tidegate.spark.plan import Plan
 from tidegate.spark.processor import STATE
-from tidegate.spark.release import shard_of
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import Shard
+from tidegate.spark.shards import shard_of
 
 
 def reshard(
