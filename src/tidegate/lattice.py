@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
-from tidegate.tables.incoming import MISSING, plain
+from tidegate.tables.to_numpy import MISSING, plain
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

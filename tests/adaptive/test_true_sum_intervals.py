@@ -14,8 +14,8 @@ import pytest
 
 import tidegate as tg
 from tidegate.estimate.mixture.truncated_tail import TruncatedTail
-from tidegate.record.aims import aims
 from tidegate.record.ring_buffer import RingBuffer
+from tidegate.record.threshold_evidence import aims
 from tidegate.stages import NO_AIM, Aim, Recorded
 
 COUNT, BOUND = 4096, 100_000

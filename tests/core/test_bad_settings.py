@@ -268,5 +268,5 @@ def test_unknown_settings_are_named(name: str, hint: str) -> None:
         with pytest.raises(tg.SettingError) as error:
             method(1, 100, **{name: 5})
         assert error.value.setting == name
-        assert error.value.problem.startswith(f"is no setting of {method.__name__}")
+        assert error.value.problem.startswith(f"is not a setting of {method.__name__}")
         assert error.value.problem.endswith(hint)

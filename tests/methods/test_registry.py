@@ -80,8 +80,8 @@ def test_arguments_of_one_method_on_the_command_line():
     assert build(given) == tg.fast(1, 9, samples=7, movement=0.5)
     for wrong, words in (
         ("samples", "name=value"),
-        ("levels=3", "'levels' is no option of --preset fast"),
-        ("horizon=3", "has an option of its own"),
+        ("levels=3", "'levels' is not an option of --preset fast"),
+        ("horizon=3", "has its own option"),
     ):
         with pytest.raises(SettingError, match=words) as caught:
             build({**given, "set": wrong})

@@ -1,4 +1,4 @@
-"""What `tidegate check` says about the times of rows, by the rules of a release."""
+"""The part of `tidegate check` about the times of rows; same rules as a release."""
 
 from __future__ import annotations
 

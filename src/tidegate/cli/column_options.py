@@ -1,4 +1,4 @@
-"""Options that a column may have of its own: `--bound fare=100 --bound tip=30`."""
+"""Options with a value per column: `--bound fare=100 --bound tip=30`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def by_column(name: str, columns: Sequence[str], given: Sequence[str] | None) ->
     for text in given or ():
         column, sign, value = text.rpartition("=")
         if sign and column not in columns:
-            raise SettingError(name, f"{column!r} is no --column of this run")
+            raise SettingError(name, f"{column!r} is not a --column of this run")
         wanted = [column] if sign else [one for one in columns if one not in found]
         for one in wanted:
             if sign and one in found:

@@ -1,4 +1,4 @@
-"""`tidegate methods`: what there is to choose from, taken from the files of `tidegate.methods`."""
+"""`tidegate methods`: list the methods in `tidegate.methods`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def methods(
 ) -> None:
     """List the methods that can be chosen with --preset, or the arguments of one of them.
 
-    "Protects" is what the noise is made for. Larger units can be had of most methods (--unit), by
-    group privacy. Methods of the local model have commands of their own (`tidegate local`).
+    "Protects" is the unit that the noise is made for. Most methods can protect larger units
+    (--unit), by group privacy. Methods of the local model have their own commands (`tidegate
+    local`).
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""From what a user writes, on the command line or in a TOML file, to a pipeline."""
+"""Build a pipeline from command-line options or a TOML file."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def build(options: Mapping[str, Any]) -> tg.Pipeline:
             named = "set" if "set" in options and name in _own(options["set"]) else name
             raise SettingError(
                 named.replace("_", "-"),
-                f"{f'{said(name)} ' if named != name else ''}is no option of "
+                f"{f'{said(name)} ' if named != name else ''}is not an option of "
                 f"--preset {name_of_preset}{_taken_by(name)}",
             )
     pipeline: tg.Pipeline = preset(**arguments)
@@ -188,7 +188,7 @@ def _own(text: str) -> dict[str, Any]:
         if not name or not value:
             raise SettingError("set", f"must be name=value,name=value, not {said(text)}")
         if name in taken:
-            raise SettingError("set", f"{said(name)} has an option of its own")
+            raise SettingError("set", f"{said(name)} has its own option")
     return {name: _number(value) for name, value in parts.items()}
 
 

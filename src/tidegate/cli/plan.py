@@ -37,9 +37,7 @@ def plan(
         str | None,
         typer.Option(metavar="X", help="Which epsilon gives an interval of ± X? With --length."),
     ] = None,
-    length: Annotated[
-        int | None, typer.Option(help="The length of the ranges that --target speaks of.")
-    ] = None,
+    length: Annotated[int | None, typer.Option(help="Length of the ranges for --target.")] = None,
     confidence: Annotated[
         float, typer.Option(help="Probability that an interval holds the sum.")
     ] = 0.95,
@@ -89,9 +87,9 @@ def plan(
 ) -> None:
     """Predict the errors of a release from its settings alone; no data is read.
 
-    Errors speak of the sum of truncated values. They rest on how much the stream's level drifts,
-    which --roughness assumes: other values are shown beside. With --preset tops the noise part is
-    exact, and the prediction part is what values inside a block add where a range cuts it.
+    Errors refer to the sum of truncated values. They depend on how much the level of the stream
+    drifts (--roughness); the table also shows other assumptions. With --preset tops the noise part
+    is exact, and the prediction part is what values inside a block add where a range cuts it.
 
     Examples:
 

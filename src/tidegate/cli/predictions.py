@@ -1,4 +1,4 @@
-"""What `tidegate plan` prints: tables and sentences, or JSON."""
+"""The output of `tidegate plan`: tables and sentences, or JSON."""
 
 from __future__ import annotations
 

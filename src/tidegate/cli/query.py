@@ -13,7 +13,7 @@ import typer
 
 from tidegate.cli.exits import plain_errors
 from tidegate.cli.remarks import facts, remarks
-from tidegate.cli.streams import Released, ReleasedColumn, ReleasedFormat, file_of
+from tidegate.cli.stream_options import Released, ReleasedColumn, ReleasedFormat, file_of
 from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import QueryError, SettingError
 
@@ -67,7 +67,8 @@ def query(
     key: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="KEY", help="Of a release --by: this key; of several, their total too."
+            metavar="KEY",
+            help="For a release with --by: this key; repeat it to get a total.",
         ),
     ] = None,
     total: Annotated[
@@ -78,12 +79,11 @@ def query(
 ) -> None:
     """Sum the released values from START up to END, with an interval.
 
-    Positions count released values from 0; END is not part of the range. Larger values
-    were capped at the threshold. Of an adaptive release the answer allows for what that took away,
-    with its uncertainty; of others it is the sum of the capped values. Answers use all that is in
-    the file; --as-of END gives the one that was possible when END values were released. The first
-    query of a file reads it once and keeps an index beside it; later ones take a moment. No privacy
-    is spent, however many ranges are asked.
+    Positions count released values from 0; END is not part of the range. Values above the threshold
+    were capped. For an adaptive release the answer estimates what capping removed, and its interval
+    allows for that; for other methods it is the sum of the capped values. Answers use the whole
+    file; --as-of END uses the first END values only. The first query reads the whole file and
+    writes an index next to it; later queries are fast. Queries spend no privacy budget.
 
     If the release has times (`tidegate release --time`), --from and --to ask for the rows with
     from ≤ time < to, and --every for a table of sums, means and rates per second. A time without a
@@ -92,8 +92,8 @@ def query(
     If several columns were released, --column says which; --ratio gives the sum of one over that
     of another, with an interval.
 
-    Of a release with keys (`tidegate release --by`) the answer has a row for each --key, or for
-    every key, and their total; all rows of a key if no range is given.
+    If the release has keys (`tidegate release --by`), the answer has one row for each --key, or for
+    every key, and their total. Without a range it covers all rows of a key.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""Answers from a file of `tidegate local simulate`: a rehearsal, and said to be one."""
+"""Answers from a file of `tidegate local simulate`, marked as a simulation."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tidegate.cli.release_broker import check_broker, of_broker, run_broker
 from tidegate.cli.release_by import check_by, run_by
 from tidegate.cli.release_options import KINDS, with_release_options
 from tidegate.cli.signals import stopping
-from tidegate.cli.streams import Source, check_output, holds_something
+from tidegate.cli.stream_options import Source, check_output, holds_something
 from tidegate.errors import SettingError
 from tidegate.run.pipeline import Pipeline
 
@@ -60,7 +60,7 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
 
 
 def _run(source: str, options: dict[str, Any]) -> None:
-    from tidegate.cli.left_behind import told_what_is_left
+    from tidegate.cli.failed_run import told_what_is_left
     from tidegate.cli.progress import Progress
     from tidegate.durable import transfer
     from tidegate.io import open_source

@@ -15,7 +15,7 @@ from tidegate.cli.release import (
     tell_unsealed,
 )
 from tidegate.cli.signals import stopping
-from tidegate.cli.streams import holds_something
+from tidegate.cli.stream_options import holds_something
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import positive
 from tidegate.guarantee import sequential
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def release_columns(source: str, options: dict[str, Any]) -> None:
     """Release several columns of one source."""
-    from tidegate.cli.left_behind import told_what_is_left
+    from tidegate.cli.failed_run import told_what_is_left
     from tidegate.cli.progress import Progress
     from tidegate.durable.columns import DurableColumns, transfer_columns
     from tidegate.io import open_source

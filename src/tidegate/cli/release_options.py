@@ -7,7 +7,7 @@ from typing import Any
 from tidegate.cli.choices import EMITTED, LATE, PIPES
 from tidegate.cli.option_table import flag, kinds, path, text, texts, whole, with_options
 from tidegate.cli.pipelines import DEFAULT_PRESET, PRESETS, SMOOTHERS
-from tidegate.cli.streams import (
+from tidegate.cli.stream_options import (
     DecimalSign,
     Delimiter,
     Header,
@@ -20,7 +20,7 @@ OPTIONS: dict[str, Any] = {
     "output": OutputFile,
     # The pipeline.
     "epsilon": text("Privacy budget, e.g. 0.1 or 1/10."),
-    "bound": texts("Public upper bound of a value. Of several columns: COLUMN=BOUND for each."),
+    "bound": texts("Public upper bound of a value. For several columns: COLUMN=BOUND each."),
     "lower": texts(
         "Public lower bound of a value, 0 or below (default 0: smaller ones count as 0)."
     ),

@@ -1,4 +1,4 @@
-"""What is to be known about answers from a released file: the same lines under every table."""
+"""Notes below answers from a released file: the same lines under every table."""
 
 from __future__ import annotations
 

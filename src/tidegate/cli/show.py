@@ -12,7 +12,7 @@ import typer
 
 from tidegate.cli.exits import plain_errors
 from tidegate.cli.remarks import warned
-from tidegate.cli.streams import Released, ReleasedColumn, ReleasedFormat, file_of
+from tidegate.cli.stream_options import Released, ReleasedColumn, ReleasedFormat, file_of
 from tidegate.cli.tables import percent
 from tidegate.errors import QueryError, SettingError, TidegateError
 
@@ -55,8 +55,8 @@ def show(
 ) -> None:
     """Show the level and the moving average of a released file, and what is known about it.
 
-    Everything shown was released already: looking costs no privacy. The error band is that of the
-    average of truncated values.
+    Everything shown is already released, so this spends no privacy budget. The error band refers to
+    the average of truncated values.
 
     Examples:
 

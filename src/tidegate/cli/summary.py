@@ -1,4 +1,4 @@
-"""What a run of `tidegate release` came to, in a few lines on stderr: public facts only."""
+"""The summary of `tidegate release` on stderr: public facts only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A made-up city: electricity meters by zone, taxi trips, and steps that phones count.
+"""A made-up city: electricity meters by zone, and taxi trips.
 
 Nobody's data: everything is drawn from a seeded generator, as in `tidegate.synthetic`.
 """
@@ -16,7 +16,6 @@ TICK = timedelta(minutes=15)
 DAY = timedelta(days=1)
 FARE_BOUND = 120  # dollars
 METER_BOUND = 400  # kilowatts of a zone
-STEPS_BOUND = 40_000
 _TRIPS = 40  # a tick, on average
 
 
@@ -56,11 +55,3 @@ def ticks(start: datetime, seed: int = 0) -> Iterator[Tick]:
             now, load, [now + timedelta(seconds=float(at)) for at in seconds], fares.tolist()
         )
         now += TICK
-
-
-def steps(phones: int, seed: int = 0) -> list[int]:
-    """How far the owner of each phone walked on a day."""
-    generator = np.random.default_rng(seed)
-    walked = np.minimum(generator.gamma(3, 2_400, phones), STEPS_BOUND)
-    found: list[int] = walked.astype(int).tolist()
-    return found

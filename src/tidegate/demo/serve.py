@@ -43,28 +43,30 @@ def _feed(address: str, tokens: list[str], browser: bool) -> None:
     try:
         gate = connect(address, *tokens)
         start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - _HISTORY * TICK
-        _create(gate, start)
+        create_streams(gate, start)
         city = ticks(start)
         for _ in range(_HISTORY // _BATCH):
-            _push(gate, list(itertools.islice(city, _BATCH)))
+            push_ticks(gate, list(itertools.islice(city, _BATCH)))
         print(f"{_HISTORY:,} quarters of an hour were released; now one comes every second.")
         if browser:
             webbrowser.open(address)
         for tick in city:
-            _push(gate, [tick])
+            push_ticks(gate, [tick])
             time.sleep(_PAUSE)
     except TidegateError as error:
         print(f"The city stopped: {error}")
 
 
-def _create(gate: Gate, start: datetime) -> None:
+def create_streams(gate: Gate, start: datetime) -> None:
+    """A stream with keys, and two of events from one source."""
     gate.create("load-by-zone", epsilon="1", bound=METER_BOUND, keys=list(ZONES))
     clock = {"every": "15min", "start": start.isoformat()}
     gate.create("fares", epsilon="1", bound=FARE_BOUND, events=clock, source="trips")
     gate.create("trips", epsilon="0.5", events={**clock, "count": True}, source="trips")
 
 
-def _push(gate: Gate, some: list[Tick]) -> None:
+def push_ticks(gate: Gate, some: list[Tick]) -> None:
+    """Send what happened in some ticks."""
     load = [(tick.start, zone, value) for tick in some for zone, value in tick.load.items()]
     times, zones, values = zip(*load, strict=True)
     gate["load-by-zone"].push(values, times, keys=zones)

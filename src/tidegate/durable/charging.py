@@ -1,4 +1,4 @@
-"""What each part of the input costs, by position, and charging it before it is read."""
+"""Charge the cost of the input by position, before it is read."""
 
 from __future__ import annotations
 

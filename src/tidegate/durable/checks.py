@@ -1,4 +1,4 @@
-"""May this state be used? Compares settings, key, source and ledger before it is continued."""
+"""Check that a state may be continued: settings, key, source and ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another key for the state of a durable release, none, or no state at all."""
+"""Change or remove the key of a durable release's state, or erase the state."""
 
 from __future__ import annotations
 

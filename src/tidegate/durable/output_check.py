@@ -1,4 +1,4 @@
-"""Compare an output with the state that it belongs to: rollback detection, and what is missing.
+"""Compare an output with its state: detect rollbacks, find missing rows.
 
 The output lies outside the state, and everything in it (rows, thresholds, metadata) was committed
 before it left. A state that does not know some of it was rolled back; continuing it would use its
@@ -118,7 +118,7 @@ def _check_ours(path: str, theirs: str | None, found: Compared, run: Reading) ->
 
 def _older(name: str, told: object, run: Reading) -> StateError:
     return StateError(
-        f"{name} holds {told} values, but the state knows of {run.position}: the state is "
+        f"{name} holds {told} values, but the state has {run.position}: the state is "
         "older than its output (restored from a backup?). Continuing would use noise a second "
         "time. Put the newest state folder back. If it is gone, its ledger is as old, and does not "
         "count what was charged since: see the runbook before you begin again with --new-epoch"

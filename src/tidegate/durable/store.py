@@ -1,4 +1,4 @@
-"""What a durable release keeps in its folder: state, journal, phases, users, input digests."""
+"""The store of a durable release in its folder: state, journal, phases, users, input digests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a durable release needs of the place that keeps it: a folder, or a shared database.
+"""The contract of a store: a folder, or a shared database.
 
 `durable.store` keeps one release in a folder, `service.sql_store` many of them in one database. A
 commit of the first is a transaction of its own; commits of the second join the transaction of a

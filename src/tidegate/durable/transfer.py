@@ -25,7 +25,7 @@ from tidegate.io.function_sink import Receiver
 from tidegate.lattice import Lattice
 from tidegate.record.time_ranges import Moment
 from tidegate.run.release import Release
-from tidegate.tables.incoming import library_of
+from tidegate.tables.to_numpy import library_of
 
 Values = Source | Iterable[Any]
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""What estimators answer alike, unless they have a reason not to."""
+"""Default answers of estimators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimators that publish a level until the next measurement: what sampling methods share.
+"""The base of estimators that publish a level until the next measurement.
 
     published   ───level 0───┐●──level 1──┐●────level 2──── …      ● a measured value
     leaves      |            ●|           ●|                       it ends its leaf

@@ -1,4 +1,4 @@
-"""What smoothers share: estimators that predict the values inside leaves of one size.
+"""The base of smoothers: estimators that predict the values inside leaves of one size.
 
 The cells that are published are the leaves, and their totals the noisy sums (`published_values`).
 """

@@ -27,7 +27,7 @@ from tidegate.io.file_formats import KINDS
 from tidegate.io.function_sink import FunctionSink
 from tidegate.io.metadata import read_metadata
 from tidegate.io.recovery import Recovered, recover, recover_rows, recoverable
-from tidegate.io.released import read_released, read_rows, read_rows_by
+from tidegate.io.released_reader import read_released, read_rows, read_rows_by
 from tidegate.io.sinks import Sink, open_sink
 from tidegate.io.sources import open_source
 

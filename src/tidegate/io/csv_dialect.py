@@ -1,4 +1,4 @@
-"""How a CSV file separates fields and writes numbers, and what to say if it is another way."""
+"""The dialect of a CSV file: separators, decimal sign, and errors that explain a mismatch."""
 
 from __future__ import annotations
 

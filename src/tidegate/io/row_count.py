@@ -1,4 +1,4 @@
-"""How many rows a file can have, without reading its values."""
+"""Estimate how many rows a file has, without reading its values."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Positions:
             if column.ndim != 1:
                 raise SettingError(name, "must be a one-dimensional array")
             if column.size != columns[0].size:
-                raise SettingError(name, "must be as many as the values")
+                raise SettingError(name, "must be the same number as the values")
         if self._leveled is not None and self._leveled != (levels is not None):
             problem = "must be given for each write" if self._leveled else "have no column here"
             raise SettingError("levels", problem)
@@ -55,7 +55,7 @@ class Positions:
             problem = "must be given for each write" if self._timed else "have no column here"
             raise SettingError("times", problem)
         if times is not None and times.shape != columns[0].shape:
-            raise SettingError("times", "must be as many as the values")
+            raise SettingError("times", "must be the same number as the values")
         if first < 0 or self._next not in (None, first):
             expected = "0 or more" if self._next is None else self._next
             raise SettingError("first_position", f"must be {expected}, not {first}")

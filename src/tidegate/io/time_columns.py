@@ -1,4 +1,4 @@
-"""Which columns of a file look like times: a look at its first rows, for the owner of the data."""
+"""Find the columns of a file that look like times, from its first rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times that a file writes in a way of its own, such as 31.12.2024 23:59: read by a pattern."""
+"""Read times in a format that the user gives, such as 31.12.2024 23:59."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TimeFormat:
             if text is None or text == "":
                 raise InputError(f"time at position {at} is missing")
             if not isinstance(text, str):
-                raise InputError(f"time at position {at} is no text: leave --time-format out")
+                raise InputError(f"time at position {at} is not text: leave --time-format out")
             try:
                 moment = datetime.strptime(text.strip(), self._pattern)  # noqa: DTZ007  # as above
             except ValueError:

@@ -1,4 +1,4 @@
-"""What engines give and take: the two ways to run many streams are alike from outside."""
+"""The contract of engines: both ways to run many streams look alike from outside."""
 
 from __future__ import annotations
 

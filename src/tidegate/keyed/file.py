@@ -25,7 +25,7 @@ from tidegate.released.scan import DAMAGED
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.snapshot import record_of
 from tidegate.sealing import MALFORMED
-from tidegate.tables.outgoing import Tabular
+from tidegate.tables.from_numpy import Tabular
 
 _RECORDS = 4096  # of keys that are kept once they were asked for
 

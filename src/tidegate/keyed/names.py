@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
 from tidegate.lattice import IntArray
-from tidegate.tables.incoming import MISSING, library_of
+from tidegate.tables.to_numpy import MISSING, library_of
 
 UNDECLARED = -1
 _LONGEST = 1000  # characters of a key

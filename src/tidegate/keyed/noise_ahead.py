@@ -1,4 +1,4 @@
-"""The noise of many keys at once: bit for bit what each key's own stream would draw.
+"""Draw the noise of many keys together, bit for bit as each key's own stream would.
 
 Noise does not depend on data, so it may be made before it is needed.
 """

@@ -22,7 +22,7 @@ from tidegate.record.time_index import Knots, TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable, check_rows, edges
 from tidegate.record.time_ranges import asked as ends_of
 from tidegate.record.time_sums import places_of, table_between, with_late_rows
-from tidegate.tables.outgoing import Tabular
+from tidegate.tables.from_numpy import Tabular
 
 _FORGOTTEN = (
     "the range is older than the record of a key: ask for a later one, keep more (`history`), or "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.tables.outgoing import Tabular
+from tidegate.tables.from_numpy import Tabular
 
 
 @dataclass(frozen=True, repr=False)

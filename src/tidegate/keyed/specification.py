@@ -141,7 +141,7 @@ def keyed(
     if not isinstance(pipeline, Pipeline):
         raise SettingError("pipeline", "must be a pipeline such as tidegate.adaptive(...)")
     if keys_are_public and keys is not None:
-        raise SettingError("keys", "are declared, and said to be public: choose one")
+        raise SettingError("keys", "cannot be both declared and public: choose one")
     if keys is None and not keys_are_public:
         raise SettingError("keys", UNDECLARED_KEYS)
     names = None if keys is None else declared_keys(keys)

@@ -1,4 +1,4 @@
-"""What a device remembers of its reports, on the disk before a report leaves it.
+"""A device's memory of its reports, written to disk before a report leaves.
 
     drawn → written to the device's file (`memory_file`) ║ sent
 

@@ -1,4 +1,4 @@
-"""What goes over the wire: an announcement to the devices, a report from each.
+"""The messages of the local model: an announcement to devices, a report from each.
 
 Plain JSON, read strictly (`wire`): a field that is missing, unknown, doubled or of another kind,
 NaN, a text that is too long or another version is a `MessageError` that names the field, before

@@ -1,4 +1,4 @@
-"""Why a report is rejected, and the same checks for whole arrays of reports.
+"""Reject reports, one by one or in arrays, and say why.
 
 A single report is checked by `messages.parsed` and `Report.problem`.
 """

@@ -1,4 +1,4 @@
-"""Which table a report of the stream is drawn from, and how noisy it is."""
+"""Choose the table that a report of the stream is drawn from; its noise."""
 
 from __future__ import annotations
 

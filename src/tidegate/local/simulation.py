@@ -1,4 +1,4 @@
-"""What a simulation of all devices and their server gives."""
+"""The result of simulating all devices and their server."""
 
 from __future__ import annotations
 

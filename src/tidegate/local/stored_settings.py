@@ -1,4 +1,4 @@
-"""What the collection in a file was made from."""
+"""The settings that the collection in a file was made from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a server chooses a threshold: rounds of questions, tallies of reports, a decision.
+"""A survey: rounds of questions, tallies of reports, and a decision about the threshold.
 
 A survey is public and has no state: which round comes next and what is decided are functions of
 the tallies of the rounds before. So whoever knows the tallies can check every step, and a server

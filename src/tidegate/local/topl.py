@@ -214,7 +214,7 @@ class Topl(Spec):
         given = {name: value for name, value in settings.items() if name != "kind"}
         for name in given:
             if name not in known:
-                raise SettingError(name, "is no setting of Topl")
+                raise SettingError(name, "is not a setting of Topl")
         return cls(**given)
 
     def client(

@@ -1,4 +1,4 @@
-"""From the ε of a unit to what surrounds a perturber: its budget, its threshold, the pipeline."""
+"""Turn the ε of a unit into the budget, the threshold and the rest of a pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidegate.events`: the pipeline of an event stream. Not a method of its own: a kind of stream."""
+"""`tidegate.events`: the pipeline of an event stream."""
 
 from __future__ import annotations
 

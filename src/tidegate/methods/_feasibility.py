@@ -1,4 +1,4 @@
-"""Refuse what public settings alone show to be hopeless, before any value is read.
+"""Refuse settings that cannot give useful results, before any value is read.
 
 Presets ask here; who knows better builds a `tidegate.Pipeline` from stages, which does not.
 

@@ -1,4 +1,4 @@
-"""What a file of `tidegate.methods` says about its method."""
+"""`Method`: the registration of a published method."""
 
 from __future__ import annotations
 

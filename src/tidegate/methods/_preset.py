@@ -131,7 +131,7 @@ def _unknown(name: str, known: Sequence[str], method: str) -> str:
     from difflib import get_close_matches  # on demand: importing it is slow
 
     near = get_close_matches(name, known, n=1, cutoff=0.75)
-    return f"is no setting of {method}" + (f": do you mean {near[0]}?" if near else "")
+    return f"is not a setting of {method}" + (f": do you mean {near[0]}?" if near else "")
 
 
 def assembled(

@@ -1,4 +1,4 @@
-"""What methods share that spend a part of ε on tests, and the rest on numbers."""
+"""The base of methods that split ε between private tests and noisy numbers."""
 
 from __future__ import annotations
 

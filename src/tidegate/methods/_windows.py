@@ -1,4 +1,4 @@
-"""What methods share whose ε protects a window of values, natively."""
+"""The base of methods whose ε protects a window of values natively."""
 
 from __future__ import annotations
 

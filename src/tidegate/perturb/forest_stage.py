@@ -1,4 +1,4 @@
-"""What perturbers whose noise is a forest share: one option, and how an estimator sees it.
+"""The base of perturbers whose noise is a forest: blocks, layouts, run.
 
 horizon  |·-------·-------·------|·-------·-------·------|    groups of top trees, side by side
 """

@@ -1,4 +1,4 @@
-"""What perturbers share that say how long each number holds, and mark it."""
+"""The base of perturbers that release irregular spans: stage, run, and noise by position."""
 
 from __future__ import annotations
 

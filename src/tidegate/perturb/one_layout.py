@@ -1,4 +1,4 @@
-"""What perturbers share whose blocks have one layout each: nothing is chosen."""
+"""The base of perturbers with one layout per block: start, state, options."""
 
 from __future__ import annotations
 

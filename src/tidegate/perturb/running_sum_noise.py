@@ -1,4 +1,4 @@
-"""What perturbers share whose noise is a law of running sums, made for a whole horizon at once.
+"""The base of perturbers whose noise is made for the running sums of a whole horizon.
 
 A new method is a law (`nodes`, `combine`, `_within`) and a stage that scales it (`noise_law`).
 """

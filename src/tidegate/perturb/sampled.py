@@ -1,4 +1,4 @@
-"""What perturbers share that decide, value by value, whether to measure.
+"""The base of perturbers that decide, value by value, whether to measure.
 
 blocks   |--------------|--------------|     a leaf ends with a measured value, or with its block
 leaves   |---●|--●|-----|●|---------●|-|     ● measured; the others have mark 0

@@ -1,4 +1,4 @@
-"""What to expect before any budget is spent: predicted errors, the best tree, the ε that is needed.
+"""Predict errors, the best tree and the ε that is needed, before any budget is spent.
 
 All numbers here follow from settings alone. The noise part is exact; the part that predictions
 inside a block add depends on the data, so it rests on one stated assumption: a block's mean lies

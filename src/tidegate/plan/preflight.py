@@ -1,4 +1,4 @@
-"""What raw values are like, for their owner alone: before settings are chosen.
+"""Describe raw values to their owner, before settings are chosen.
 
 **Not private.** Everything here is computed from raw values without noise. It is meant for the
 terminal of the person who holds the data, and must not be published, logged or stored.

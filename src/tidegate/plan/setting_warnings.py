@@ -1,4 +1,4 @@
-"""What public settings make doubtful without making it hopeless, in words for people."""
+"""Warnings about doubtful public settings."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import answer_words
 from tidegate.record.answer import Answer
 from tidegate.stages import Excess
-from tidegate.tables.outgoing import Tabular
+from tidegate.tables.from_numpy import Tabular
 
 if TYPE_CHECKING:
     from tidegate.record.record import Record

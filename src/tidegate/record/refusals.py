@@ -1,4 +1,4 @@
-"""Why a range cannot be answered, in words."""
+"""Error messages for ranges that cannot be answered."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.tables.outgoing import arrow_table, pandas_frame, polars_frame
+from tidegate.tables.from_numpy import arrow_table, pandas_frame, polars_frame
 
 
 class Rows(NamedTuple):

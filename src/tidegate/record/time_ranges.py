@@ -16,7 +16,7 @@ from tidegate.record.answer_words import SHOWN, cautions, numbers
 from tidegate.record.answers import Answers
 from tidegate.record.time_index import TimeIndex
 from tidegate.tables import html, text
-from tidegate.tables.outgoing import Tabular
+from tidegate.tables.from_numpy import Tabular
 from tidegate.timestamps import read_times
 
 _EVERY = re.compile(r"(\d{1,6})?\s*([a-z]+)")

@@ -1,4 +1,4 @@
-"""Sums over ranges of time: late rows at their own time, and what is to be said of a range."""
+"""Sums over ranges of time; late rows count at their own time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a choice of θ could not see: how much larger a sum may be than its estimate says.
+"""How much larger a sum may be than its estimate, where too few values chose θ.
 
 A choice of θ from few values cannot tell many large values from none. With ε′ its budget and W its
 values, a number of them above θ up to (target + 3)/ε′, target ≥ 3, may lie anywhere up to the bound

@@ -18,7 +18,7 @@ from tidegate.released.file import ReleasedFile
 from tidegate.released.released import ReleasedTable
 from tidegate.run.column_settings import label
 from tidegate.tables import html
-from tidegate.tables.outgoing import Tabular
+from tidegate.tables.from_numpy import Tabular
 
 
 class ReleasedColumns(Tabular):

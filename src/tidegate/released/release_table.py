@@ -14,8 +14,8 @@ from tidegate.released.columns import OfColumn, ReleasedColumns
 from tidegate.released.released import Released
 from tidegate.run.column_settings import checked_names, per_column, shares_of
 from tidegate.run.pipeline import Pipeline
-from tidegate.tables.incoming import plain
 from tidegate.tables.table_input import is_table, picked
+from tidegate.tables.to_numpy import plain
 from tidegate.timestamps import read_times
 
 _HORIZON = 1 << 20  # of the presets

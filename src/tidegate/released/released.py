@@ -20,7 +20,7 @@ from tidegate.record.time_ranges import moment
 from tidegate.released.plot import draw
 from tidegate.run.pipeline import Pipeline
 from tidegate.tables import html
-from tidegate.tables.outgoing import Tabular
+from tidegate.tables.from_numpy import Tabular
 
 _DIGITS = 18  # of a position
 

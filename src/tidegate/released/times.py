@@ -21,7 +21,7 @@ from tidegate import _files
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError
-from tidegate.io.released import read_released_times
+from tidegate.io.released_reader import read_released_times
 from tidegate.lattice import IntArray
 from tidegate.record.time_index import Knots, TimeIndex
 

@@ -48,7 +48,7 @@ def shares_of(names: Sequence[str], given: Mapping[str, Number] | None) -> dict[
     known = {name: positive("share", share) for name, share in (given or {}).items()}
     for name in known:
         if name not in names:
-            raise SettingError("share", f"{name!r} is no column of this run")
+            raise SettingError("share", f"{name!r} is not a column of this run")
     rest, left = 1 - sum(known.values(), Fraction(0)), [name for name in names if name not in known]
     if (left and rest <= 0) or (not left and rest != 0):
         most = "must leave something for the other columns" if left else "must add up to 1"
@@ -62,5 +62,5 @@ def per_column(setting: str, names: Sequence[str], given: Any) -> dict[str, Any]
         return dict.fromkeys(names, given)
     for name in given:
         if name not in names:
-            raise SettingError(setting, f"{name!r} is no column of this run")
+            raise SettingError(setting, f"{name!r} is not a column of this run")
     return {name: given.get(name) for name in names}

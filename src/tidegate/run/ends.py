@@ -1,4 +1,4 @@
-"""Both ends of what counts of a value: their scale and their shape, chosen privately in sequence.
+"""Lower and upper cap of a value: choose their scale, then their shape, privately.
 
     lower ──────── −below ──────── 0 ──────────────── above ──────── bound
                       └─ values count as they are ─┘       width = below + above

@@ -112,7 +112,7 @@ class EventRelease(Release):
         numbers = self._lattice.numbers(values, self._seen)
         names = checked_users(users, numbers.size, needed=False, position=self._seen)
         if numbers.size != when.ticks.size:
-            raise SettingError("times", f"must be as many as the values: {numbers.size}")
+            raise SettingError("times", f"must be the same number as the values: {numbers.size}")
         return numbers, names, when
 
     def checked_times(self, times: Any, count: int, late: str = "keep") -> Times:

@@ -1,4 +1,4 @@
-"""What runs from the first tick on: the warm-up, then blocks of ticks, in a unit for their sums.
+"""The run of an event stream: the warm-up, then blocks of ticks.
 
 phase 0                                     phase 1        phase 2
 ├─warm-up───────────┼─block─┼─block─┼─ … ──┬┼─block─┼─ … ─┬┼─block─┼─ …

@@ -1,4 +1,4 @@
-"""What an event stream is made of: its phases, its open warm-up, window or block; its state."""
+"""The state of an event stream: phases, open warm-up, window or block, snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way of values from a push into the run: hold-out, pieces, caps of users."""
+"""Take the values of a push into the run: hold-out, pieces, user caps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream without negative values: what is owed is paid out of later values. Post-processing."""
+"""Publish no negative values: subtract the difference from later values. Post-processing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose noise is whose: the keystreams of a refined release, phase by phase."""
+"""The noise keys of a refined release, phase by phase."""
 
 from __future__ import annotations
 

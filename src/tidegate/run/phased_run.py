@@ -1,4 +1,4 @@
-"""What every run keeps of its phases: public facts, segments of the record, what is owed, a log."""
+"""The base of all runs with phases: public facts, record segments, remainder, log."""
 
 from __future__ import annotations
 

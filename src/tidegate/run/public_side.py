@@ -1,4 +1,4 @@
-"""What can be read off a release: public facts, and answers from its record."""
+"""The readable side of a release: public facts, and answers from its record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blocks between two choices of θ at work: perturber ║ forecaster, segment of the record."""
+"""The blocks between two choices of θ: perturber ║ forecaster, and the record segment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs from the first value on: warm-ups and blocks, one phase for each choice of θ.
+"""The run of a release without a hold-out: warm-ups and blocks, one phase per choice of θ.
 
 phase 0                     phase 1         phase 2
 ├─warm-up─┼─block─┼─block─┬─┼─block─┼─ … ─┬─┼─warm-up─┼─block─ …    its own θ, epoch and segment

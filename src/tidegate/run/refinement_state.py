@@ -1,4 +1,4 @@
-"""What a refined release is made of: its phases, its open warm-up or blocks, and its state."""
+"""The state of a release without a hold-out: phases, open warm-up or blocks, snapshot."""
 
 from __future__ import annotations
 

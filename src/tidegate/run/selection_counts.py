@@ -1,4 +1,4 @@
-"""What a later choice of θ needs of the values that pay for it: counts, not the values."""
+"""Count values above each candidate for a later choice of θ, without keeping the values."""
 
 from __future__ import annotations
 

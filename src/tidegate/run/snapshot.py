@@ -1,4 +1,4 @@
-"""What the bytes of a snapshot and of a stored record hold."""
+"""Encode snapshots and stored records as bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stored record, loaded from bytes: the pipeline it came from is built from its settings."""
+"""Load a stored record from bytes, with a pipeline built from its settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages that stored settings can name, and how they are built again."""
+"""Rebuild stages from stored settings, by their KIND."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def built(specification: type[_Spec], values: Mapping[str, Any]) -> _Spec:
     known = {item.name for item in fields(specification)}  # type: ignore[arg-type]  # a dataclass
     for name in values:
         if name not in known:
-            raise SettingError(said(name), f"is no setting of {specification.__name__}")
+            raise SettingError(said(name), f"is not a setting of {specification.__name__}")
     for item in fields(specification):  # type: ignore[arg-type]  # a dataclass
         if item.default is MISSING and item.default_factory is MISSING and item.name not in values:
             raise SettingError(item.name, f"is missing: {specification.__name__} needs it")

@@ -11,7 +11,7 @@ import orjson
 from tidegate.errors import InputError
 from tidegate.keyed.names import key_texts
 from tidegate.lattice import FloatArray
-from tidegate.tables.incoming import plain
+from tidegate.tables.to_numpy import plain
 from tidegate.timestamps import Times, read_times
 
 MOST_BYTES = 64 << 20

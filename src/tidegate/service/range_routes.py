@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.durable import DurableRelease
 from tidegate.errors import QueryError
+from tidegate.keyed.committed import CommittedKeyed
 from tidegate.service.access import Access
 from tidegate.service.answer_codec import encoded, encoded_table
 from tidegate.service.gate import Gate
@@ -17,6 +18,7 @@ from tidegate.service.problems import PROBLEMS
 from tidegate.service.streams import Run
 
 _MOST_RANGES = 100_000
+_MOST_KEYS = 10_000
 Positions = Annotated[list[int], Field(max_length=_MOST_RANGES)]
 
 
@@ -32,11 +34,16 @@ class Question(BaseModel):
     every: str | int | None = Field(None, examples=["1d"])
     confidence: float = 0.95
     as_of: int | None = None
+    keys: Annotated[list[str], Field(max_length=_MOST_KEYS)] | None = Field(
+        None, description="One key, or a group whose total is asked for; without it, all."
+    )
 
     def asked(self, run: Run) -> dict[str, Any]:
         """The answers of a stream."""
         if not isinstance(run, DurableRelease):
-            raise QueryError("this stream has keys: ask …/sum or …/table, with key=")
+            return self._keyed(run)
+        if self.keys is not None:
+            raise QueryError("this stream has no keys")
         if self.every is not None:
             return self._table(run, self.every)
         if self.starts is not None and self.ends is not None:
@@ -48,6 +55,24 @@ class Question(BaseModel):
             from_=self.from_, to=self.to, confidence=self.confidence, as_of=self.as_of
         )
         return {"answer": encoded(found)}
+
+    def _keyed(self, run: CommittedKeyed) -> dict[str, Any]:
+        """The answer of one key, or the total over a group: of one range, or by time."""
+        chosen: dict[str, Any] = {"keys": self.keys, "confidence": self.confidence}
+        if self.as_of is not None:
+            raise QueryError("as_of: a stream with keys answers as of now")
+        if isinstance(self.every, int):
+            raise QueryError("every must be a length of time for a stream with keys, such as 1d")
+        if self.every is not None:
+            found = run.release.totals(self.every, from_=self.from_, to=self.to, **chosen)
+            return encoded_table(found)
+        if self.starts is None or self.ends is None:
+            answer = run.release.query(from_=self.from_, to=self.to, **chosen)
+        elif len(self.starts) == len(self.ends) == 1:
+            answer = run.release.query(self.starts[0], self.ends[0], **chosen)
+        else:
+            raise QueryError("starts and ends: one range at a time for a stream with keys")
+        return {"answer": encoded(answer)}
 
     def _table(self, run: DurableRelease, every: str | int) -> dict[str, Any]:
         if isinstance(every, int):

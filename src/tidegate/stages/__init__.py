@@ -1,4 +1,4 @@
-"""What the three stages promise each other: `contracts`, and the public data that they exchange.
+"""The contracts of the three stages, and the public data that they exchange.
 
 `noisy` is the privacy barrier, `layout` says how a block is measured, `recorded` what was released
 and what is known of it.

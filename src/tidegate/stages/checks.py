@@ -1,4 +1,4 @@
-"""Whether a stage is of the kind that is asked for."""
+"""Check that a stage fulfils the contract that is asked for."""
 
 from __future__ import annotations
 

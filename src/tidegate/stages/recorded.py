@@ -1,4 +1,4 @@
-"""What was released of a stream, as estimators see it when they answer; and their answers."""
+"""The estimators' view of what was released, and their answers."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from tidegate.errors import InputError
 from tidegate.tables.arrow_memory import to_numpy
-from tidegate.tables.incoming import ONE_COLUMN, refuse_others
 from tidegate.tables.libraries import require
+from tidegate.tables.to_numpy import ONE_COLUMN, refuse_others
 
 _NUMBERS = ("integer", "floating", "decimal", "boolean", "null")
 

@@ -1,4 +1,4 @@
-"""How objects show themselves in a notebook: small HTML tables, and SVG pictures. No script.
+"""HTML tables and SVG pictures of our objects for notebooks. No script.
 
 Colours work on light and on dark pages: lines of text have the colour of the page's text, and the
 blue has enough contrast on both.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError
-from tidegate.tables.incoming import ONE_COLUMN, refuse_others
+from tidegate.tables.to_numpy import ONE_COLUMN, refuse_others
 
 
 def numbers(column: Any, position: int = 0) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.errors import InputError
-from tidegate.tables.incoming import ONE_COLUMN, refuse_others
+from tidegate.tables.to_numpy import ONE_COLUMN, refuse_others
 
 _WIDE = ("Int128", "UInt128")  # numpy has no such integers
 

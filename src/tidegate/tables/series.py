@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from tidegate.lattice import FloatArray
-from tidegate.tables.incoming import NUMPY, library_of
+from tidegate.tables.to_numpy import NUMPY, library_of
 
 
 class NamedColumn(Protocol):

@@ -1,4 +1,4 @@
-"""Named columns out of a table of any library, in one go: their rows belong together."""
+"""Pick named columns out of a table of any library, together."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidegate.errors import InputError, SettingError, TidegateError
-from tidegate.tables.incoming import library_of
 from tidegate.tables.libraries import require
+from tidegate.tables.to_numpy import library_of
 
 
 def is_table(table: Any) -> bool:

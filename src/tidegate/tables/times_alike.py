@@ -1,4 +1,4 @@
-"""Many times that are written alike, read at once: columns of one length and one zone."""
+"""Read many times of one format together: columns of one length and one zone."""
 
 from __future__ import annotations
 

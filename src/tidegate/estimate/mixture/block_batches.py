@@ -1,4 +1,4 @@
-"""Kalman filters over many blocks at once: those that are cut into the same cells, side by side.
+"""Kalman filters over many blocks together: those that are cut into the same cells.
 
 First with an unknown initial state, which gives a block's transition (`BlockTransition`); then,
 once `block_chain` has computed the initial states, with these (`FilterPass`).

@@ -1,4 +1,4 @@
-"""Which cap the next block gets: the cap follows the stream, by released sums only.
+"""Choose the cap of the next block from released sums.
 
 θ comes from the hold-out and may be wrong later: the level rises, or begins after a long silence.
 And the caps of fine trees lie below θ, which suits long tails but cuts off the bulk of values that

@@ -1,4 +1,4 @@
-"""What all released sums together say about the past, if the stream has a cycle.
+"""Smooth the past of a stream with a cycle, given all released sums.
 
 Given the coefficients β of the cycle, what is left of the sums after taking away Cβ follows a model
 without a cycle, and its smoother is linear in the sums: it gives s − R·β, R the smoothed harmonics.

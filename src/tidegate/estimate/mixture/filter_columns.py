@@ -1,4 +1,4 @@
-"""The Kalman filters of many streams in arrays, and the same steps on many of them at once.
+"""The Kalman filters of many streams in arrays, stepped together.
 
 `KalmanFilters` computes elementwise, an entry for each model, so it gives the same bits for one
 stream and for many side by side. Streams are taken out of the arrays in chunks that fit into the

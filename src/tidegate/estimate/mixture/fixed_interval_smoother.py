@@ -1,4 +1,4 @@
-"""Fixed-interval smoother of one model: what all released sums together say about the past.
+"""Fixed-interval smoother of one model: the posterior of the past, given all released sums.
 
 A posterior mean and its covariance, by the modified Bryson-Frazier smoother, which inverts nothing.
 It runs forward and backward from block to block first (`block_chain`), then inside all blocks of

@@ -1,4 +1,4 @@
-"""What truncation took away, estimated from public knowledge alone: it costs no privacy.
+"""Estimate what truncation removed, from public knowledge only.
 
 Nothing that was released says how far above the cap values lie. What is known is the share t of
 values above θ that the choice of θ could aim at (`Aim`), and the released level, now and when θ was

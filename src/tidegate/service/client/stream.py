@@ -99,16 +99,23 @@ class Stream:
         from_: Moment | None = None,
         to: Moment | None = None,
         as_of: int | None = None,
+        key: str | int | None = None,
+        keys: Sequence[str | int] | None = None,
     ) -> Answer:
-        """The sum over positions [start, end), or over a range of time: see `Release.query`."""
+        """The sum over positions [start, end), or over a range of time: see `Release.query`.
+
+        Of a stream with keys: of one key, or the total over some keys, or over all.
+        """
+        named = _names(key, keys)
+        asked: dict[str, Any] = {"confidence": confidence, "as_of": as_of, "keys": named}
         if isinstance(start, int) and isinstance(end, int):
-            return self.queries([start], [end], confidence, as_of=as_of)[0]
+            found = self._asked({"starts": [start], "ends": [end], **asked})
+            return decoded(found["answers"])[0] if "answers" in found else _one(found)
         if start is not None or end is not None:
             if from_ is not None or to is not None:
                 raise QueryError("give a range once: start and end, or from_ and to")
             from_, to = start, end
-        asked = {"from": _text(from_), "to": _text(to), "confidence": confidence, "as_of": as_of}
-        return decoded_answer(self._asked(asked)["answer"])
+        return _one(self._asked({"from": _text(from_), "to": _text(to), **asked}))
 
     def queries(
         self,
@@ -129,10 +136,15 @@ class Stream:
         *,
         from_: Moment | None = None,
         to: Moment | None = None,
+        key: str | int | None = None,
+        keys: Sequence[str | int] | None = None,
     ) -> Answers | TimeTable:
-        """The sums over `every` values at a time, or over parts of a range of time."""
+        """The sums over `every` values at a time, or over parts of a range of time.
+
+        Of a stream with keys: by time, of one key or of the total over some, or over all.
+        """
         asked = {"every": every, "confidence": confidence, "from": _text(from_), "to": _text(to)}
-        found = self._asked(asked)
+        found = self._asked({**asked, "keys": _names(key, keys)})
         return decoded_table(found) if "edges" in found else decoded(found["answers"])
 
     def rows(self, start: int = 0, end: int | None = None) -> Rows:
@@ -199,6 +211,18 @@ def _plain(numbers: FloatArray) -> list[float | None]:
 def _given(**more: Any) -> dict[str, Any]:
     """What is not None."""
     return {name: value for name, value in more.items() if value is not None}
+
+
+def _names(key: str | int | None, keys: Sequence[str | int] | None) -> list[str] | None:
+    if key is not None:
+        if keys is not None:
+            raise QueryError("give key or keys, not both")
+        return [str(key)]
+    return None if keys is None else [str(one) for one in keys]
+
+
+def _one(found: dict[str, Any]) -> Answer:
+    return decoded_answer(found["answer"])
 
 
 def _text(when: Moment | None) -> str | None:

@@ -59,7 +59,8 @@ Released = Annotated[
 ReleasedColumn = Annotated[
     str | None,
     typer.Option(
-        "--column", help="Of a run over several columns: which one. RELEASED is what -o named."
+        "--column",
+        help="If several columns were released: which one (RELEASED is the name given to -o).",
     ),
 ]
 ReleasedFormat = Annotated[

@@ -1,4 +1,4 @@
-"""Named arrays as a table: of pyarrow, pandas or polars."""
+"""Convert named arrays to a table of pyarrow, pandas or polars."""
 
 from __future__ import annotations
 

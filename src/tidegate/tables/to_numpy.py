@@ -1,4 +1,4 @@
-"""A column of another library as something that numpy reads, with NaN for what is missing.
+"""Convert a column of another library to a numpy array, with NaN for missing values.
 
 Which library an object comes from is told by the module of its class, so that nothing is imported
 to find out. What is missing (NA, null, None, NaT) never moves another value: it becomes NaN here,

@@ -1,4 +1,4 @@
-"""What a run leaves behind that fails in the middle: rows, what they cost, and how to go on."""
+"""Describe a run that failed in the middle: released rows, their cost, and how to continue."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _continued(run: Durable) -> str:
     rows, seen = f"{run.position:,} rows are released", f"the first {run.seen:,} rows"
     if isinstance(run, DurableRelease) and run.pipeline.ticks is not None:
         seen = "what was read before"  # how many events there are is nobody's business
-    again = "run the same command again: it goes on from there, and nothing is spent twice"
+    again = "run the same command again: it continues from there, and nothing is spent twice"
     if not run.seen:
         return f"no rows are released. When that is mended, {again}"
     return f"{rows} and stay valid. When that is mended ({seen} must stay as they are), {again}"
@@ -50,7 +50,7 @@ def _spent(runs: Sequence[Release], output: str | None) -> str:
     cost = (
         f"They have spent {promise}, and a new run spends that again on the same rows: "
         f"release only {rest}, or accept that costs add up. "
-        "With --state, the same command would go on where it stopped"
+        "With --state, the same command would continue where it stopped"
     )
     if output in (None, "-"):
         return f"{position:,} rows were released before that. {cost}"

@@ -1,4 +1,4 @@
-"""What the choice of a threshold could see, and what later phases tell about earlier ones.
+"""How much data chose each threshold, and what later phases show about earlier ones.
 
 A release that refines its threshold has a phase, and a segment, for each choice. Everything here is
 computed from positions, layouts, thresholds and released sums: public, and free.
