@@ -22,7 +22,7 @@ ifneq ($(wildcard ../shared/data/.),)
 export TIDEGATE_DATA ?= $(CURDIR)/../shared/data
 endif
 
-.PHONY: help demo test test-cluster matrix lint fuzz power-cuts bench bench-accuracy bench-short bench-coverage experiments experiments-quick docs format clean
+.PHONY: help demo test test-cluster matrix lint fuzz power power-cuts bench bench-accuracy bench-short bench-coverage experiments experiments-quick docs format clean
 
 help: ## show this list
 	@printf 'Tidegate. Each target sets itself up in .venv; nothing else is touched.\n\n'
@@ -55,6 +55,9 @@ format: $(STAMPS)/demo+lint ## let ruff mend what it can
 
 fuzz: $(STAMPS)/test ## hostile input for every parser: COUNT inputs (a million) on WORKERS processes
 	@$(RUN) -m tests.fuzz.harness --count $(COUNT) --workers $(WORKERS) $(ARGS)
+
+power: $(STAMPS)/test ## plant errors of 30 %, one by one: the tests that guard them must fail (half an hour)
+	@$(RUN) tools/check_power.py $(ARGS)
 
 power-cuts: $(STAMPS)/test ## every disk that a power cut may leave, byte by byte (needs strace; ten minutes)
 	@TIDEGATE_POWER_CUTS=1 $(RUN) -m pytest -n $(WORKERS) tests/durable/test_power_cuts.py tests/local/test_power_cuts.py $(ARGS)

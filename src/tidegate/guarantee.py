@@ -24,6 +24,12 @@ ADDED = "event that is added or removed"
 PUBLIC = "length, positions, times and arrival times, all settings, and the chosen threshold"
 PUBLIC_OF_EVENTS = "the ticks of the clock, when it was advanced, all settings, and the threshold"
 OF_ANY_KEY = " of any key"
+_NEIGHBOURS = {
+    ADDED: "two logs that differ in one event (it is in one of them and not in the other)",
+    ADDED + OF_ANY_KEY: "two logs that differ in one event of one key (it is in one of them)",
+    EVENT + OF_ANY_KEY: "two keyed streams that differ in one value, at one position of one key "
+    "(the value is replaced; no row moves to another key or position)",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +69,8 @@ class Guarantee:
         >>> Window(length=60).widen(Guarantee(epsilon=Fraction(1, 60))).neighbours
         'two streams that differ in one window of 60 consecutive values (values are replaced)'
         """
-        if self.unit == ADDED:
-            return "two logs that differ in one event (it is in one of them and not in the other)"
-        if self.unit == EVENT + OF_ANY_KEY:
-            return (
-                "two keyed streams that differ in one value, at one position of one key (the value "
-                "is replaced; no row moves to another key or position)"
-            )
+        if self.unit in _NEIGHBOURS:
+            return _NEIGHBOURS[self.unit]
         if self.unit != EVENT:
             return f"two streams that differ in one {self.unit} (values are replaced)"
         if self.model != "central":
@@ -79,9 +80,9 @@ class Guarantee:
     @property
     def public(self) -> str:
         """What is published by definition and not protected."""
-        if self.unit.endswith(OF_ANY_KEY):
-            return f"keys, how many rows each has, and of each key: {PUBLIC}"
-        return PUBLIC_OF_EVENTS if self.unit == ADDED else PUBLIC
+        known = PUBLIC_OF_EVENTS if self.unit.startswith(ADDED) else PUBLIC
+        keys = "the declared keys" if known != PUBLIC else "keys, how many rows each has"
+        return f"{keys}, and of each key: {known}" if self.unit.endswith(OF_ANY_KEY) else known
 
     @property
     def holds(self) -> bool:
@@ -254,8 +255,8 @@ def by_key(of_one_key: Guarantee) -> Guarantee:
 
     Parallel composition: a row belongs to one key, whatever its value, and only the stream of that
     key reads it; the noise of keys is independent. So everything that is published about all keys
-    costs a value what its own stream costs it. A row that could also move to another key would be
-    two changes, in two streams: 2ε. Keys, and so which rows a key has, are public instead.
+    costs a value what its own stream costs it. Another key would be two changes, in two streams:
+    2ε. Keys, and so which rows a key has, are public; of events the declared keys alone.
 
     >>> print(by_key(Guarantee(epsilon=Fraction(1, 10))))
     ε = 0.1 per event of any key (exact arithmetic, central model)

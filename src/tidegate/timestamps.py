@@ -229,6 +229,8 @@ def _one_time(value: Any, unit: str | None) -> tuple[int, bool, str | None]:
         return (value.toordinal() - _EPOCH.toordinal()) * 86_400 * SECOND, False, None
     if isinstance(value, bool):
         raise _UnreadableError("is not a time")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise _UnreadableError(f"is not in the years {FIRST_YEAR} to {LAST_YEAR}")
     if isinstance(value, int | float | np.integer | np.floating):
         ticks, _, known = _numbers(np.array([value]), 0, unit)
         return int(ticks[0]), True, known

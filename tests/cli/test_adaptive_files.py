@@ -97,6 +97,8 @@ def test_a_file_that_was_not_completed_says_what_to_do(source: Path) -> None:
         [{**record[0], "sums": "1 x"}],
         [{**record[0], "blocks": "0 2000 99 0"}],
         [{**record[0], "closed": record[0]["closed"] + 1}],
+        [{**record[0], "prediction": "1/3"}],
+        [{**record[0], "prediction": 1e300}],
     ]
     for wrong in damaged:
         write_sidecar(output, {**facts, "record": wrong})

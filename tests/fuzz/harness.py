@@ -31,7 +31,9 @@ WAITING = 20 * SECONDS  # by the clock: a parser that hangs does no work
 MEMORY = 3 << 30  # bytes of address space, of which pyarrow reserves a third unasked
 # These get a part of the inputs that others get.
 SLOW = {"metadata": 40, "record": 8, "ledger": 8, "snapshot": 4, "settings": 4, "config": 4,
-        "released-rows": 4, "journal-rows": 2, "local store": 40}  # fmt: skip
+        "released-rows": 4, "journal-rows": 2, "local store": 40, "event-settings": 8,
+        "event-snapshot": 8, "keyed-snapshot": 20, "keyed-file": 80,
+        "service-request": 10}  # fmt: skip
 _SLICE = 200  # inputs that a worker takes at once
 
 Target = Callable[[random.Random], None]

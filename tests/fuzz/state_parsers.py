@@ -86,7 +86,8 @@ def settings(rng: random.Random) -> None:
         assert again == pipeline
 
 
-def _sealed(rng: random.Random, header: dict[str, Any], body: dict[str, Any]) -> bytes | None:
+def sealed_again(rng: random.Random, header: dict[str, Any], body: dict[str, Any]) -> bytes | None:
+    """Sealed data with changes in its header, its body or its bytes; None: it cannot be sealed."""
     kind = rng.random()
     try:
         if kind < 0.1:
@@ -101,7 +102,7 @@ def _sealed(rng: random.Random, header: dict[str, Any], body: dict[str, Any]) ->
 def snapshot(rng: random.Random) -> None:
     """A snapshot without a seal."""
     pipeline, header, body = rng.choice(snapshots())
-    data = _sealed(rng, header, body)
+    data = sealed_again(rng, header, body)
     if data is None:
         return
     with refused():
@@ -111,7 +112,7 @@ def snapshot(rng: random.Random) -> None:
 def record(rng: random.Random) -> None:
     """A stored record."""
     release = rng.choice(releases())[0]
-    data = _sealed(rng, *unseal(release.save_record(), None))
+    data = sealed_again(rng, *unseal(release.save_record(), None))
     if data is None:
         return
     with refused():
@@ -123,7 +124,7 @@ def journal_rows(rng: random.Random) -> None:
     trace = journal.Trace(sums=np.arange(3), predictions=np.arange(3.0))
     piece = journal.JournalEntry(0, 12, 0, 1.0, True, trace)
     body, _ = journal.encoded(piece, bytes(32), bytes(32))
-    data = _sealed(rng, *unseal(body, None))
+    data = sealed_again(rng, *unseal(body, None))
     if data is None:
         return
     with refused():

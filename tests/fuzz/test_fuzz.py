@@ -11,7 +11,9 @@ import pytest
 from tests.fuzz import harness
 
 # Opening a released file takes a hundred times as long as reading a number.
-COUNTS = {"metadata": 100, "local store": 200, "record": 400, "snapshot": 500, "ledger": 500}
+COUNTS = {"metadata": 100, "local store": 200, "record": 400, "snapshot": 500, "ledger": 500,
+          "event-settings": 200, "event-snapshot": 150, "keyed-snapshot": 50, "keyed-file": 25,
+          "service-request": 100}  # fmt: skip
 OTHERS = 600
 TARGETS = harness.targets()
 

@@ -131,7 +131,8 @@ def test_every_row_is_written_once_whenever_it_is_killed(
 
 
 def written(folder: Path, count: int, kind: str = "columns", **chosen: Any) -> None:
-    given = {"key": KEY, **{name: chosen.pop(name) for name in ("key", "cap") if name in chosen}}
+    names = {"key", "cap", "new_epoch"} & chosen.keys()
+    given = {"key": KEY, **{name: chosen.pop(name) for name in names}}
     with DurableKeyed.open(folder / "state", specification(kind), **given) as state:
         transfer_durably(Pieces(count, **chosen), state, folder / "out.csv")  # type: ignore[arg-type]
 
@@ -170,8 +171,10 @@ def test_the_state_is_sealed_and_charged_before_rows_are_read(tmp_path: Path) ->
     assert (tmp_path / "state" / "ledger.jsonl").read_text().count("of any key") == 1
     (tmp_path / "state" / "keys.sqlite").unlink()  # lost: a new epoch would be charged on top
     (tmp_path / "out.csv").unlink()
-    with pytest.raises(CapExceeded):
+    with pytest.raises(StateError, match="--new-epoch, which is charged"):
         written(tmp_path, 500, cap="1.5")
+    with pytest.raises(CapExceeded):
+        written(tmp_path, 500, cap="1.5", new_epoch=True)
     assert not (tmp_path / "out.csv").exists()
 
 

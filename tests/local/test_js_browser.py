@@ -1,6 +1,7 @@
 """clients/js in a real Chromium: pages that send reports to Tidegate's own server."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
@@ -124,14 +125,21 @@ def test_frames_at_one_time_agree_on_one_report_a_round(
     _each_round_has_one_report(notebook, 4 * ROUNDS)
 
 
+EXPORTED = re.findall(
+    r"export { (\w+Storage) }", (CLIENT / "src" / "index.js").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("storage", [name for name in EXPORTED if name != "VolatileStorage"])
 def test_tabs_that_answer_at_the_same_moment_agree_on_one_report_a_round(
-    notebook: Notebook, site: Site, address: str, tmp_path: Path
+    notebook: Notebook, site: Site, address: str, tmp_path: Path, storage: str
 ) -> None:
     """Two processes of a browser, which wait for each other before every answer.
 
-    With localStorage, even under Web Locks, 72 of 1,000 such rounds had two reports.
+    Whatever storage a page is offered. With localStorage, even under Web Locks, 72 of 1,000 such
+    rounds had two reports.
     """
-    page = f"{address}?device&rounds={MANY}&tabs=2"
+    page = f"{address}?device&rounds={MANY}&tabs=2&storage={storage}"
     assert all_said(site, page, tmp_path, pages=2) == [said(MANY)] * 2
     _each_round_has_one_report(notebook, 2 * MANY, MANY)
 

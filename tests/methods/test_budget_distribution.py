@@ -72,11 +72,12 @@ def test_scale_of_dissimilarities():
         q = math.exp(-1 / noise)
         return q ** (scale + 1) / (1 + q)
 
-    expected = chance(stage.scale(THETA))
+    claimed = 2 * 3 * THETA / 4  # 2wθ/ε, whatever the stage says
+    expected = chance(claimed)
     error = math.sqrt(expected / count)
     assert abs(chosen / count - expected) < 5 * error
     for factor in WRONG:
-        assert abs(chosen / count - chance(factor * stage.scale(THETA))) > 5 * error
+        assert abs(chosen / count - chance(factor * claimed)) > 5 * error
 
 
 def test_loss_enumerated():

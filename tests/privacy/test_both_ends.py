@@ -125,6 +125,29 @@ def test_a_rule_with_delta_keeps_it_for_the_scale() -> None:
     assert ends.guarantee(Fixed(3), LATTICE) == Fixed(3).guarantee
 
 
+COUNTS, SCALE = np.array([0, 1, 2, 1, 2]), 64  # every shape is chosen, at rates that tell
+
+
+@cache
+def shapes(epsilon: Fraction, count: int = 2500) -> list[Ends]:
+    """The shapes that are chosen for these counts."""
+    lattice = Lattice(Fraction(SCALE), Fraction(1), Fraction(-SCALE))
+    epochs = (tg.seeded(seed).new_epoch() for seed in range(count))
+    return [shaped(SCALE, COUNTS, epsilon, lattice, _words(one, "shape")) for one in epochs]
+
+
+@pytest.mark.parametrize(("times", "fits"), [(1.0, True), (0.7, False), (1.3, False)])
+def test_the_shape_has_the_law_of_its_budget(times: float, fits: bool) -> None:
+    """χ² of 2,500 shapes of one scale, with 4 degrees of freedom: 1 in 12,000 beyond 24."""
+    epsilon = Fraction(2)
+    found, rate = shapes(epsilon), epsilon / 2
+    known = [Ends(SCALE * above // 8, SCALE * below // 8) for above, below in ends.SHAPES]
+    observed = np.array([found.count(one) for one in known])
+    expected = 2500 * np.array(law(ends.scores(COUNTS, rate), 1 << 20, float(rate) * times))
+    assert observed.sum() == 2500
+    assert (float(((observed - expected) ** 2 / expected).sum()) < 24.0) == fits
+
+
 @pytest.mark.parametrize(("actual", "fits"), [("4", True), ("5.2", False)])
 def test_the_choice_of_both_ends_has_the_law_of_its_budget(actual: str, fits: bool) -> None:
     """χ² of 1,500 pairs against the product law; 30 % more budget would not fit.

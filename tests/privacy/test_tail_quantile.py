@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 import tidegate as tg
 from tests.privacy.scores import check_scores
 from tidegate.lattice import Lattice
-from tidegate.noise import permute_and_flip
 from tidegate.randomness import Keystream
 from tidegate.threshold import TailQuantile
 
@@ -109,10 +108,9 @@ def test_the_choice_has_the_law_of_its_epsilon(actual: str, fits: bool) -> None:
     expected = 1500 * np.array(law(scores, denominator, 2.0))
     used = TailQuantile(epsilon=actual, **settings)
     assert used.target == claimed.target  # only the rate differs
-    _, its, _ = scored(used, values, lattice)
-    words = keystream(1).at()
-    chosen = [permute_and_flip(words, its, used.epsilon / denominator) for _ in range(1500)]
-    found = np.bincount(chosen, minlength=grid.size)
+    assert used.extrapolation == 1
+    chosen = [used.choose(values, lattice, keystream(seed)) for seed in range(1500)]
+    found = np.bincount(np.searchsorted(grid, chosen), minlength=grid.size)
     distance = float(((found - expected) ** 2 / expected).sum())
     assert (distance < 20.0) == fits  # 3 degrees of freedom: 1 in 6,000 beyond 20
 

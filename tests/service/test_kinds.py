@@ -199,6 +199,10 @@ def test_kinds_over_http(http: Clients) -> None:
     again = http("reader", "GET", f"{path}/sum", params=params)
     tag = {"If-None-Match": again.headers["etag"]}
     assert http("reader", "GET", f"{path}/sum", params=params, headers=tag).status_code == 304
+    assert http("reader", "GET", f"{path}/sum", params=params).json() == answer
+    one = {"keys": ["north"], "values": [3], "times": [times[-1] + 60]}
+    assert http("producer", "POST", f"{path}/values", json=one).status_code == 202
+    assert http("reader", "GET", f"{path}/sum", params=params, headers=tag).status_code == 200
     events = {"every": "1h", "start": "2024-01-01T00:00Z", "count": True}
     new = {"name": "trips", "epsilon": "1", "events": events, "settings": {"horizon": 100}}
     made = http("admin", "POST", "/v1/streams", json=new)

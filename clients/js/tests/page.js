@@ -6,14 +6,16 @@
  *     ?device&rounds=5&visits=2              one device that answers rounds, and again after a reload
  *     ?device&rounds=5&frames=4              the same device in frames, all at one time
  *     ?device&rounds=5&tabs=2                the same in tabs, which wait for each other in every round
+ *     ?device&rounds=5&storage=NAME          with another storage of the library
  *
  * It asks the server that it came from for announcements, sends reports there, and says in the end
  * how it went. The server sees reports only. Run by tests/local/test_js_browser.py.
  */
 
-import { Client, IndexedDBStorage, VolatileStorage } from "../src/index.js";
+import * as library from "../src/index.js";
 import { mismatches } from "./mismatches.js";
 
+const { Client, VolatileStorage } = library;
 const wanted = new URLSearchParams(location.search);
 
 // A browser may ask its user, or decide by itself; the page has to ask.
@@ -48,7 +50,7 @@ async function crowd(count) {
 
 /** At every visit the values are others, and the reports must not be. */
 async function device(rounds) {
-  const storage = new IndexedDBStorage("device");
+  const storage = new library[wanted.get("storage") ?? "IndexedDBStorage"]("device");
   const client = await Client.open({ epsilon: 1, bound: 100, lifetime: 1000, storage });
   const met = wanted.has("tabs") ? meeting() : async () => {};
   for (let index = 0; index < rounds; index += 1) {

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tidegate as tg
 from tidegate.cli.periods import parts_of
-from tidegate.errors import SettingError
-from tidegate.record.time_ranges import Moment
+from tidegate.errors import QueryError, SettingError
+from tidegate.record.time_ranges import Moment, length_of
 
+_NOW = "now"
 OPTIONS = ("every", "start", "until", "count")
 # What readings have, and events do not.
 _UNUSED = (
     "late", "preset", "holdout", "estimator", "fanout", "skipped", "delta", "set", "unit",
-    "rethreshold", "start-early", "follow", "user-column",
+    "rethreshold", "start-early", "user-column",
 )  # fmt: skip
 _ARGUMENTS = ("epsilon", "bound", "lower", "resolution", "horizon", "every", "start", "zone")
 _END = (
@@ -36,20 +38,47 @@ def until(options: dict[str, Any]) -> Moment:
     """The time up to which ticks are released."""
     if "until" not in options:
         raise SettingError("until", _END)
-    return moment_now(options) if options["until"] == "now" else str(options["until"])
+    given = str(options["until"])
+    if given.partition("-")[0].strip() != _NOW:
+        return given
+    return moment_now(options, _behind(given))
 
 
-def moment_now(options: dict[str, Any]) -> str:
-    """The time of this computer, written as the times of the stream are."""
-    from datetime import UTC, datetime
+def clock(options: dict[str, Any]) -> Moment | Callable[[], Moment]:
+    """The same; with --follow, a clock that goes on."""
+    if not options.get("follow"):
+        return until(options)
+    following = {"until": _NOW, **options}
+    if str(following["until"]).partition("-")[0].strip() != _NOW:
+        raise SettingError(
+            "until", "must be now, or a while before, such as now-5min, with --follow"
+        )
+    _behind(str(following["until"]))
+    return lambda: until(following)
+
+
+def _behind(given: str) -> int:
+    """How far behind the clock `now-5min` is, in nanoseconds."""
+    _, minus, length = given.partition("-")
+    try:
+        return length_of(length.strip()) if minus else 0
+    except QueryError:
+        raise SettingError("until", "must be a time, now, or such as now-5min") from None
+
+
+def moment_now(options: dict[str, Any], behind: int = 0) -> str:
+    """The time of this computer, written as the times of the stream are; or so long before."""
+    from datetime import UTC, datetime, timedelta
 
     from tidegate.clock import zone_of
     from tidegate.timestamps import read_times
 
     clock = read_times([options["start"]], zone=options.get("zone")).clock
     if clock.zone is None:
-        return datetime.now().isoformat()  # noqa: DTZ005  # the wall clock here, as times are there
-    return datetime.now(UTC).astimezone(zone_of(clock.zone)).isoformat()
+        here = datetime.now()  # noqa: DTZ005  # the wall clock here, as times are there
+        return (here - timedelta(microseconds=behind // 1000)).isoformat()
+    there = datetime.now(UTC) - timedelta(microseconds=behind // 1000)
+    return there.astimezone(zone_of(clock.zone)).isoformat()
 
 
 def build(options: dict[str, Any]) -> tg.Pipeline:
@@ -68,7 +97,7 @@ def build(options: dict[str, Any]) -> tg.Pipeline:
     if "period" in options:
         arguments["period"] = parts_of(options)
     pipeline = tg.events(**arguments)
-    if pipeline.ticks is None or {"horizon", "state"} & options.keys():
+    if pipeline.ticks is None or {"horizon", "state", "follow"} & options.keys():
         return pipeline
     ticks = pipeline.ticks.complete(until(options))
     return tg.events(**{**arguments, "horizon": max(1, min(ticks, pipeline.perturber.horizon))})

@@ -72,15 +72,13 @@ def _run(source: str, options: dict[str, Any]) -> None:
     check_options(source, options)
     if not events.of_events(options):
         options = with_rows(options, source, source_options(options))
-    if "by" in options and events.of_events(options):
-        raise SettingError("every", "goes without --by: events by key are not offered yet")
     if "by" in options:
         run_by(source, options, options.get("output-format") or _followed(source, options))
         return
     replaced = holds_something(str(options.get("output") or ""))
     with_ticks = events.of_events(options)
     pipeline = events.build(options) if with_ticks else build(with_length(options, source))
-    until = events.until(options) if with_ticks else None
+    until = events.clock(options) if with_ticks else None
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     first = 0 if with_ticks else pipeline.warm_up or pipeline.holdout
     with (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import tidegate as tg
+from tidegate.cli import events
 from tidegate.cli.exits import NOTHING, complain
 from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.pipelines import DEFAULT_PRESET, build
@@ -20,7 +21,7 @@ if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
     from tidegate.io import Source
     from tidegate.keyed.transfer import KeyedTransferred
 
-_GO_WITHOUT = ("user-column", "follow", "stdin", "emit", "new-epoch")
+_GO_WITHOUT = ("user-column", "follow", "stdin", "emit")
 _ENDLESS = 1 << 60  # what a file says about the past is not forgotten
 _SHORTEST = 1000  # rows that a key is expected to have at least
 
@@ -32,6 +33,14 @@ def check_by(options: Mapping[str, Any]) -> None:
             if name in options:
                 raise SettingError(name, "needs --by, the column with the keys")
         return
+    if "keys-are-public" in options and "every" in options:
+        raise SettingError(
+            "keys-are-public",
+            "goes without --every: that a key has events is protected. Declare all keys that there "
+            "can be with --keys FILE; each gets a row for every tick",
+        )
+    if "shared-threshold" in options and "every" in options:
+        raise SettingError("shared-threshold", "goes without --every: each key chooses its own")
     if "keys" in options and "keys-are-public" in options:
         raise SettingError("keys", "goes without --keys-are-public: choose one")
     if "keys" not in options and "keys-are-public" not in options:
@@ -52,6 +61,7 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
     from tidegate.io import open_source
     from tidegate.keyed.transfer import transfer_keyed
 
+    with_ticks = events.of_events(options)
     specification = _specification(source, options)
     quiet = bool(options.get("quiet"))
     with (
@@ -67,6 +77,7 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
             header=options.get("header"),
             delimiter=options.get("delimiter"),
             decimal=options.get("decimal"),
+            count=bool(options.get("count")),
         ) as opened,
         Progress(opened, quiet=quiet, output=options.get("output")) as progress,
     ):
@@ -74,6 +85,7 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
             "format": output_format,
             "late": options.get("late", "refuse"),
             "progress": progress.advance,
+            "until": events.until(options) if with_ticks else None,
         }
         if "state" in options:
             release, result = _durably(opened, specification, options, into)
@@ -102,7 +114,8 @@ def _durably(
     from tidegate.keyed.durable_transfer import transfer_durably
 
     key = read_key(options.get("key-file"))
-    named = {"source": options.get("ledger-source"), "cap": options.get("cap")}
+    named: dict[str, Any] = {"source": options.get("ledger-source"), "cap": options.get("cap")}
+    named["new_epoch"] = bool(options.get("new-epoch"))
     with DurableKeyed.open(options["state"], specification, key=key, **named) as state:
         if key is None and not state.release.seen and not options.get("quiet"):
             complain(
@@ -116,7 +129,10 @@ def _durably(
 def _specification(source: str, options: dict[str, Any]) -> Keyed:
     keys = read_keys(options["keys"]) if "keys" in options else None
     shared = "shared" if options.get("shared-threshold") else "per key"
-    pipeline = build(_with_length(options, source, keys))
+    if events.of_events(options):
+        pipeline = events.build(options)
+    else:
+        pipeline = build(_with_length(options, source, keys))
     if shared == "shared" and pipeline.reselect is not None:
         raise SettingError(
             "shared-threshold",
@@ -166,6 +182,8 @@ def _nothing(result: Any) -> str:
             f"nothing was released: the shared threshold takes {result.held:,} more rows "
             "(--holdout). No output was written"
         )
+    if not result.keys and not result.dropped and not result.unmeasured:
+        return "nothing was released: no tick is over at --until. No output was written"
     return (
         "nothing was released: no key has more rows than the threshold takes (--holdout), or all "
         "were dropped. No output was written. Use --shared-threshold"
@@ -173,12 +191,19 @@ def _nothing(result: Any) -> str:
 
 
 def _summarise(release: Any, result: Any) -> None:
-    complain(f"released {result.released:,} of {result.read:,} rows, of {result.keys:,} keys")
+    if release.specification.pipeline.ticks is None:
+        complain(f"released {result.released:,} of {result.read:,} rows, of {result.keys:,} keys")
+    else:
+        ticks = result.released // max(1, result.keys)
+        complain(f"released {ticks:,} ticks of {result.keys:,} keys, from {result.read:,} events")
     if release.threshold is not None:
         complain(f"larger values count as {release.threshold:g}, for all keys")
     complain(f"spent: {release.guarantee}")
     if result.unmeasured:
+        advice = "--shared-threshold chooses one for all"
+        if release.specification.pipeline.ticks is not None:
+            advice = "Longer ticks (--every), or fewer keys, would help"
         complain(
             f"warning: {result.unmeasured:,} keys have too few rows for a threshold of their own: "
-            "little is known about them. --shared-threshold chooses one for all"
+            f"little is known about them. {advice}"
         )

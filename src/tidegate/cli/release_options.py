@@ -78,7 +78,7 @@ OPTIONS: dict[str, Any] = {
     "order": text("Of a broker: key with the number of a message (mqtt:// needs it)."),
     "every": text("Rows are events: release their sum per tick of this length, e.g. 15min."),
     "start": text("When the first tick begins; public, e.g. 2024-01-01."),
-    "until": text("Release the ticks up to this time, or `now`; public, too."),
+    "until": text("Release the ticks up to this time, `now` or `now-5min`; public, too."),
     "count": flag("--count", help="Release the number of events; no column, no bound."),
     "header": Header,
     "delimiter": Delimiter,

@@ -100,6 +100,13 @@ class Passage:
         if fresh:
             self._progress(fresh)
 
+    def advance(self, until: Moment) -> None:
+        """Release the ticks of events that are over, if there are any."""
+        ticks, run = self.run.pipeline.ticks, self.run
+        read_before = self._place < run.seen and not self._placed
+        if ticks is not None and not read_before and ticks.complete(until) > run.position:
+            self._writer.write(run.advance(until))
+
     def finish(self, until: Moment | None = None) -> Transferred:
         """The source is at its end: commit everything; of events, release ticks `until` then."""
         run = self.run

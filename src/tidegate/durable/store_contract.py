@@ -37,10 +37,8 @@ class Anchors(Protocol):
         """Keep the newest commit, once it is durable and before its values leave."""
 
 
-class StateStore(Protocol):
-    """Keeps state, journal, phases, users and input digests of one release."""
-
-    disowned: bool  # by a forked process
+class ChargedStore(Protocol):
+    """A place with a ledger, that a release is charged to, and anchors outside the state."""
 
     @property
     def place(self) -> str:
@@ -54,15 +52,21 @@ class StateStore(Protocol):
     def own_ledger(self) -> bool:
         """Whether the ledger counts this release alone; else it is shared, and stays open."""
 
-    @property
-    def default_source(self) -> str:
-        """The name of the source, if none was given."""
-
     def ledger(self, *, cap: Any, expected: Anchor | None, needed: bool) -> Ledger:
         """The ledger. A missing one is created unless it is `needed`: something was charged."""
 
     def close(self) -> None:
         """Let go of everything."""
+
+
+class StateStore(ChargedStore, Protocol):
+    """Keeps state, journal, phases, users and input digests of one release."""
+
+    disowned: bool  # by a forked process
+
+    @property
+    def default_source(self) -> str:
+        """The name of the source, if none was given."""
 
     def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows, anchor: Anchor) -> None:
         """Make the first commit of a release, in place of an earlier state."""

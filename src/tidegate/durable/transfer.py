@@ -39,7 +39,7 @@ def transfer(
     format: str | None = None,  # noqa: A002  # as in open_sink
     start: int | None = None,
     written: int | None = None,
-    until: Moment | None = None,
+    until: Moment | Callable[[], Moment] | None = None,
     progress: Callable[[int], None] | None = None,
     warn: Callable[[str], None] = _log.warning,
 ) -> Transferred:
@@ -73,7 +73,8 @@ def transfer(
         written: how many rows a sink holds that cannot be read back (standard output, a function).
             It gets the rows from there on: all of them by default.
         until: of an event stream, the time up to which ticks are released; public, never read off
-            the events.
+            the events. A function is a clock: ticks are released as it goes on, whenever a source
+            that follows a file has read all of it.
         progress: is told how many values were handled, block by block.
         warn: is told what was repaired, and what went wrong on top of an error. Logged by default.
 
@@ -86,9 +87,12 @@ def transfer(
         raise SettingError("until", "must be given for an event stream, and only for one")
     options: dict[str, Any] = {"start": start, "written": written, "progress": progress}
     with Passage(release, Output.to(sink, format), warn=warn, **options) as passage:
+        if callable(until) and hasattr(source, "when_idle"):
+            clock = until
+            source.when_idle(lambda: passage.advance(clock()))
         for batch in batches_of(source, passage.run.pipeline.lattice, start or 0):
             passage.take(batch)
-        return passage.finish(until)
+        return passage.finish(until() if callable(until) else until)
 
 
 def batches_of(source: Values, lattice: Lattice, at: int) -> Iterator[Batch]:

@@ -78,6 +78,8 @@ class Dialect:
         if len(seen) != 1 or seen[0] == self.delimiter:
             return ""
         option = "tab" if seen[0] == "\t" else f"'{seen[0]}'"
+        if seen[0] == ";" and self.decimal == ".":  # both habits go together
+            option += " (and --decimal ',' if numbers are written 0,5)"
         return (
             f"; this line has {_NAMES[seen[0]]}: if they separate fields, use --delimiter {option}"
         )

@@ -38,6 +38,7 @@ class Incoming:
         self._path = None if is_standard(path) else path
         self._descriptor, self._stream = self._open()
         self.followed = follow
+        self.idle: Callable[[], None] | None = None  # called while a followed file has no news
         # A followed file is closed from another thread, which waits for the lock, or from a signal
         # handler, which can interrupt this thread while it holds the lock. Then `_busy` is set: the
         # present read finishes, and the next `close` closes the file. (An Event would not do: set
@@ -145,6 +146,8 @@ class Incoming:
             if data or not self.followed or self._closing:
                 return data
             self._check_same_file()
+            if self.idle is not None:
+                self.idle()
             time.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -122,14 +123,8 @@ class ParquetSink(Completed):
         self._filled = 0
 
     def _guarded(self, call: Any, *arguments: Any, **options: Any) -> None:
-        try:
+        with writing(self._arrow, self._outgoing.name, self.abort):
             call(*arguments, **options)
-        except SinkError:
-            self.abort()
-            raise
-        except (self._arrow.ArrowException, OSError):  # in words of its own
-            self.abort()
-            raise SinkError(None, "cannot be written", self._outgoing.name) from None
 
     def flush(self, *, sync: bool = False) -> None:
         """Do nothing: a Parquet file appears when it is complete."""
@@ -161,6 +156,19 @@ class ParquetSink(Completed):
     def abort(self) -> None:
         """Give up and leave nothing behind."""
         self._outgoing.abort()
+
+
+@contextmanager
+def writing(arrow: Any, name: str, abort: Callable[[], None]) -> Iterator[None]:
+    """Give up a file that cannot be written, with an error in our words."""
+    try:
+        yield
+    except SinkError:
+        abort()
+        raise
+    except (arrow.ArrowException, OSError):
+        abort()
+        raise SinkError(None, "cannot be written", name) from None
 
 
 class ParquetTarget:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,6 +63,10 @@ class TextSource(Closed):
 
     def __repr__(self) -> str:
         return f"<TextSource {self._incoming.name}>"
+
+    def when_idle(self, call: Callable[[], None]) -> None:
+        """Call this, several times a second, while a followed file has nothing new."""
+        self._incoming.idle = call
 
     def batches(self) -> Iterator[Batch]:
         """The stream, once. What precedes a bad row is given before the error."""

@@ -79,8 +79,8 @@ def batched(
     columns: Sequence[Any], wanted: Sequence[Wanted], reader: TimeReader | None
 ) -> Iterator[Batch]:
     """Columns as a batch; of one with a bad time what comes before it, then the error."""
-    if wanted[0].time:  # events that count as one each
-        columns, wanted = (np.ones(len(columns[0])), columns[0]), (wanted[0], *wanted)
+    if not any(what.numeric for what in wanted):  # events that count as one each
+        columns, wanted = (np.ones(len(columns[0])), *columns), (wanted[0], *wanted)
     users = None
     times, problem = None, None
     others = []

@@ -9,8 +9,10 @@
 | `names` | keys as text, and the code of each row |
 | `release`, `public_side` | the run: rows in, released rows out; what can be read off it |
 | `objects` | the general engine: a `Release` for each key |
-| `columns` | the engine in columns: fixed methods with one threshold, all keys in arrays |
-| `grove_cache`, `noise_ahead`, `segments` | its noise, made ahead; rows cut into blocks |
+| `event_release`, `event_objects` | events by key: every key has a row for every tick |
+| `engines` | which engine runs the keys |
+| `columns`, `adaptive_columns` | engines in columns: one threshold, all keys in arrays |
+| `grove_cache`, `tree_noise`, `noise_ahead`, `segments` | their noise, made ahead; rows in blocks |
 | `rows` | released rows of many keys |
 | `queries` | answers by key, tables, totals over groups of keys |
 | `snapshot` | the state as bytes |
@@ -20,8 +22,9 @@
 | `file`, `file_index` | a released file with keys: `tidegate.open` |
 """
 
+from tidegate.keyed.event_release import KeyedEventRelease
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.specification import Keyed, keyed
 
-__all__ = ["Keyed", "KeyedRelease", "KeyedRows", "keyed"]
+__all__ = ["Keyed", "KeyedEventRelease", "KeyedRelease", "KeyedRows", "keyed"]

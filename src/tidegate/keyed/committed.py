@@ -17,6 +17,7 @@ from tidegate.durable.charging import Charging, Cost
 from tidegate.durable.folder import StateError
 from tidegate.durable.input_digests import InputDigests, Recogniser
 from tidegate.errors import InputError, SettingError, SnapshotError
+from tidegate.keyed.event_release import KeyedEventRelease
 from tidegate.keyed.names import key_texts
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.snapshot import head, header, restored
@@ -49,31 +50,48 @@ class CommittedKeyed(Closed):
         part: str = "",
         cap: Any = None,
         record: bool,
+        anew: bool = False,
     ) -> None:
         self.specification, self._store, self._key = specification, store, key
         self.source = source
         self.settled = True
         self._number = 0
         self._named = 0  # names that are committed
-        stored = store.fact("head")
+        begun = store.fact("head") is not None
+        stored = None if anew else store.fact("head")
         if stored is None:
             self._number = (store.lock.commit or (0, ""))[0]  # of a state that is gone
             self.release = specification.start(record=record)
         else:
             self._resume(stored)
         self._ledger = store.ledger(
-            cap=cap, expected=store.lock.anchor, needed=stored is not None and store.own_ledger
+            cap=cap, expected=store.lock.anchor, needed=begun and store.own_ledger
         )
         lattice = specification.pipeline.lattice
         key_of_inputs = self.release._epoch.derived_key("input")
         self._digests = InputDigests(key_of_inputs, lattice.top + lattice.bottom)
-        if stored is None:
-            self._commit(None, b"")  # the id of the noise is stored before the first value
-        else:
-            restore(self._digests, self._kept)
         cost = Cost("stream", 0, None, specification.guarantee)
         args = self.release.epoch, source, store.lock
-        self._charging = Charging(self._ledger, lambda: iter([cost]), *args, part=part)
+        try:
+            self._charging = Charging(self._ledger, lambda: iter([cost]), *args, part=part)
+            self._begin(anew=anew, begun=stored is not None)
+        except BaseException:
+            if store.own_ledger:
+                self._ledger.close()
+            raise
+
+    def _begin(self, *, anew: bool, begun: bool) -> None:
+        if begun:
+            restore(self._digests, self._kept)
+            return
+        if anew:
+            self._charging.check(1)  # what the cap does not allow gives up nothing
+        elif self._store.own_ledger and self._ledger.charges():
+            raise StateError(
+                f"the state in {self._store.place} is lost, but its ledger shows what was "
+                "released: restore the state, or begin again with --new-epoch, which is charged"
+            )
+        self._commit(None, b"", anew=anew)  # the id of the noise is stored before the first value
 
     def _resume(self, stored: bytes) -> None:
         ownership = Ownership("keyed release")
@@ -85,7 +103,8 @@ class CommittedKeyed(Closed):
             if newest is not None and newest[0] > self._number:
                 raise StateError(
                     f"the state in {store.place} is older than what left it: it was put "
-                    "back from a copy. Its noise is on other rows already: use another folder"
+                    "back from a copy. Its noise is on other rows already: begin again with "
+                    "--new-epoch, which is charged, or use another folder"
                 )
             names: list[str] = []
             for piece in store.names():
@@ -160,7 +179,7 @@ class CommittedKeyed(Closed):
         self.settled = False
         try:
             self._charging.charge(release.seen, numbers.size)
-            rows = release.push(texts, numbers, times, late)
+            rows = release.push_rows(texts, numbers, times, late)
         except (InputError, SettingError, CapExceeded):  # refused: nothing was taken
             self.settled = True
             raise
@@ -168,7 +187,19 @@ class CommittedKeyed(Closed):
         units = lattice.units(lattice.numbers(numbers, 0))
         return rows, self._digests.push(units, texts, None if times is None else times.ticks)
 
-    def _commit(self, rows: KeyedRows | None, digests: bytes) -> None:
+    def _closed(self, end: int) -> KeyedRows:
+        """Charge and release the ticks of events before number `end`. A commit must follow."""
+        if not isinstance(self.release, KeyedEventRelease):
+            raise SettingError("until", "is for event streams: give `every` and `start`")
+        self._charging.charge(0, 1)  # a tick without events is charged, too
+        self.settled = False
+        return self.release.close_ticks(end)
+
+    def _replace(self, changes: KeyedChanges) -> None:
+        """Commit the beginning of a release in place of another one."""
+        raise AssertionError("this store has no way to begin anew")
+
+    def _commit(self, rows: KeyedRows | None, digests: bytes, *, anew: bool = False) -> None:
         release, engine = self.release, self.release._engine
         self._number += 1
         public = {**header(release), "commit": self._number}
@@ -185,7 +216,8 @@ class CommittedKeyed(Closed):
                 first, last = page * engine.PAGE, min((page + 1) * engine.PAGE, len(known))
                 state = engine.state(not release._record_kept, first, last)
                 pages[page] = seal({**public, "page": page}, state, self._key)
-        self._store.commit(KeyedChanges(sealed, pages, names, digests, rows))
+        write = self._replace if anew else self._store.commit
+        write(KeyedChanges(sealed, pages, names, digests, rows))
         self._named = len(known)
         release.changed.clear()
         self.rest()

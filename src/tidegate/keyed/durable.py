@@ -17,7 +17,8 @@ from tidegate.keyed.committed_rows import tail_digest, unpacked, written_length
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.sink import TextKeyedSink, open_keyed_sink
 from tidegate.keyed.specification import Keyed
-from tidegate.keyed.store import KeyedStore
+from tidegate.keyed.store import KeyedStore, opened_store
+from tidegate.keyed.store_contract import KeyedChanges
 
 
 class DurableKeyed(CommittedKeyed):
@@ -41,6 +42,7 @@ class DurableKeyed(CommittedKeyed):
         key: bytes | None = None,
         source: str | None = None,
         cap: Any = None,
+        new_epoch: bool = False,
     ) -> DurableKeyed:
         """Begin in a folder, or go on.
 
@@ -50,15 +52,18 @@ class DurableKeyed(CommittedKeyed):
             key: 32 bytes that seal the state.
             source: whose values these are, for the ledger; None: the name of the folder.
             cap: the most ε that this source may ever spend.
+            new_epoch: give up the present state, or one that was lost, and release the input again
+                from its beginning with new noise, into another output. The ledger, which must be
+                complete, adds the cost to what was spent before.
         """
         place = Path(folder)
         if (place / "state.sqlite").exists():
             raise StateError(f"{place} has the state of a release without keys: use another folder")
         store = KeyedStore(place)
-        store.open(create=True)
+        opened_store(store, discard=new_epoch)
         try:
             name = source or place.resolve().name
-            return cls(specification, store, key=key, source=name, cap=cap)
+            return cls(specification, store, key=key, source=name, cap=cap, anew=new_epoch)
         except BaseException:
             store.close()
             raise
@@ -71,14 +76,29 @@ class DurableKeyed(CommittedKeyed):
 
     def push(self, batch: Batch, late: str, sink: TextKeyedSink | None) -> KeyedRows:
         """Release a batch, and commit it; only then may its rows leave."""
-        if sink is not None:
-            sink.sync()  # what is there stays: the commit builds on it
+        self._keep_written(sink)
         rows, digests = self._pushed(batch.users, batch.values, batch.times, late)
-        if sink is not None:
-            self._output = {**self._output, **written_length(self._output["path"])}
         self._commit(rows, digests)
         self.settled = True
         return rows
+
+    def close_ticks(self, end: int, sink: TextKeyedSink | None) -> KeyedRows:
+        """Release the ticks of events before number `end`, and commit them; then they may leave."""
+        self._keep_written(sink)
+        rows = self._closed(end)
+        self._commit(rows, b"")
+        self.settled = True
+        return rows
+
+    def _keep_written(self, sink: TextKeyedSink | None) -> None:
+        """What is in the output stays: the next commit builds on it."""
+        if sink is not None:
+            sink.sync()
+            self._output = {**self._output, **written_length(self._output["path"])}
+
+    def _replace(self, changes: KeyedChanges) -> None:
+        self._store.begin_anew(changes)
+        self._store.scrub()
 
     # -- the output ------------------------------------------------------------------------------
 

@@ -10,10 +10,14 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.io import SinkError, Source
 from tidegate.io.file_formats import kind_of
 from tidegate.keyed.durable import DurableKeyed
+from tidegate.keyed.event_release import KeyedEventRelease
+from tidegate.keyed.gathering import gathered
 from tidegate.keyed.metadata import keyed_facts
 from tidegate.keyed.names import key_texts
+from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.sink import open_keyed_sink
 from tidegate.keyed.transfer import KeyedTransferred, outcome
+from tidegate.record.time_ranges import Moment
 
 _DIFFERS = (
     "the input differs from what was read before. Reusing noise on changed data would reveal the "
@@ -30,8 +34,11 @@ def transfer_durably(
     format: str | None = None,  # noqa: A002  # as in open_sink
     late: str = "refuse",
     progress: Callable[[int], None] | None = None,
+    until: Moment | None = None,
 ) -> KeyedTransferred:
     """Read a source from its beginning, release what is new, and complete the output.
+
+    Of events, the ticks that are over `until` then are released at the end.
 
     Whatever the moment of a crash: open the state again and make the same call, and every row is in
     the output once, with the noise that it had.
@@ -45,8 +52,17 @@ def transfer_durably(
     sink = state.begun(place)
     state.expect(place)
     skip, recogniser = release.seen, None
+
+    def write(rows: KeyedRows) -> None:
+        nonlocal sink
+        if len(rows) and sink is None:
+            opened = open_keyed_sink(place, format=format, clock=release.clock, append_at=0)
+            sink = opened  # type: ignore[assignment]  # only text can be continued
+        if len(rows):
+            sink.write(rows)  # type: ignore[union-attr]
+
     try:
-        for batch in source.batches():
+        for batch in gathered(source):
             known = min(skip, len(batch))
             if known:
                 recogniser = recogniser or state.recogniser()
@@ -56,14 +72,7 @@ def transfer_durably(
                     raise StateError(_DIFFERS)
                 skip -= known
             if known < len(batch):
-                rows = state.push(batch.part(known), late, sink)
-                if len(rows):
-                    if sink is None:
-                        opened = open_keyed_sink(
-                            place, format=format, clock=release.clock, append_at=0
-                        )
-                        sink = opened  # type: ignore[assignment]  # only text can be continued
-                    sink.write(rows)  # type: ignore[union-attr]
+                write(state.push(batch.part(known), late, sink))
             if progress is not None:
                 progress(len(batch))
         if skip:
@@ -71,6 +80,9 @@ def transfer_durably(
                 f"the input ends {skip} rows before the place where the last run stopped. Give the "
                 "whole input again"
             )
+        if until is not None and isinstance(release, KeyedEventRelease):
+            for end in release.ends_until(until):
+                write(state.close_ticks(end, sink))
         if sink is not None:
             sink.complete(keyed_facts(release, complete=True))
     except TidegateError as error:

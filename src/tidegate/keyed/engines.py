@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidegate.keyed.adaptive_columns import AdaptiveColumns, fits_adaptive
 from tidegate.keyed.columns import ColumnsEngine, fits
+from tidegate.keyed.event_objects import EventObjects
 from tidegate.keyed.objects import Objects
 from tidegate.run.ends import Ends
 from tidegate.run.pipeline import Pipeline
@@ -14,6 +15,8 @@ Engine = Objects | ColumnsEngine | AdaptiveColumns
 def engine(pipeline: Pipeline, ends: Ends | None, *, record: bool) -> type[Engine]:
     """The kind of engine for a pipeline whose keys share `ends`; None: each chooses its own."""
     shared = ends is not None
+    if pipeline.ticks is not None:
+        return EventObjects
     if record:
         return Objects
     if fits(pipeline, shared=shared):

@@ -17,6 +17,7 @@ from tidegate.randomness import Epoch
 from tidegate.record.record import Record
 from tidegate.record.time_index import check_order
 from tidegate.run.ends import Ends
+from tidegate.run.event_release import EventRelease
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
@@ -58,9 +59,7 @@ class Objects:
         counts = self.positions()
         for code, rows in groups.parts():
             part = None if times is None else Times(times.ticks[rows], times.clock)
-            release = self._release(code)
-            self._written.pop(code, None)
-            self.releases[code] = self.releases.pop(code)
+            release = self._changing(code)
             found = release.push_rows(numbers[rows], None, part, late)
             counts[code] = release.position
             released = rows[rows.size - found.values.size :]
@@ -69,6 +68,13 @@ class Objects:
             out.values[released] = found.values
             out.levels[released] = found.levels
         return out
+
+    def _changing(self, code: int) -> Release:
+        """The release of a key that is about to change: the state that was written is no more."""
+        release = self._release(code)
+        self._written.pop(code, None)
+        self.releases[code] = self.releases.pop(code)
+        return release
 
     def _known(self, code: int) -> bool:
         return code in self.releases or code in self._resting
@@ -82,7 +88,8 @@ class Objects:
                 self._written[code] = stored
             else:
                 epoch = self._epoch.of_key(self._names.names[code])
-                release = Release(self._pipeline, epoch, ownership=Ownership(), ends=self._ends)
+                kind = Release if self._pipeline.ticks is None else EventRelease
+                release = kind(self._pipeline, epoch, ownership=Ownership(), ends=self._ends)
             self.releases[code] = release
         return release
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ from tidegate.timestamps import Times, read_times
 
 if TYPE_CHECKING:
     from tidegate.keyed.specification import Keyed
+
+Found = TypeVar("Found")
 
 
 class KeyedRelease(ReadableKeyed):
@@ -76,6 +78,12 @@ class KeyedRelease(ReadableKeyed):
         Raises:
             InputError: a value is not a number, a time none, or a key has ended.
         """
+        return self.push_rows(keys, values, times, late)
+
+    def push_rows(
+        self, keys: Any, values: Any, times: Any = None, late: str = "refuse"
+    ) -> KeyedRows:
+        """The same, whatever the stream is made of."""
         ownership, began = self._ownership, False
         try:
             with ownership.lock:
@@ -167,14 +175,18 @@ class KeyedRelease(ReadableKeyed):
 
     def finish(self) -> None:
         """End open warm-ups, from the rows that came: for streams that are over, all at once."""
+        self._changing(lambda: None if self._engine is None else self._engine.finish())
+
+    def _changing(self, change: Callable[[], Found]) -> Found:
+        """Make a change whole, or refuse to go on."""
         ownership, began = self._ownership, False
         try:
             with ownership.lock:
                 ownership.begin()
                 began = True
-                if self._engine is not None:
-                    self._engine.finish()
+                found = change()
                 ownership.done()
+                return found
         except BaseException:
             if began:
                 ownership.refuse()

@@ -13,12 +13,12 @@ from tidegate._contexts import Completed
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.compression import Packed
-from tidegate.io.errors import SinkError, sink_error
+from tidegate.io.errors import sink_error
 from tidegate.io.file_formats import has_tabs, is_standard, kind_of
 from tidegate.io.metadata import KEY, encode, sidecar, write_sidecar
 from tidegate.io.optional import require
 from tidegate.io.outgoing import Outgoing
-from tidegate.io.parquet_sink import ParquetTarget
+from tidegate.io.parquet_sink import ParquetTarget, writing
 from tidegate.keyed.row_text import RowText, names_of
 from tidegate.keyed.rows import KeyedRows
 
@@ -163,11 +163,5 @@ class ParquetKeyedSink(Completed):
         self._outgoing.abort()
 
     def _guarded(self, call: Any, *arguments: Any) -> None:
-        try:
+        with writing(self._arrow, self._outgoing.name, self.abort):
             call(*arguments)
-        except SinkError:
-            self.abort()
-            raise
-        except (self._arrow.ArrowException, OSError):  # in words of its own
-            self.abort()
-            raise SinkError(None, "cannot be written", self._outgoing.name) from None

@@ -69,8 +69,6 @@ def restored(
     ownership: Ownership,
 ) -> KeyedRelease:
     """The release with this head, and with these states of its keys."""
-    from tidegate.keyed.release import KeyedRelease  # on demand: it imports this one
-
     if public.get("content") != _CONTENT:
         raise SnapshotError("this is not a snapshot of a keyed release")
     if public["settings"] != specification.identity.hex():
@@ -81,7 +79,7 @@ def restored(
     before = {*body["names"]}  # their codes stay; more keys may be declared
     names = [*body["names"], *(key for key in specification.keys or () if key not in before)]
     kept: dict[str, Any] = {"ownership": ownership, "record": body["record"], "names": names}
-    release = KeyedRelease(specification, epoch, **kept)
+    release = specification.kind(specification, epoch, **kept)
     release._ended = {*body["ended"]}
     release._seen, release._dropped = body["seen"], body["dropped"]
     release._clock = body["clock"] and Clock.from_plain(body["clock"])

@@ -8,6 +8,7 @@ from typing import Any
 
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, by_key
+from tidegate.keyed.event_release import KeyedEventRelease
 from tidegate.keyed.names import declared_keys
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.snapshot import resumed
@@ -38,6 +39,9 @@ class Keyed:
     to which θ is a public number. Again each row is used once: the larger of both costs counts.
     Which rows choose depends on their order of arrival, never on a value.
 
+    Of events, for one event of one key that is added or removed: it is in the log of its key alone,
+    and every declared key has a row for every tick, so which keys have events is protected as well.
+
     Attributes:
         pipeline: of each key.
         keys: all that there can be; None: keys are public, and every one that comes is taken.
@@ -55,8 +59,14 @@ class Keyed:
                 "must not be users: a user may have rows of several keys, and each of them would "
                 "count by itself. Protect events or windows",
             )
-        if self.pipeline.ticks is not None:
-            raise SettingError("pipeline", "must release readings: events have no keys yet")
+        if self.pipeline.ticks is not None and self.keys is None:
+            raise SettingError(
+                "keys",
+                "must be declared for events, before anything is read: that a key has events is "
+                "what is protected, so every key gets a row for every tick",
+            )
+        if self.pipeline.ticks is not None and self.shared:
+            raise SettingError("threshold", "cannot be shared by events: each key chooses its own")
         if self.threshold not in (PER_KEY, SHARED):
             raise SettingError("threshold", f"must be '{PER_KEY}' or '{SHARED}'")
         if self.shared and self.pipeline.reselect is not None:
@@ -100,7 +110,12 @@ class Keyed:
         if not hasattr(source, "new_epoch"):
             raise SettingError("randomness", "must be tidegate.secure() or tidegate.seeded(7)")
         ownership = Ownership("keyed release")  # before there is a secret that a fork could share
-        return KeyedRelease(self, source.new_epoch(), ownership=ownership, record=record)
+        return self.kind(self, source.new_epoch(), ownership=ownership, record=record)
+
+    @property
+    def kind(self) -> type[KeyedRelease]:
+        """What runs it: readings or events."""
+        return KeyedRelease if self.pipeline.ticks is None else KeyedEventRelease
 
     def resume(self, snapshot: bytes, key: bytes | None = None) -> KeyedRelease:
         """Go on from a snapshot, bit for bit; `key` is the one that it was sealed with."""

@@ -50,10 +50,22 @@ class KeyedStore(StateFile):
             raise StateError(f"the ledger {path} is missing: put it back")
         return Ledger.open(path, cap=cap, expected=expected)
 
-    def commit(self, changes: KeyedChanges) -> None:
+    def begin_anew(self, changes: KeyedChanges) -> None:
+        """Commit in place of everything that there is; `scrub` must follow."""
+        self.commit(changes, anew=True)
+
+    def commit(self, changes: KeyedChanges, *, anew: bool = False) -> None:
         """Commit everything in one transaction."""
         batch = b"" if changes.rows is None else packed(changes.rows)
         with self._transaction() as database:
+            if anew:
+                (old,) = database.execute("SELECT count(*) FROM facts").fetchone()
+                for table in ("facts", "pages", "names", "inputs"):
+                    database.execute(f"DELETE FROM {table}")  # noqa: S608  # names of ours
+                if old:
+                    database.execute(
+                        "INSERT INTO facts (name, value) VALUES ('scrub', ?)", (b"due",)
+                    )
             write = "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)"
             database.executemany(write, [("head", changes.head), ("batch", batch)])
             database.executemany(
@@ -78,3 +90,19 @@ class KeyedStore(StateFile):
         """The digests of all that was read."""
         rows = self._all("SELECT digests FROM inputs ORDER BY number")
         return b"".join(self._bytes(row[0]) for row in rows)
+
+
+def opened_store(store: KeyedStore, *, discard: bool) -> None:
+    """Open a store; one that cannot be read is removed first, if it is to be given up anyway."""
+    try:
+        store.open(create=True)
+    except StateError:
+        if not discard:
+            raise
+        store.lock.acquire()
+        try:
+            store.discard()
+            store.open(create=True)
+        except BaseException:
+            store.close()
+            raise

@@ -1,14 +1,12 @@
-"""What a durable keyed release needs of the place that keeps it: a folder, or a shared database."""
+"""The contract of a store of a keyed release: a folder, or a shared database."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from tidegate.durable.folder import Anchor
-from tidegate.durable.store_contract import Anchors
+from tidegate.durable.store_contract import ChargedStore
 from tidegate.keyed.rows import KeyedRows
-from tidegate.ledger import Ledger
 
 
 class KeyedChanges(NamedTuple):
@@ -29,26 +27,8 @@ class KeyedChanges(NamedTuple):
     rows: KeyedRows | None
 
 
-class KeyedStateStore(Protocol):
+class KeyedStateStore(ChargedStore, Protocol):
     """Keeps the state of one keyed release."""
-
-    @property
-    def place(self) -> str:
-        """Where it is, for messages."""
-
-    @property
-    def lock(self) -> Anchors:
-        """What is kept outside the state."""
-
-    @property
-    def own_ledger(self) -> bool:
-        """Whether the ledger counts this release alone; else it is shared, and stays open."""
-
-    def ledger(self, *, cap: Any, expected: Anchor | None, needed: bool) -> Ledger:
-        """The ledger. A missing one is created unless it is `needed`: something was charged."""
-
-    def close(self) -> None:
-        """Let go of everything."""
 
     def commit(self, changes: KeyedChanges) -> None:
         """Commit everything together."""

@@ -68,6 +68,11 @@ def restored_segment(method: Method, state: Mapping[str, Any]) -> Segment:
     below = state.get("below", 0)
     if type(below) is not int or not 0 <= below <= facts["threshold"]:
         raise ValueError("a part of the width between the ends lies below 0")
+    prediction = facts["prediction"]
+    if prediction is not None and not (
+        type(prediction) in (int, float) and abs(prediction) < 2**63
+    ):
+        raise ValueError("a prediction is a number, or there is none")
     segment = Segment(method, **facts, below=below)
     segment.end = state["end"]
     if not segment.measured:

@@ -14,6 +14,7 @@ from typing import Any
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive
 
+_MANY = 10**6  # what is added up of shares beyond this is not written out
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -52,7 +53,8 @@ def shares_of(names: Sequence[str], given: Mapping[str, Number] | None) -> dict[
     rest, left = 1 - sum(known.values(), Fraction(0)), [name for name in names if name not in known]
     if (left and rest <= 0) or (not left and rest != 0):
         most = "must leave something for the other columns" if left else "must add up to 1"
-        raise SettingError("share", f"{most}; the shares given add up to {float(1 - rest):g}")
+        total = f"{float(1 - rest):g}" if 1 - rest < _MANY else "far more"
+        raise SettingError("share", f"{most}; the shares given add up to {total}")
     return {name: known[name] if name in known else rest / len(left) for name in names}
 
 

@@ -93,6 +93,8 @@ class Pipeline(Spec):
             raise SettingError("reselect", "must have the same bound as the threshold")
         if self.lower and self.non_negative:
             raise SettingError("non_negative", "must be False where `lower` is below 0")
+        if not isinstance(self.ticks, Ticks | None):
+            raise SettingError("ticks", "must be a tidegate.run.ticks.Ticks, or None")
         if self.ticks is not None:
             self.ticks.check(self)
         elif isinstance(self.unit, units.AddedEvent):

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from tidegate._version import __version__
 from tidegate.service import devices, page, problems
 from tidegate.service.access import Access, Who
+from tidegate.service.etags import Given
 from tidegate.service.front import Front
 from tidegate.service.gate import Gate
 from tidegate.service.group import Group
@@ -59,6 +60,7 @@ def make_app(
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
+    app.state.given = Given()
     problems.install(app)
     access = Access(tokens, public_reading=public_reading, issued=issued)
     metrics = Metrics(live)

@@ -1,4 +1,4 @@
-"""Answers that a client has already: the same question after the same commit."""
+"""Answers that a client has already, or that were given before: the same question, nothing new."""
 
 from __future__ import annotations
 
@@ -10,24 +10,51 @@ from typing import Any
 import orjson
 from fastapi import Request, Response
 
+from tidegate.service.answers import described
 from tidegate.service.gate import Gate
-from tidegate.service.pushing import epoch_of, position_of
+from tidegate.service.pushing import epoch_of
 from tidegate.service.streams import Run
 
 JSON = "application/json"
+
+
+class Given:
+    """Answers that were given lately, by their tag: dashboards ask the same again and again."""
+
+    def __init__(self, most: int = 32 << 20) -> None:
+        self._most, self._size = most, 0
+        self._bodies: dict[str, bytes] = {}
+
+    def find(self, tag: str) -> bytes | None:
+        """The answer with this tag."""
+        return self._bodies.get(tag)
+
+    def keep(self, tag: str, body: bytes) -> None:
+        """Keep an answer, in place of the oldest ones if there is no room."""
+        if len(body) > self._most // 4 or tag in self._bodies:
+            return
+        self._bodies[tag] = body
+        self._size += len(body)
+        while self._size > self._most:
+            self._size -= len(self._bodies.pop(next(iter(self._bodies))))
 
 
 async def conditional(
     request: Request, gate: Gate, name: str, question: Callable[[Run], Any]
 ) -> Response:
     """An answer, or 304: nothing was released since the client asked the same."""
-    given = request.headers.get("if-none-match")
+    known = request.headers.get("if-none-match")
+    earlier: Given = request.app.state.given
 
-    def ask(run: Run) -> tuple[str, bytes | None]:
+    def ask(run: Run) -> tuple[str, bytes | None]:  # one at a time: the gate sees to it
         tag = _tag(run, request)
-        if given is not None and tag in [one.strip() for one in given.split(",")]:
+        if known is not None and tag in [one.strip() for one in known.split(",")]:
             return tag, None
-        return tag, orjson.dumps(question(run), default=_plain)
+        body = earlier.find(tag)
+        if body is None:
+            body = orjson.dumps(question(run), default=_plain)
+            earlier.keep(tag, body)
+        return tag, body
 
     tag, body = await asyncio.to_thread(gate.ask, name, ask)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
@@ -37,11 +64,10 @@ async def conditional(
 
 
 def _tag(run: Run, request: Request) -> str:
-    """What the answer depends on: the noise, how much was taken, and the question."""
-    # Of readings the answer tells how many were taken, which moves before rows are released.
-    public = run.seen if hasattr(run, "pipeline") and run.pipeline.ticks is None else 0
-    asked = f"{epoch_of(run)} {position_of(run)} {public} {request.url.path}?{request.url.query}"
-    return f'"{hashlib.sha256(asked.encode()).hexdigest()[:32]}"'
+    """All that the answer depends on, and nothing that is not public: who knows it may guess it."""
+    asked = f"{epoch_of(run)} {request.url.path}?{request.url.query}".encode()
+    digest = hashlib.sha256(asked + orjson.dumps(described(run), default=_plain))
+    return f'"{digest.hexdigest()[:32]}"'
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ import orjson
 from tidegate.errors import InputError
 from tidegate.keyed.names import key_texts
 from tidegate.lattice import FloatArray
+from tidegate.service.arrow_body import read_table
 from tidegate.tables.to_numpy import plain
 from tidegate.timestamps import Times, read_times
 
@@ -91,8 +92,9 @@ def _lines(body: bytes) -> Columns:
         return _numbers(rows), None, None
     if not set(rows[0]) <= set(_ONE):
         raise InputError('a line is a number, or {"value": …, "time": …, "key": …}')
-    values, times, keys = (
-        [row.get(name) for row in rows] if name in rows[0] else None for name in _ONE
+    values, times, keys = (  # what one row has and another has not is missing there
+        [row.get(name) for row in rows] if any(name in row for row in rows) else None
+        for name in _ONE
     )
     return None if values is None else _numbers(values), times, _keys(keys)
 
@@ -130,17 +132,15 @@ def _listed(times: Any) -> bool:
 def _arrow(body: bytes) -> Columns:
     import pyarrow
 
-    table = None
-    with suppress(pyarrow.ArrowInvalid, OSError, ValueError):  # their words may quote the body
-        table = pyarrow.ipc.open_stream(body).read_all()
-    names = [] if table is None else list(table.column_names)
-    if table is None or any(names.count(name) > 1 for name in _ONE) or not {*names} & {*_ONE[:2]}:
+    table = read_table(body)
+    names = list(table.column_names)
+    if any(names.count(name) > 1 for name in _ONE) or not {*names} & {*_ONE[:2]}:
         raise InputError(
             'the body is not an Arrow stream with columns "value", and perhaps "time" and "key"'
         )
     values = None
     if "value" in names:
-        with suppress(TypeError, ValueError, pyarrow.ArrowException):  # as above
+        with suppress(TypeError, ValueError, pyarrow.ArrowException):  # they may quote the body
             values = np.asarray(plain(table.column("value")), dtype=np.float64)
         if values is None:
             raise InputError('the column "value" has no numbers')

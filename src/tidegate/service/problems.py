@@ -25,6 +25,7 @@ from tidegate.ledger import CapExceeded
 from tidegate.service.pending import Busy, Conflict, Fault
 
 MEDIA_TYPE = "application/problem+json"
+_MOST = 8  # places of a wrong request that are named
 _log = logging.getLogger(__name__)
 # The first that fits decides.
 _KINDS: tuple[tuple[type[TidegateError], int, str], ...] = (
@@ -92,15 +93,26 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        places = sorted({".".join(map(str, one["loc"])) for one in error.errors()})
+        places = sorted({_place(one) for one in error.errors()})
+        more = f" and {len(places) - _MOST} more" if len(places) > _MOST else ""
         return problem(
-            422, "the request is wrong", f"missing, unknown or wrong: {', '.join(places)}"
+            422,
+            "the request is wrong",
+            f"missing, unknown or wrong: {', '.join(places[:_MOST])}{more}",
         )
 
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> JSONResponse:
         headers = dict(error.headers) if error.headers else None
         return problem(error.status_code, "refused", str(error.detail), headers=headers)
+
+
+def _place(one: dict[str, Any]) -> str:
+    """Where a request is wrong; the name of a field that nobody knows is the client's own text."""
+    where = [str(part) for part in one["loc"]]
+    if one["type"] == "extra_forbidden":
+        where[-1:] = ["an unknown field"]
+    return ".".join(where)
 
 
 def fault(error: Exception) -> JSONResponse:

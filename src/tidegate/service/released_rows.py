@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import select
 
+from tidegate.durable.folder import StorageError
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.rows import Rows
@@ -79,9 +80,15 @@ def packed(block: Block) -> bytes:
 
 
 def unpacked(first: int, end: int, body: bytes) -> Block:
-    """What was packed: two to five columns, and an even number of them without times."""
+    """What was packed: two to five columns, and an even number of them without times.
+
+    Raises:
+        StorageError: the database holds something else.
+    """
     count = end - first
-    columns = len(body) // (8 * count)
+    columns = len(body) // (8 * count) if count > 0 else 0
+    if not 2 <= columns <= 5 or len(body) != 8 * columns * count:
+        raise StorageError(f"the released rows from {first} on are damaged in the database")
     numbers = np.frombuffer(body, dtype="<f8", count=2 * count).reshape(2, count)
     rest = np.frombuffer(body, dtype="<i8", offset=16 * count).reshape(columns - 2, count)
     times = rest[-1] if columns % 2 else None

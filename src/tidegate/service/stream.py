@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.keyed.specification import PER_KEY, Keyed, keyed
 from tidegate.run.pipeline import Pipeline
@@ -94,6 +95,8 @@ class Stream:
 
 def keyed_by(pipeline: Pipeline, keys: dict[str, Any]) -> Keyed:
     """A specification from what is stored."""
+    if pipeline.ticks is not None:
+        raise SettingError("keys", "go with readings here: the service has no events by key")
     names = keys["names"]
     return keyed(
         pipeline,

@@ -1,0 +1,176 @@
+"""Kills releases with keys, with events and of several columns, and compares bytes.
+
+    python kill_keys_driver.py FOLDER SEED KILLS
+
+As `tests/durable/kill_driver.py`, whose children and ways to die it uses: after the kills of a
+scenario one run goes to the end, and what it wrote must be, byte for byte, what a run wrote that
+was never killed and began from a copy of the same state. Prints one line of JSON per scenario.
+"""
+
+import gc
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "durable"))
+
+import kill_driver as driver
+
+from tidegate.cli import events
+from tidegate.cli import release as command
+from tidegate.cli.release_by import _specification
+from tidegate.cli.release_columns import pipelines_of
+from tidegate.durable import DurableRelease
+from tidegate.durable.columns import DurableColumns
+from tidegate.durable.store import Store
+from tidegate.io.outgoing import Outgoing
+from tidegate.keyed.durable import DurableKeyed
+from tidegate.keyed.store import KeyedStore
+from tidegate.ledger import Ledger
+from tidegate.released.columns import column_file
+
+ROWS = 3000
+TOPS = {"preset": "tops", "holdout": 300, "horizon": 256, "fanout": 4, "skipped": 1}
+EVENTS = {"time": "when", "every": "1h", "start": "2024-01-01", "until": "2024-01-20"}
+SCENARIOS = {
+    "keys in columns": {"by": "zone", "keys": "zones.txt", "shared_threshold": True, **TOPS},
+    "keys in columns, times": {
+        "by": "zone", "keys_are_public": True, "shared_threshold": True, "time": "when", **TOPS
+    },
+    "keys, adaptive": {"by": "zone", "keys": "zones.txt", "time": "when", "horizon": 1000},
+    "events": EVENTS,
+    "events by key": {"by": "zone", "keys": "zones.txt", **EVENTS},
+    "several columns": {"columns": ["value", "tip"], "time": "when", **TOPS},
+}  # fmt: skip
+
+
+def both_commits(number, **how):
+    """Of whichever store is used."""
+    for owner in (Store, KeyedStore):
+        driver.countdown(owner, "commit", number, **how)
+
+
+FAULTS = {
+    "output write torn": lambda n: driver.countdown(
+        Outgoing, "write", n, before=driver.half_of_output
+    ),
+    "after output write": lambda n: driver.countdown(Outgoing, "write", n, after=driver.dies),
+    "before commit": lambda n: both_commits(n, before=driver.dies),
+    "after commit": lambda n: both_commits(n, after=driver.dies),
+    "charged, not committed": lambda n: driver.countdown(Ledger, "charge", 1, after=driver.dies),
+}
+
+
+def options_of(folder, extra):
+    """As the command line gives them."""
+    extra = dict(extra)
+    columns = extra.pop("columns", ["value"])
+    options = {"epsilon": "1", "bound": ["400"], "output": str(folder / "out.csv"), **extra}
+    if "keys" in options:
+        options["keys"] = folder.parent.parent / options["keys"]
+    return {**options, "column": columns, "state": folder / "state", "key_file": folder / "key"}
+
+
+def begin(source, options):
+    """Store the id of the noise, and read nothing: both runs go on from there."""
+    named = {name.replace("_", "-"): value for name, value in options.items()}
+    one = {**named, "bound": "400", "column": named["column"][0]}
+    if "by" in named:
+        opened = DurableKeyed.open(named["state"], _specification(source, one), key=driver.KEY)
+    elif "every" in named:
+        opened = DurableRelease.open(named["state"], events.build(one), key=driver.KEY)
+    else:
+        pipelines = pipelines_of(named["column"], named)
+        opened = DurableColumns.open(named["state"], pipelines, key=driver.KEY)
+    opened.close()
+
+
+def outputs(options):
+    """All files with rows."""
+    columns = options["column"]
+    if len(columns) == 1:
+        return [Path(options["output"])]
+    return [Path(column_file(options["output"], name)) for name in columns]
+
+
+def trial(source, options, rng, faults, seconds):
+    """One run that is to be killed; gives how, or None if it was too fast."""
+    if rng.random() < 0.4:
+        process, kind = driver.child(source, options), "random moment"
+        time.sleep(rng.uniform(0.0, seconds))
+        os.kill(process, signal.SIGKILL)
+    else:
+        kind, number = next(faults), rng.randint(1, 14)
+        process = driver.child(source, options, lambda: FAULTS[kind](number))
+    _, status = os.waitpid(process, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code and code not in (driver.KILLED, -signal.SIGKILL):
+        raise SystemExit(f"a restarted run ended with {code} ({kind})")
+    return kind if code else None
+
+
+def scenario(folder, name, kills, rng, faults):
+    folder.mkdir(parents=True)
+    source = str(folder.parent / "in.csv")
+    work, reference, pristine = folder / "work", folder / "reference", folder / "pristine"
+    work.mkdir()
+    (work / "key").write_bytes(driver.KEY)
+    begin(source, options_of(work, SCENARIOS[name]))
+    shutil.copytree(work, reference)
+    shutil.copytree(work, pristine)
+    options, unkilled = (options_of(place, SCENARIOS[name]) for place in (work, reference))
+    started = time.perf_counter()
+    command.release(source=source, **unkilled, quiet=True)
+    seconds = time.perf_counter() - started
+    wanted = [path.read_bytes() for path in outputs(unkilled)]
+    kinds, attempts = Counter(), 0
+    while sum(kinds.values()) < kills and attempts < 8 * kills:
+        attempts += 1
+        kind = trial(source, options, rng, faults, seconds)
+        kinds.update([kind] if kind else [])
+        for path, text in zip(outputs(options), wanted, strict=True):
+            if path.exists():  # whatever was written is the beginning of what will be
+                assert text.startswith(path.read_bytes()), f"{name}: rows changed after {kind}"
+        if kind is None:
+            shutil.rmtree(work)
+            shutil.copytree(pristine, work)
+    _, status = os.waitpid(driver.child(source, options), 0)
+    assert status == 0, f"{name}: a run that was left alone failed"
+    for ours, theirs in zip(outputs(options), outputs(unkilled), strict=True):
+        assert ours.read_bytes() == theirs.read_bytes(), f"{name}: other bytes"
+        facts = [path.with_name(path.name + ".meta.json").read_bytes() for path in (ours, theirs)]
+        assert facts[0] == facts[1], f"{name}: other facts"
+    assert driver.facts_of(work, options, True) == driver.facts_of(reference, unkilled, True)
+    return {"scenario": name, "kills": sum(kinds.values()), "attempts": attempts, "kinds": kinds}
+
+
+def main():
+    folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    rng, draws = random.Random(seed), np.random.default_rng(seed)
+    ticks = np.cumsum(draws.integers(0, 900, ROWS))
+    moments = np.datetime64("2024-01-01T00:00:00") + ticks.astype("timedelta64[s]")
+    zones = draws.choice(["a", "b", "c", "undeclared"], ROWS, p=[0.5, 0.3, 0.1, 0.1])
+    columns = draws.integers(0, 400, ROWS), draws.integers(0, 60, ROWS), zones, moments
+    rows = "".join(",".join(map(str, row)) + "\n" for row in zip(*columns, strict=True))
+    (folder / "in.csv").write_text("value,tip,zone,when\n" + rows)
+    (folder / "zones.txt").write_text("a\nb\nc\nnever\n")
+    faults = cycle(rng.sample(sorted(FAULTS), len(FAULTS)))
+    gc.disable()  # it would touch, and so copy, the parent's pages in every child
+    wanted = sys.argv[4:] or list(SCENARIOS)
+    for number, name in enumerate(wanted):
+        share = kills // len(wanted) + (number < kills % len(wanted))
+        result = scenario(folder / f"scenario-{number}", name, share, rng, faults)
+        print(json.dumps(result), flush=True)  # noqa: T201  # what the test reads
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Requests that ask for too much, or say what nobody understands: refused, and not repeated."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.fuzz.service_parsers import service
+from tidegate.durable import StorageError
+from tidegate.errors import InputError
+from tidegate.service.arrow_body import MOST_ROWS
+from tidegate.service.ingest import ARROW, parsed
+from tidegate.service.released_rows import unpacked
+
+SECRET = "Zq7secret"
+
+
+def stream(table: pa.Table, **options: Any) -> bytes:
+    """A table as an Arrow stream."""
+    out = io.BytesIO()
+    written = pa.ipc.IpcWriteOptions(**options)
+    with pa.ipc.new_stream(out, table.schema, options=written) as one:
+        one.write_table(table)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("packing", [None, "lz4", "zstd"])
+def test_arrow_bodies_are_read(packing: str | None) -> None:
+    times = pa.array(range(3), pa.timestamp("ns", "UTC"))
+    for values in ([1.5, None, 3.0], [1, None, 3]):
+        table = pa.table({"value": values, "time": times})
+        found, read, *_ = parsed(stream(table, compression=packing), ARROW, None)
+        assert str(found.tolist()) == str([float(values[0]), float("nan"), 3.0])
+        assert read is not None
+    again = pa.table({"value": pa.array([2, 7, 2]).dictionary_encode()})
+    assert parsed(stream(again, compression=packing), ARROW, None)[0].tolist() == [2, 7, 2]
+
+
+def test_a_few_bytes_of_arrow_do_not_become_gigabytes() -> None:
+    """Columns of nulls, runs, and packed zeros: their size is known before they are made."""
+    count = MOST_ROWS + 1
+    packed = {str(number): np.zeros(1 << 20) for number in range(70)}
+    for body in (
+        stream(pa.table({"value": pa.nulls(count)})),
+        stream(pa.table({"value": pa.RunEndEncodedArray.from_arrays([count], [1.0])})),
+        stream(pa.table({"value": np.zeros(1 << 20), **packed}), compression="zstd"),
+    ):
+        assert len(body) < 100_000
+        with pytest.raises(InputError, match="send it in parts"):
+            parsed(body, ARROW, None)
+
+
+def test_what_is_no_table_of_numbers_is_not_quoted() -> None:
+    for table in (
+        pa.table({"value": [SECRET]}),
+        pa.table({"value": pa.array([SECRET]).dictionary_encode()}),
+        pa.table({SECRET: [1.0]}),
+    ):
+        for body in (stream(table), stream(table)[:-30], SECRET.encode()):
+            with pytest.raises(InputError) as caught:
+                parsed(body, ARROW, None)
+            assert SECRET not in str(caught.value)
+
+
+def test_times_are_a_list_and_every_row_has_one_or_none_has() -> None:
+    for times in (5, 1e-300, {"a": 1}, "2024-02-01"):
+        with pytest.raises(InputError, match=r"send a number|a list"):
+            parsed(json.dumps({"values": [1], "times": times}).encode(), "application/json", None)
+    lines = b'{"value":1}\n{"value":2,"time":1706745600}\n'
+    with pytest.raises(InputError, match="time at position 0 is missing"):
+        parsed(lines, "application/x-ndjson", None)
+
+
+def test_damaged_rows_of_the_database_are_an_error_of_ours() -> None:
+    for first, end, body in ((0, 3, b"12345"), (0, 2**62, b""), (5, 3, b""), (0, 1, b"1" * 20)):
+        with pytest.raises(StorageError, match="damaged"):
+            unpacked(first, end, body)
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("meters/table", {"every": "²"}),
+        ("meters/table", {"every": "9" * 5000}),
+        ("meters/values", {"start": str(2**70)}),
+        ("meters/values", {"start": "-1"}),
+        ("9" * 5000, {}),
+    ],
+    ids=["superscript", "digits", "beyond 64 bits", "negative", "name"],
+)
+def test_questions_that_nobody_can_answer(path: str, asked: dict[str, str]) -> None:
+    client, tokens = service()
+    headers = {"authorization": f"Bearer {tokens['reader']}"}
+    answer = client.get(f"/v1/streams/{path}", params=asked, headers=headers)
+    assert answer.status_code in (404, 422)
+    assert len(answer.text) < 400
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"settings": {"epsilon": "2"}}, "settings"),
+        ({"method": "topl"}, "local model"),
+        ({"settings": {"nonsense": 1}}, "nonsense"),
+        ({SECRET: 1}, "an unknown field"),
+        ({f"{SECRET}{number}": 1 for number in range(500)}, "an unknown field"),
+    ],
+    ids=["twice", "local", "unknown setting", "unknown field", "many of them"],
+)
+def test_streams_that_nobody_can_make(changed: dict[str, Any], named: str) -> None:
+    client, tokens = service()
+    headers = {"authorization": f"Bearer {tokens['admin']}"}
+    new = {"name": "other", "epsilon": "1", "bound": 5, "method": "tops", **changed}
+    answer = client.post("/v1/streams", json=new, headers=headers)
+    assert answer.status_code == 422
+    assert named in answer.text
+    assert SECRET not in answer.text
+    assert len(answer.text) < 400
