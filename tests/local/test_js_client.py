@@ -100,6 +100,15 @@ def test_the_package_says_what_it_is() -> None:
         assert f"async {name}(" in (CLIENT / "src" / "client.js").read_text(encoding="utf-8")
 
 
+@needs_npm
+def test_what_would_be_published() -> None:
+    (packed,) = json.loads(run("npm", "pack", "--dry-run", "--json", folder=CLIENT))
+    names = {one["path"] for one in packed["files"]}
+    assert {"LICENSE", "README.md", "package.json", "src/delivery.js", "types/index.d.ts"} <= names
+    kinds = {name.partition("/")[0] for name in names}
+    assert kinds == {"LICENSE", "README.md", "package.json", "src", "types"}  # no vectors, no tests
+
+
 def test_browsers_get_no_module_of_node() -> None:
     """Only the storage in files may import one; whatever a page imports must not."""
     importing = {

@@ -108,6 +108,20 @@ def test_state_is_sealed_and_bound_to_its_place(key_file: Path, tmp_path: Path) 
         Shard.resume(plan(fixed(), other), 1, data)
 
 
+def test_a_shard_without_keys_is_resumed(key_file: Path) -> None:
+    """After resharding some shards have no key yet; also in the columns of `adaptive`."""
+    held = tg.adaptive(epsilon=1, bound=50, horizon=1000, holdout=64)
+    for pipeline in (fixed(), adaptive(), replace(held, threshold=tg.threshold.Fixed(50))):
+        mine = plan(pipeline, key_file)
+        empty = Shard.begin(mine, 0, MasterSecret(f"file:{key_file}").epoch(QUERY))
+        shard = Shard.resume(mine, 0, empty.sealed())
+        data = made_up(2, 200)
+        _, found = run(shard, data, [0, 120, 200])
+        for name, values in data.items():
+            expected = alone(pipeline, QUERY, name, values, key_file)
+            np.testing.assert_array_equal(found[name][1], expected.values)
+
+
 def test_keys_go_on_in_other_shards(key_file: Path) -> None:
     """Split and merged, in columns and as objects: the rows are those of single releases."""
     for pipeline in (fixed(), tg.tops(epsilon=1, bound=50, horizon=500, holdout=64)):

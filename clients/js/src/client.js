@@ -14,6 +14,7 @@
  * sets `clamp`, for an error is silence, and silence can be seen.
  */
 
+import { deliverTo, reportTo, Task } from "./delivery.js";
 import { checkAnnouncement } from "./demands.js";
 import { InputError, RefusedError, SettingError } from "./errors.js";
 import { notPositive, positive } from "./fraction.js";
@@ -26,6 +27,8 @@ import { VolatileStorage } from "./storage/volatile.js";
 import { nameField } from "./wire.js";
 import { secureWords } from "./words.js";
 
+/** @typedef {import("./delivery.js").Delivered} Delivered */
+/** @typedef {import("./delivery.js").DeliveryOptions} DeliveryOptions */
 /** @typedef {import("./fraction.js").Exact} Exact */
 /** @typedef {import("./fraction.js").Fraction} Fraction */
 /** @typedef {import("./memory.js").Pin} Pin */
@@ -104,21 +107,55 @@ export class Client {
   }
 
   /**
+   * Answer the open round of a service's task, and send what waits for it.
+   *
+   * @param {string} url of the task: `https://host/v1/tasks/ID`
+   * @param {number | bigint} value a number within the bounds
+   * @param {{ event?: string } & DeliveryOptions} [options] `event`: as for `answer`; `token`: of a
+   *   device; `patience`: for how many seconds to try again. A report that was drawn and did not arrive is
+   *   "queued": it is sent when the network is back, or by the next call, the same one
+   * @returns {Promise<Delivered>}
+   * @throws {UnreachableError} the service is away; nothing was drawn
+   * @throws {NotAskedError} nobody else is asked at the moment; nothing was drawn
+   */
+  async report(url, value, options = {}) {
+    refuseUnknown(options, ["event", "token", "patience"]);
+    const { event = "", ...delivery } = options;
+    return reportTo(this, new Task(url, delivery), value, event);
+  }
+
+  /**
+   * Send the reports of a task of which nobody has said that they arrived.
+   *
+   * @param {string} url of the task
+   * @param {DeliveryOptions} [options]
+   * @returns {Promise<Delivered[]>}
+   */
+  async deliver(url, options = {}) {
+    refuseUnknown(options, ["token", "patience"]);
+    return deliverTo(this, new Task(url, options));
+  }
+
+  /**
    * The report to send. It is remembered, in the storage, before this resolves.
    *
    * @param {unknown} announcement what the server asks: text as it came, or the object read from it
    * @param {number | bigint} value a number within the bounds
-   * @param {{ event?: string }} [options] what the value is called, such as a date. A value answers
-   *   one round: the same event in another round is refused. Without a name, the device has one value
+   * @param {{ event?: string, round?: string }} [options] `event`: what the value is called, such as a
+   *   date. A value answers one round: the same event in another round is refused. Without a name, the
+   *   device has one value. `round`: refuse an announcement of any other
    * @returns {Promise<Report>}
    * @throws {MessageError} the announcement is malformed or of another version
    * @throws {RefusedError} it asks for too much, or the round, the event or the lifetime is used up
    * @throws {InputError} the value is no number, or outside the bounds
    */
   async answer(announcement, value, options = {}) {
-    refuseUnknown(options, ["event"]);
-    const { event = "" } = options;
+    refuseUnknown(options, ["event", "round"]);
+    const { event = "", round } = options;
     const asked = Announcement.fromJson(announcement);
+    if (round !== undefined && asked.round !== round) {
+      throw new RefusedError("the announcement is of another round");
+    }
     if (typeof event !== "string") throw new SettingError("event", "must be text");
     const digest = await digestOf(asked);
     return this.#oneAtATime(async () => {

@@ -4,9 +4,11 @@ export { Client } from "./client.js";
 export {
   InputError,
   MessageError,
+  NotAskedError,
   RefusedError,
   SettingError,
   TidegateError,
+  UnreachableError,
 } from "./errors.js";
 export { Fraction } from "./fraction.js";
 export { Announcement, Report } from "./messages.js";
@@ -17,6 +19,8 @@ export { VolatileStorage } from "./storage/volatile.js";
 export { secureWords } from "./words.js";
 
 /** @typedef {import("./client.js").ClientOptions} ClientOptions */
+/** @typedef {import("./delivery.js").Delivered} Delivered */
+/** @typedef {import("./delivery.js").DeliveryOptions} DeliveryOptions */
 /** @typedef {import("./fraction.js").Exact} Exact */
 /** @typedef {import("./memory.js").Pin} Pin */
 /** @typedef {import("./questions/question.js").Question} Question */

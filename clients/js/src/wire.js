@@ -15,7 +15,7 @@ export const PHASES = Object.freeze(["threshold", "stream"]);
 
 // Characters. The largest table that Tidegate asks with makes an announcement of 141,000.
 /** @type {Record<string, number>} */
-const LONGEST = { announcement: 2 ** 18, report: 2 ** 12 };
+const LONGEST = { announcement: 2 ** 18, report: 2 ** 12, round: 2 ** 12, outcomes: 2 ** 22 };
 const SLOTS = 2 ** 16;
 const NAME = /^[!-~]{1,128}$/;
 const EXACT = /^([1-9][0-9]{0,17})(?:\/([1-9][0-9]{0,17}))?$/;

@@ -10,12 +10,36 @@ export class Client {
     /** @param {ClientOptions} options */
     constructor(options: ClientOptions);
     /**
+     * Answer the open round of a service's task, and send what waits for it.
+     *
+     * @param {string} url of the task: `https://host/v1/tasks/ID`
+     * @param {number | bigint} value a number within the bounds
+     * @param {{ event?: string } & DeliveryOptions} [options] `event`: as for `answer`; `token`: of a
+     *   device; `patience`: for how many seconds to try again. A report that was drawn and did not arrive is
+     *   "queued": it is sent when the network is back, or by the next call, the same one
+     * @returns {Promise<Delivered>}
+     * @throws {UnreachableError} the service is away; nothing was drawn
+     * @throws {NotAskedError} nobody else is asked at the moment; nothing was drawn
+     */
+    report(url: string, value: number | bigint, options?: {
+        event?: string;
+    } & DeliveryOptions): Promise<Delivered>;
+    /**
+     * Send the reports of a task of which nobody has said that they arrived.
+     *
+     * @param {string} url of the task
+     * @param {DeliveryOptions} [options]
+     * @returns {Promise<Delivered[]>}
+     */
+    deliver(url: string, options?: DeliveryOptions): Promise<Delivered[]>;
+    /**
      * The report to send. It is remembered, in the storage, before this resolves.
      *
      * @param {unknown} announcement what the server asks: text as it came, or the object read from it
      * @param {number | bigint} value a number within the bounds
-     * @param {{ event?: string }} [options] what the value is called, such as a date. A value answers
-     *   one round: the same event in another round is refused. Without a name, the device has one value
+     * @param {{ event?: string, round?: string }} [options] `event`: what the value is called, such as a
+     *   date. A value answers one round: the same event in another round is refused. Without a name, the
+     *   device has one value. `round`: refuse an announcement of any other
      * @returns {Promise<Report>}
      * @throws {MessageError} the announcement is malformed or of another version
      * @throws {RefusedError} it asks for too much, or the round, the event or the lifetime is used up
@@ -23,6 +47,7 @@ export class Client {
      */
     answer(announcement: unknown, value: number | bigint, options?: {
         event?: string;
+        round?: string;
     }): Promise<Report>;
     /**
      * Of all announcements of a round the one to answer, where that goes by name.
@@ -75,6 +100,8 @@ export class Client {
     left(): Promise<Fraction>;
     #private;
 }
+export type Delivered = import("./delivery.js").Delivered;
+export type DeliveryOptions = import("./delivery.js").DeliveryOptions;
 export type Exact = import("./fraction.js").Exact;
 export type Fraction = import("./fraction.js").Fraction;
 export type Pin = import("./memory.js").Pin;

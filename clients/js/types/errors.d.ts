@@ -32,3 +32,13 @@ export class InputError extends TidegateError {
 /** Something was refused to protect privacy: a budget, or a second report where one was given. */
 export class RefusedError extends TidegateError {
 }
+/** The service could not be reached. If nothing is queued, nothing was drawn or spent. */
+export class UnreachableError extends TidegateError {
+}
+/** The service asks nobody else at the moment: nothing was drawn or spent. */
+export class NotAskedError extends TidegateError {
+    /** @param {number} seconds */
+    constructor(seconds: number);
+    /** Come again after so many. */
+    seconds: number;
+}

@@ -25,6 +25,7 @@ from tidegate.cli import (
     sample,
     serve,
     show,
+    shuffle,
     state,
 )
 from tidegate.cli.help_style import context_settings, examples_last
@@ -67,6 +68,7 @@ app.command("ledger")(ledger.ledger)
 app.add_typer(state.app, name="state")
 app.command("serve")(serve.serve)
 app.command("token")(serve.token)
+app.command("shuffle")(shuffle.shuffle)
 app.command("backup")(serve.backup)
 app.command("restore")(serve.restore)
 local.app.command("simulate")(local_simulate.simulate)

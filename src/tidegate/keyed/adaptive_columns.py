@@ -190,6 +190,8 @@ class AdaptiveColumns(ColumnsBase):
         """Go on with the keys of a `state`."""
         self._grow()
         mine = np.arange(state["start"], state["start"] + state["position"].size)
+        if not mine.size:  # public keys, and none has come yet
+            return
         self._total[mine] = state["raw"]
         self._mixture.restore(mine, state)
         self._restore_last(mine, state)

@@ -34,8 +34,19 @@ class Answer:
         raise RefusedError(f"the service answered {self.status}, which was not expected")
 
 
-def call(verb: str, url: str, body: bytes, kind: str, token: str | None, longest: int) -> Answer:
+def call(
+    verb: str,
+    url: str,
+    body: bytes,
+    kind: str,
+    token: str | None,
+    longest: int,
+    *,
+    key: str | None = None,
+) -> Answer:
     """Make one request; raises `OSError` if there is no answer.
+
+    `key`: a second request with it is the same request.
 
     Redirects are not followed: a report goes where it was meant to go, and so does the token.
     """
@@ -54,6 +65,8 @@ def call(verb: str, url: str, body: bytes, kind: str, token: str | None, longest
     headers = {"User-Agent": "tidegate"}
     if kind:
         headers["Content-Type"] = kind
+    if key is not None:
+        headers["Idempotency-Key"] = key
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
     try:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from tidegate.errors import RefusedError, SettingError
 from tidegate.lattice import Lattice
@@ -161,6 +161,22 @@ class Announcement:
         self.question.check(self.epsilon)
 
 
+class Asked(Protocol):
+    """What a slot asks: an announcement, or a place in a rotation."""
+
+    @property
+    def question(self) -> Question:
+        """What is asked."""
+
+    @property
+    def phase(self) -> str:
+        """What it is for."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What it costs."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """A device's answer.
@@ -224,14 +240,15 @@ class Report:
             return "round"
         if not 0 <= self.slot < len(announced):
             return "slot"
-        asked = announced[self.slot]
+        return self.problem_with(announced[self.slot])
+
+    def problem_with(self, asked: Asked) -> str | None:
+        """Why this report does not answer what was asked in its slot, or None."""
         if not 0 <= self.report < asked.question.reports:
             return "domain"
         if self.phase != asked.phase:
             return "phase"
-        if self.epsilon != asked.epsilon:
-            return "epsilon"
-        return None
+        return None if self.epsilon == asked.epsilon else "epsilon"
 
 
 def parsed(message: Report | str | bytes) -> Report | str:

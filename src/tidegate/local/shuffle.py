@@ -96,11 +96,17 @@ class Shuffler:
     def add(self, report: Report) -> bool:
         """Take a report; False if it is of another round, not its client's first, or to another
         question than goes with its client's name."""
-        if report.round != self.round or report.client in self._reports:
+        if report.round != self.round:
             return False
         if self._slots and report.slot != slot_of(self.round, report.client, self._slots):
             return False
-        self._reports[report.client] = report.slot, report.report
+        return self.add_pair(report.client, report.slot, report.report)
+
+    def add_pair(self, client: str, slot: int, report: int) -> bool:
+        """Take a report to a slot that was checked elsewhere; False: not its client's first."""
+        if client in self._reports:
+            return False
+        self._reports[client] = slot, report
         return True
 
     def release(self) -> Shuffled:

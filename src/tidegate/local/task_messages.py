@@ -17,7 +17,7 @@ REPORTS = "application/vnd.tidegate.reports+jsonl"
 OUTCOMES = "application/vnd.tidegate.outcomes+json"
 SHUFFLED = "application/vnd.tidegate.shuffled+json"
 
-_MOST_OUTCOMES = 10_000  # reports of one request
+MOST_OUTCOMES = 10_000  # reports of one request
 # What a device need not send again: it was taken, or never will be.
 FINAL = frozenset(
     {
@@ -86,8 +86,8 @@ def outcomes_from_json(text: str | bytes) -> list[str]:
     plain = read(text, "outcomes", 3)
     with naming("outcomes"):
         rows = field(plain, "outcomes")
-        if not isinstance(rows, list) or len(rows) > _MOST_OUTCOMES:
-            raise SettingError("outcomes", f"must be a list of at most {_MOST_OUTCOMES}")
+        if not isinstance(rows, list) or len(rows) > MOST_OUTCOMES:
+            raise SettingError("outcomes", f"must be a list of at most {MOST_OUTCOMES}")
         found = [row.get("outcome") if isinstance(row, dict) else None for row in rows]
         if not all(isinstance(one, str) and one in FINAL for one in found):
             raise SettingError("outcomes", "has an outcome that is not known")

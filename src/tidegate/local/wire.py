@@ -17,9 +17,9 @@ PHASES = ("threshold", "stream")
 # Characters, or bytes. The largest table that Tidegate asks with (129 × 131 weights) makes an
 # announcement of 141,000; a report in which every character of its names is escaped has 2,000.
 LONGEST = {"announcement": 1 << 18, "report": 1 << 12, "round": 1 << 12, "outcomes": 1 << 22}
-_SLOTS = 1 << 16
-_NAME = re.compile(r"[!-~]{1,128}", re.ASCII)
-_EXACT = re.compile(r"([1-9][0-9]{0,17})(?:/([1-9][0-9]{0,17}))?", re.ASCII)
+SLOTS = 1 << 16
+NAME = re.compile(r"[!-~]{1,128}", re.ASCII)
+EXACT = re.compile(r"([1-9][0-9]{0,17})(?:/([1-9][0-9]{0,17}))?", re.ASCII)
 
 
 class MessageError(TidegateError, ValueError):
@@ -121,7 +121,7 @@ def common(plain: Mapping[str, Any]) -> dict[str, Any]:
         "round": name_of(plain, "round"),
         "phase": phase,
         "epsilon": exact_of(plain, "epsilon"),
-        "slot": whole_field(plain, "slot", 0, _SLOTS - 1),
+        "slot": whole_field(plain, "slot", 0, SLOTS - 1),
     }
 
 
@@ -135,7 +135,7 @@ def field(plain: Mapping[str, Any], name: str) -> Any:
 def name_of(plain: Mapping[str, Any], name: str) -> str:
     """The name of a round or of a client."""
     value = field(plain, name)
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
+    if not isinstance(value, str) or not NAME.fullmatch(value):
         raise SettingError(name, "must be text of 1 to 128 ASCII characters, without spaces")
     return value
 
@@ -189,7 +189,7 @@ def number(value: object, name: str, largest: float) -> float:
 
 @lru_cache(maxsize=64)  # millions of reports say the same epsilon
 def _fraction(text: str) -> Fraction | None:
-    if not _EXACT.fullmatch(text):
+    if not EXACT.fullmatch(text):
         return None
     number = Fraction(text)
     return number if str(number) == text else None

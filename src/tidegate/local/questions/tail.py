@@ -18,7 +18,7 @@ from tidegate.local.wire import number, whole_field
 from tidegate.randomness import WordSource
 
 ABOVE, BELOW = "tail", "tail-below"  # the forms of a message
-_LARGEST = float(MOST_STEPS)
+LARGEST = float(MOST_STEPS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,8 @@ class TailQuestion:
 
     def __post_init__(self) -> None:
         for name in ("level", "dither"):
-            if not 0 <= getattr(self, name) <= _LARGEST:
-                raise SettingError(name, f"must be from 0 to {_LARGEST:g}")
+            if not 0 <= getattr(self, name) <= LARGEST:
+                raise SettingError(name, f"must be from 0 to {LARGEST:g}")
         if not 0 < self.lie <= WORDS // 2:
             raise SettingError("lie", "must be from 1 to 2**31: at most every other answer")
 
@@ -119,8 +119,8 @@ class TailQuestion:
     def from_plain(cls, plain: Mapping[str, Any]) -> TailQuestion:
         """Read the question from a message, strictly."""
         return cls(
-            level=number(plain.get("level"), "level", _LARGEST),
-            dither=number(plain.get("dither"), "dither", _LARGEST),
+            level=number(plain.get("level"), "level", LARGEST),
+            dither=number(plain.get("dither"), "dither", LARGEST),
             lie=whole_field(plain, "lie", 1, WORDS // 2),
             below=plain.get("form") == BELOW,
         )

@@ -22,8 +22,8 @@ from tidegate.local.questions.question import LEAST_TOTAL, Words
 from tidegate.local.wire import number, whole_field
 from tidegate.randomness import WordSource
 
-_MOST_CELLS = 1 << 15  # the largest table of `mechanisms` has half as many
-_LARGEST = 2.0**53
+MOST_CELLS = 1 << 15  # the largest table of `mechanisms` has half as many
+LARGEST = 2.0**53
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +63,9 @@ class ValueQuestion:
     lowest: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.threshold <= _LARGEST:
+        if not 1 <= self.threshold <= LARGEST:
             raise SettingError("threshold", "must be from 1 to 2**53 steps")
-        if self.lowest > 0 or self.span > _LARGEST:
+        if self.lowest > 0 or self.span > LARGEST:
             raise SettingError("lowest", "must be at most 0, and 2**53 steps below the threshold")
         columns = len(self.outputs)
         if len(self.weights) < 2 or any(len(row) != columns for row in self.weights):
@@ -74,8 +74,8 @@ class ValueQuestion:
             raise SettingError("weights", "rows must have one total, of at most 2**32")
         if any(weight <= 0 for row in self.weights for weight in row):
             raise SettingError("weights", "must be greater than 0")
-        if not all(abs(output) <= _LARGEST for output in self.outputs):
-            raise SettingError("outputs", f"must be from {-_LARGEST:g} to {_LARGEST:g}")
+        if not all(abs(output) <= LARGEST for output in self.outputs):
+            raise SettingError("outputs", f"must be from {-LARGEST:g} to {LARGEST:g}")
         means = self.means
         if not all(low < high for low, high in pairwise(means)):
             raise SettingError("weights", "the means of the rows must grow")
@@ -209,14 +209,14 @@ class ValueQuestion:
         rows, outputs = plain.get("weights"), plain.get("outputs")
         if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
             raise SettingError("weights", "must be a list of rows")
-        if not isinstance(outputs, list) or len(rows) * len(outputs) > _MOST_CELLS:
-            raise SettingError("outputs", f"must be a list, of at most {_MOST_CELLS} cells")
+        if not isinstance(outputs, list) or len(rows) * len(outputs) > MOST_CELLS:
+            raise SettingError("outputs", f"must be a list, of at most {MOST_CELLS} cells")
         if not all(_is_whole(weight) for row in rows for weight in row):
             raise SettingError("weights", "must be whole numbers")
         question = cls(
             threshold=whole_field(plain, "threshold", 1, 2**53),
             weights=tuple(tuple(row) for row in rows),
-            outputs=tuple(number(output, "outputs", _LARGEST) for output in outputs),
+            outputs=tuple(number(output, "outputs", LARGEST) for output in outputs),
             lowest=whole_field(plain, "lowest", -(2**53), -1) if "lowest" in plain else 0,
         )
         if question.total < LEAST_TOTAL:

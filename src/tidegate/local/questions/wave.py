@@ -17,8 +17,8 @@ from tidegate.local.questions.question import LEAST_TOTAL, Words
 from tidegate.local.wire import whole_field
 from tidegate.randomness import WordSource
 
-_MOST_STEPS = 1 << 37  # times the number of bins, exact as a float: what a browser computes with
-_MOST_BINS = 1 << 16
+MOST_STEPS = 1 << 37  # times the number of bins, exact as a float: what a browser computes with
+MOST_BINS = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class WaveQuestion:
     low: int
 
     def __post_init__(self) -> None:
-        if not 0 < self.top <= _MOST_STEPS or not 0 < self.bins <= _MOST_BINS or self.half < 0:
+        if not 0 < self.top <= MOST_STEPS or not 0 < self.bins <= MOST_BINS or self.half < 0:
             raise SettingError("bins", "top, bins or half is out of range")
         if not 0 < self.low <= self.high or self.total > WORDS:
             raise SettingError("high", "weights must be positive, high ≥ low, and fit 32 bits")
@@ -112,9 +112,9 @@ class WaveQuestion:
     def from_plain(cls, plain: Mapping[str, Any]) -> WaveQuestion:
         """From a message."""
         question = cls(
-            top=whole_field(plain, "top", 1, _MOST_STEPS),
-            bins=whole_field(plain, "bins", 1, _MOST_BINS),
-            half=whole_field(plain, "half", 0, _MOST_BINS),
+            top=whole_field(plain, "top", 1, MOST_STEPS),
+            bins=whole_field(plain, "bins", 1, MOST_BINS),
+            half=whole_field(plain, "half", 0, MOST_BINS),
             high=whole_field(plain, "high", 1, WORDS),
             low=whole_field(plain, "low", 1, WORDS),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.record.time_ranges import length_of
 
 _DAY = 86_400
-_SHORTEST = 60  # seconds of a round
+_MINUTE = 60
+_SHORTEST = _MINUTE  # seconds of a round
 _MOST_GRACE = 31 * _DAY
 _LATEST = 1 << 33  # seconds since 1970: the year 2242
 
@@ -78,7 +79,10 @@ class RoundCalendar:
             raise SettingError("time", "must lie between 1970 and 2242")
         if not self._by_day:
             return int(now) // self.length
-        local = int(self._clock.local(np.array([int(now) * SECOND]))[0])
+        return _day_number(self, int(now) // _MINUTE)
+
+    def _looked_up(self, now: int) -> int:
+        local = int(self._clock.local(np.array([now * SECOND]))[0])
         return local // SECOND // self.length
 
     def opens(self, number: int) -> int:
@@ -86,6 +90,10 @@ class RoundCalendar:
         start = number * self.length
         if not self._by_day:
             return start
+        return _day_opens(self, number)
+
+    def _begins(self, number: int) -> int:
+        start = number * self.length
         return int(self._clock.universal(np.array([start * SECOND]))[0]) // SECOND
 
     def closes(self, number: int) -> int:
@@ -103,3 +111,14 @@ class RoundCalendar:
     def plain(self) -> dict[str, Any]:
         """For a database."""
         return {"every": self.every, "zone": self.zone, "grace": self.grace}
+
+
+@lru_cache(maxsize=256)  # asked for every report
+def _day_number(calendar: RoundCalendar, minute: int) -> int:
+    """Days begin at whole minutes, in every zone since 1970."""
+    return calendar._looked_up(minute * _MINUTE)
+
+
+@lru_cache(maxsize=256)
+def _day_opens(calendar: RoundCalendar, number: int) -> int:
+    return calendar._begins(number)

@@ -130,13 +130,7 @@ class Task:
             return CLOSED
         opened = self.rounds.get(number)
         asked = None if opened is None else opened.slot(report.slot)
-        if asked is None:
-            return "slot"
-        if report.report >= asked.question.reports:
-            return "domain"
-        if report.phase != asked.phase:
-            return "phase"
-        return None if report.epsilon == asked.epsilon else "epsilon"
+        return "slot" if asked is None else report.problem_with(asked)
 
     def take(self, number: int, taken: Iterable[tuple[int, int]]) -> bool:
         """Add (slot, report) pairs of a round, which have no `problem`; True: other questions open.

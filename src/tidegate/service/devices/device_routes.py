@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from tidegate.errors import InputError, MissingError
-from tidegate.local.messages import Report, parsed
+from tidegate.local.messages import Report
 from tidegate.local.shuffle import Shuffled
 from tidegate.local.task_messages import (
     ANNOUNCEMENT,
@@ -20,18 +20,14 @@ from tidegate.local.task_messages import (
     REPORT,
     REPORTS,
     ROUND,
-    SHUFFLED,
     RoundMessage,
     outcomes_json,
 )
 from tidegate.local.wire import name_of
 from tidegate.service.access import Access
+from tidegate.service.devices.bodies import read_body, reports_of
 from tidegate.service.devices.desk import Desk
 from tidegate.service.devices.requests import Batch, NotNow, Question, Reports
-
-MOST_REPORTS = 10_000  # in one request
-_MOST_BYTES = 4 << 20
-_SMALL = 1 << 14  # bytes of a body that is parsed at once
 
 
 def device_routes(desk: Desk, access: Access) -> APIRouter:
@@ -74,14 +70,7 @@ def device_routes(desk: Desk, access: Access) -> APIRouter:
 
     @routes.post("/reports", dependencies=report, response_class=Response, openapi_extra=_taken())
     async def reports(request: Request, task_id: str) -> Response:
-        body = await _body(request)
-        lines = [line for line in body.splitlines() if line.strip()]
-        if len(lines) > MOST_REPORTS:
-            raise HTTPException(413, f"at most {MOST_REPORTS:,} reports in one request")
-        if len(body) > _SMALL:
-            read = await asyncio.to_thread(lambda: [parsed(line) for line in lines])
-        else:
-            read = [parsed(line) for line in lines]
+        read = await reports_of(await read_body(request))
         sent = Reports(task_id, read)
         desk.submit(sent)
         outcomes = await asyncio.wrap_future(sent.answer)
@@ -93,7 +82,7 @@ def device_routes(desk: Desk, access: Access) -> APIRouter:
         key = request.headers.get("idempotency-key", "")
         if not 0 < len(key) <= 200:
             raise HTTPException(400, "Idempotency-Key is needed, of 1 to 200 characters")
-        body = await _body(request)
+        body = await read_body(request)
         batch = Batch(task_id, key, await asyncio.to_thread(_shuffled, body))
         desk.submit(batch)
         return await asyncio.wrap_future(batch.answer)
@@ -118,17 +107,6 @@ def _shuffled(body: bytes) -> Shuffled:
     return Shuffled(plain["round"], plain["slots"], plain["reports"])
 
 
-async def _body(request: Request) -> bytes:
-    """The body, read no further than it may be long."""
-    pieces, size = [], 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > _MOST_BYTES:
-            raise HTTPException(413, f"at most {_MOST_BYTES >> 20} MiB in one request")
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
 def _said(kind: str) -> dict[str, Any]:
     return {"responses": {"200": {"description": "OK", "content": {kind: {"schema": {}}}}}}
 
@@ -138,6 +116,3 @@ def _taken() -> dict[str, Any]:
     lines = {"schema": {"type": "string"}}
     body = {"required": True, "content": {REPORT: one, REPORTS: lines}}
     return {"requestBody": body, **_said(OUTCOMES)}
-
-
-__all__ = ["MOST_REPORTS", "SHUFFLED", "device_routes"]

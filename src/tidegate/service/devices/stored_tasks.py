@@ -9,13 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from tidegate.errors import MissingError, RefusedError, SettingError
+from tidegate.errors import MissingError, RefusedError
 from tidegate.local.task import RoundCalendar, Task, TaskRound
 from tidegate.local.task.task_round import slot_from_plain, slot_plain
 from tidegate.local.topl import Topl
 from tidegate.service.devices.tables import batches, devices, questions, rounds, tasks
-
-_MOST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,6 @@ class StoredTask:
 
 def create(connection: Connection, facts: TaskFacts, now: float) -> None:
     """Keep a new task."""
-    if not 0 < len(facts.name) <= _MOST_NAME:
-        raise SettingError("name", f"must have 1 to {_MOST_NAME} characters")
     if connection.execute(select(tasks.c.task).where(tasks.c.name == facts.name)).first():
         raise RefusedError(f"there is a task {facts.name!r} already")
     made = Task(facts.task_id, facts.topl, facts.calendar)

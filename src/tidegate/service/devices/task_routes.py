@@ -20,6 +20,7 @@ from tidegate.service.devices.desk import Desk
 from tidegate.service.devices.stored_tasks import TaskFacts
 
 _ID_BYTES = 32
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"  # as of streams
 
 
 class NewTask(BaseModel):
@@ -27,14 +28,16 @@ class NewTask(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(min_length=1, max_length=200, examples=["steps"])
+    name: str = Field(pattern=_NAME, examples=["steps"])
     epsilon: str | float = Field(examples=["1"], description="What a report costs.")
     bound: str | float = Field(examples=["100"], description="A public upper bound of a value.")
     every: str = Field("1d", description="How long a round lasts: a device answers once in it.")
     zone: str = Field("UTC", description="Whose days.")
     grace: str = Field("", description="How long late reports count; a quarter of a round.")
     shuffled: bool = Field(False, description="Reports come from a shuffler, not from devices.")
-    population: int | None = Field(None, ge=1, description="How many devices there are.")
+    population: int | None = Field(
+        None, ge=1, le=1 << 53, description="How many devices there are."
+    )
     settings: dict[str, Any] = Field(
         default_factory=dict, description="Further settings of tidegate.topl."
     )

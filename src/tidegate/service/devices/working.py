@@ -50,6 +50,8 @@ class Working:
         self._new: set[Place] = set()
         self._reported: set[Place] = set()
         self._touched: dict[str, bool] = {}  # tasks, and whether other questions opened
+        # Reports that were accepted, by task and round; added up together.
+        self._taken: dict[tuple[str, int], list[tuple[int, int]]] = {}
 
     def do(self, group: Sequence[Request]) -> None:
         """All of these requests, in their order."""
@@ -129,6 +131,7 @@ class Working:
                 raise RefusedError("this round is not open: ask which one is")
             if stored.facts.retired is not None:
                 raise RefusedError("this task was retired: nobody is asked any more")
+            self._add_up(request.task_id)  # what was answered decides who is asked
             handed = task.hand_out(self._now)
             if handed is None:
                 return NotNow(max(1, int(task.asked_last + LEASE - self._now) + 1))
@@ -167,12 +170,15 @@ class Working:
             return DUPLICATE
         self._devices[place] = slot, True
         self._reported.add(place)
-        self._take(task_id, stored, number, [(slot, report.report)])
+        self._taken.setdefault((task_id, number), []).append((slot, report.report))
         return ACCEPTED
 
-    def _take(
-        self, task_id: str, stored: StoredTask, number: int, taken: list[tuple[int, int]]
-    ) -> None:
+    def _add_up(self, task_id: str) -> None:
+        for place in [place for place in self._taken if place[0] == task_id]:
+            self._take(task_id, place[1], self._taken.pop(place))
+
+    def _take(self, task_id: str, number: int, taken: list[tuple[int, int]]) -> None:
+        stored = self._stored(task_id)
         other = stored.task.take(number, taken)
         self._touched[task_id] = self._touched.get(task_id, False) or other
         stored.changed.add(number)
@@ -215,7 +221,7 @@ class Working:
                 taken.append((slot, report))
             else:
                 rejected["assignment"] += 1
-        self._take(request.task_id, stored, number, taken)
+        self._take(request.task_id, number, taken)
         used = sorted({slot for slot, _ in taken})
         counts = np.array([sum(slot == one for slot, _ in taken) for one in used], dtype=np.int64)
         epsilons = [one.epsilon for one in map(opened.slot, used) if one is not None]
@@ -225,6 +231,8 @@ class Working:
     # -- keeping ---------------------------------------------------------------------------------
 
     def _keep(self) -> None:
+        for task_id in {place[0] for place in self._taken}:
+            self._add_up(task_id)
         rows = [
             {
                 "task": self._stored(place[0]).facts.task,

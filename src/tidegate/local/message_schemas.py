@@ -1,0 +1,152 @@
+"""The messages of the local model as JSON Schema, made from the limits that the readers check.
+
+A schema says what a message looks like. The readers refuse more: fractions that are not in lowest
+terms, rows of different totals, names that occur twice, and, on the device, whatever costs too
+much. A message that the readers take is valid; `clients/js/vectors.json` decides about the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.local.privacy_loss import WORDS
+from tidegate.local.questions import ValueQuestion, WaveQuestion, tail, value, wave
+from tidegate.local.report_checks import REASONS
+from tidegate.local.task_messages import MOST_OUTCOMES
+from tidegate.local.wire import EXACT, LONGEST, NAME, PHASES, SLOTS, VERSION
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_MOST_WHOLE = 1 << 53
+
+
+def schemas() -> dict[str, Any]:
+    """One schema for all messages: `$defs` has each by its kind.
+
+    >>> sorted(schemas()["$defs"])[:3]
+    ['announcement', 'outcomes', 'question']
+    """
+    kinds = ("announcement", "report", "round", "outcomes")
+    return {
+        "$schema": _DIALECT,
+        "title": "Messages of Tidegate's local model",
+        "oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in kinds],
+        "$defs": {
+            "announcement": _announcement(),
+            "question": {"oneOf": [_tail(), _value(), _wave()]},
+            "report": _report(),
+            "round": _round(),
+            "outcomes": _outcomes(),
+            "shuffled": _shuffled(),
+        },
+    }
+
+
+def _object(fields: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    required = [name for name in fields if name not in optional]
+    return {
+        "type": "object",
+        "properties": fields,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _message(kind: str, fields: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    head = {"tidegate": {"const": VERSION}, "kind": {"const": kind}}
+    said = f"At most {LONGEST[kind]:,} characters of text."
+    return {"description": said, **_object({**head, **fields}, optional)}
+
+
+def _pattern(pattern: str) -> dict[str, Any]:
+    return {"type": "string", "pattern": f"^(?:{pattern})$"}
+
+
+def _whole(least: int, largest: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": least, "maximum": largest}
+
+
+def _number(largest: float, least: float) -> dict[str, Any]:
+    return {"type": "number", "minimum": least, "maximum": largest}
+
+
+def _name() -> dict[str, Any]:
+    return _pattern(NAME.pattern)
+
+
+def _common() -> dict[str, Any]:
+    return {
+        "round": _name(),
+        "phase": {"enum": list(PHASES)},
+        "epsilon": _pattern(EXACT.pattern),
+        "slot": _whole(0, SLOTS - 1),
+    }
+
+
+def _announcement() -> dict[str, Any]:
+    bounds = {
+        "lower": _pattern(f"-(?:{EXACT.pattern})"),
+        "bound": _pattern(EXACT.pattern),
+        "resolution": _pattern(EXACT.pattern),
+    }
+    question = {"question": {"$ref": "#/$defs/question"}}
+    return _message("announcement", {**_common(), **bounds, **question}, ("lower",))
+
+
+def _tail() -> dict[str, Any]:
+    far = _number(tail.LARGEST, 0)
+    form = {"enum": [tail.ABOVE, tail.BELOW]}
+    return _object({"form": form, "level": far, "dither": far, "lie": _whole(1, WORDS // 2)})
+
+
+def _value() -> dict[str, Any]:
+    row = {"type": "array", "minItems": 1, "items": _whole(1, WORDS)}
+    outputs = {"type": "array", "minItems": 1, "items": _number(value.LARGEST, -value.LARGEST)}
+    fields = {
+        "form": {"const": ValueQuestion.form},
+        "lowest": _whole(-_MOST_WHOLE, -1),
+        "threshold": _whole(1, _MOST_WHOLE),
+        "weights": {"type": "array", "minItems": 2, "items": row},
+        "outputs": outputs,
+    }
+    cells = f"Rows times columns: at most {value.MOST_CELLS:,}; all rows have one total."
+    return {"description": cells, **_object(fields, ("lowest",))}
+
+
+def _wave() -> dict[str, Any]:
+    return _object(
+        {
+            "form": {"const": WaveQuestion.form},
+            "top": _whole(1, wave.MOST_STEPS),
+            "bins": _whole(1, wave.MOST_BINS),
+            "half": _whole(0, wave.MOST_BINS),
+            "high": _whole(1, WORDS),
+            "low": _whole(1, WORDS),
+        }
+    )
+
+
+def _report() -> dict[str, Any]:
+    return _message("report", {**_common(), "client": _name(), "report": _whole(0, WORDS - 1)})
+
+
+def _round() -> dict[str, Any]:
+    time = {"type": "string", "maxLength": 64}
+    times = {"opens": time, "closes": time, "accepted_until": time}
+    return _message("round", {"task": _name(), "round": _name(), **times})
+
+
+def _outcomes() -> dict[str, Any]:
+    row = _object(
+        {
+            "report_id": {"oneOf": [_name(), {"type": "null"}]},
+            "outcome": {"enum": ["accepted", *REASONS]},
+        }
+    )
+    rows = {"type": "array", "maxItems": MOST_OUTCOMES, "items": row}
+    return _message("outcomes", {"outcomes": rows})
+
+
+def _shuffled() -> dict[str, Any]:
+    slots = {"type": "array", "items": _whole(0, SLOTS - 1)}
+    reports = {"type": "array", "items": _whole(0, WORDS - 1)}
+    return _object({"round": _name(), "slots": slots, "reports": reports})

@@ -1,0 +1,153 @@
+"""The shuffler over HTTP: to devices it looks like the service."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from urllib.parse import quote
+
+from fastapi import FastAPI, Request
+from fastapi.responses import PlainTextResponse, Response
+
+from tidegate.local.http_calls import Answer, call
+from tidegate.local.messages import Announcement, Report
+from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, ROUND, RoundMessage, outcomes_json
+from tidegate.local.wire import LONGEST
+from tidegate.service import problems
+from tidegate.service.devices.bodies import read_body, reports_of
+from tidegate.service.devices.cors import DeviceCORS
+from tidegate.service.devices.requests import device_digest
+from tidegate.service.pending import Busy
+from tidegate.service.shuffler.forwarding import Forwarder
+from tidegate.service.shuffler.store import ShufflerStore
+
+_OK = 200
+
+
+class ShufflerApp:
+    """Passes questions on, and keeps answers.
+
+    Args:
+        store: of the shuffler.
+        forwarder: sends batches.
+        service: its address.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        store: ShufflerStore,
+        forwarder: Forwarder,
+        service: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._forwarder = store, forwarder
+        self._service, self._clock = service.rstrip("/"), clock
+
+    def app(self) -> FastAPI:
+        """The application; it forwards batches while it runs."""
+
+        @asynccontextmanager
+        async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+            self._forwarder.start()
+            yield
+            await asyncio.to_thread(self._forwarder.stop)
+            self._store.close()
+
+        app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+        problems.install(app)
+
+        @app.middleware("http")
+        async def guarded(
+            request: Request, following: Callable[[Request], Awaitable[Response]]
+        ) -> Response:
+            try:
+                return await following(request)
+            except Exception as error:  # noqa: BLE001  # its words may quote a report
+                return problems.fault(error)
+
+        task = "/v1/tasks/{task_id}"
+        app.add_api_route(f"{task}/round", self.round)
+        app.add_api_route(f"{task}/announcement", self.announcement)
+        app.add_api_route(f"{task}/reports", self.reports, methods=["POST"])
+        app.add_api_route("/healthz", self.alive)
+        app.add_middleware(DeviceCORS)
+        return app
+
+    async def alive(self, _: Request) -> PlainTextResponse:
+        """Whether batches leave."""
+        failure = self._forwarder.failure
+        return PlainTextResponse(failure or "ok", 503 if failure else _OK)
+
+    async def round(self, request: Request) -> Response:
+        """Which round is open, as the service says."""
+        answer = await self._passed_on(request, "/round", LONGEST["round"])
+        if answer.status == _OK:
+            message = RoundMessage.from_json(answer.body)
+            times = (
+                datetime.fromisoformat(one) for one in (message.closes, message.accepted_until)
+            )
+            moments = [one.timestamp() for one in times]
+            await asyncio.to_thread(self._store.keep_round, message.round, message.task, *moments)
+        return _as_it_came(answer, ROUND)
+
+    async def announcement(self, request: Request) -> Response:
+        """What a device is asked, as the service says; remembered, to check its report."""
+        asked = {name: request.query_params.get(name, "") for name in ("round", "client")}
+        query = "&".join(f"{name}={quote(value, safe='')}" for name, value in asked.items())
+        answer = await self._passed_on(request, f"/announcement?{query}", LONGEST["announcement"])
+        if answer.status == _OK:
+            text = answer.body.decode()
+            message = await asyncio.to_thread(Announcement.from_json, text)
+            device = device_digest(asked["client"])
+            await asyncio.to_thread(
+                self._store.keep_asked, message.round, device, message.slot, text
+            )
+        return _as_it_came(answer, ANNOUNCEMENT)
+
+    async def reports(self, request: Request) -> Response:
+        """Keep reports; an outcome for each."""
+        read = await reports_of(await read_body(request))
+        outcomes = await asyncio.to_thread(self._outcomes, read)
+        ids = [one.client if isinstance(one, Report) else None for one in read]
+        return Response(outcomes_json(ids, outcomes), media_type=OUTCOMES)
+
+    def _outcomes(self, read: list[Report | str]) -> list[str]:
+        outcomes = [one if isinstance(one, str) else self._problem(one) for one in read]
+        good = [
+            (one, device_digest(one.client))
+            for one, problem in zip(read, outcomes, strict=True)
+            if isinstance(one, Report) and problem is None
+        ]
+        taken = iter(self._store.take(good))
+        return [next(taken) if outcome is None else outcome for outcome in outcomes]
+
+    def _problem(self, report: Report) -> str | None:
+        until = self._store.until(report.round)
+        if until is None:
+            return "round"
+        if self._clock() >= until - 2 * self._forwarder.every:  # it could not be sent in time
+            return "late"
+        text = self._store.question(report.round, report.slot)
+        if text is None:
+            return "slot"
+        return report.problem_with(Announcement.from_json(text))
+
+    async def _passed_on(self, request: Request, path: str, longest: int) -> Answer:
+        """Ask the service with the device's own token, and without its address."""
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        url = f"{self._service}/v1/tasks/{quote(request.path_params['task_id'], safe='')}{path}"
+        try:
+            return await asyncio.to_thread(call, "GET", url, b"", "", token or None, longest)
+        except OSError:
+            raise Busy("the service cannot be reached: send it again in a moment") from None
+
+
+def _as_it_came(answer: Answer, kind: str) -> Response:
+    headers = {} if answer.retry_after is None else {"Retry-After": str(answer.retry_after)}
+    media = kind if answer.status == _OK else problems.MEDIA_TYPE
+    body = answer.body if answer.status != 204 else b""  # as HTTP counts
+    return Response(body, answer.status, headers, media_type=media)

@@ -1,0 +1,96 @@
+"""Batches leave: when there is enough to hide among, and what is left when the round ends."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+
+from tidegate.local.http_calls import Answer, call
+from tidegate.local.task_messages import SHUFFLED
+from tidegate.service.shuffler.store import ShufflerStore
+
+_LONGEST = 1 << 16  # bytes of what the service says to a batch
+_LAST_SHARE = 0.5  # of the grace period, after which batches of any size leave
+
+
+class Forwarder:
+    """Sends batches to the service, again and again until it has them.
+
+    Args:
+        store: of the shuffler.
+        service: its address, `https://host`.
+        token: of the role shuffler.
+        size: so many reports of a round make a batch.
+        every: seconds between looks.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        store: ShufflerStore,
+        service: str,
+        token: str,
+        *,
+        size: int = 1000,
+        every: float = 60.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._service, self._token = store, service.rstrip("/"), token
+        self.size, self.every, self._clock = size, every, clock
+        self.failure: str | None = None  # why the last batch was not taken
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="tidegate shuffler", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; what waits is on the disk."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            self.look()
+            self._stop.wait(self.every)
+
+    def last_moment(self, closes: float, until: float) -> float:
+        """From when on a round's reports leave in batches of any size."""
+        return closes + _LAST_SHARE * (until - closes)
+
+    def look(self) -> None:
+        """Mix what is enough, send what is mixed, forget what is over."""
+        now = self._clock()
+        for one in self._store.waiting():
+            if one.reports >= self.size or now >= self.last_moment(one.closes, one.until):
+                self._store.mix(one.round)
+        for key, mixed in self._store.batches():
+            body = {
+                "round": mixed.round,
+                "slots": mixed.slots.tolist(),
+                "reports": mixed.reports.tolist(),
+            }
+            task = mixed.round.rpartition(".")[0]
+            answer = self._sent(f"/v1/tasks/{task}/batches", json.dumps(body).encode(), key)
+            if answer is None:
+                return  # the next look tries again
+            self._store.taken(key)
+        self._store.forget(now)
+
+    def _sent(self, path: str, body: bytes, key: str) -> Answer | None:
+        try:
+            answer = call(
+                "POST", self._service + path, body, SHUFFLED, self._token, _LONGEST, key=key
+            )
+        except OSError as error:
+            self.failure = f"the service cannot be reached ({type(error).__name__})"
+            return None
+        if answer.status != 200:  # as HTTP counts
+            self.failure = f"the service answered {answer.status} to a batch"
+            return None
+        self.failure = None
+        return answer

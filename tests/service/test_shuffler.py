@@ -1,0 +1,190 @@
+"""The shuffler as a process between devices and the service: names stay with it, reports leave."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.invoking import run
+from tests.service.conftest import Place, served
+from tests.service.test_command import free_port
+from tests.service.test_device_http import TOPL, Served
+from tidegate.errors import RefusedError
+from tidegate.local.delivery import UnreachableError
+from tidegate.service.shuffler.app import ShufflerApp
+from tidegate.service.shuffler.forwarding import Forwarder
+from tidegate.service.shuffler.store import ShufflerStore
+
+httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
+
+RARELY = 3600.0  # the tests look themselves
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Served]:
+    service = Place(tmp_path / "gate", None).opened()
+    tokens = {
+        role: service.gate.call(lambda role=role: service.tokens.make(role, role)).result()
+        for role in ("admin", "device", "reader", "shuffler")
+    }
+    with served(service) as address:
+        made = Served(service, address, tokens, "")
+        new = {"name": "steps", "epsilon": "1", "bound": 100, "settings": {"threshold": 20}}
+        task = made.request("POST", f"{address}/v1/tasks", "admin", json={**new, "shuffled": True})
+        made.url = f"{address}/v1/tasks/{task.json()['task_id']}"
+        yield made
+
+
+class Mixing:
+    """A shuffler in front of a fleet's service."""
+
+    def __init__(self, fleet: Served, folder: Path, size: int = 5) -> None:
+        self.store = ShufflerStore(folder)
+        self.now = 0.0  # added to the time
+        self.forwarder = Forwarder(
+            self.store, fleet.address, fleet.tokens["shuffler"], size=size, every=RARELY,
+            clock=lambda: time.time() + self.now,
+        )  # fmt: skip
+        self._app = ShufflerApp(self.store, self.forwarder, fleet.address)
+
+    def app(self) -> Any:
+        return self._app.app()
+
+
+def _counts(fleet: Served) -> tuple[int, int]:
+    facts = fleet.request("GET", fleet.url, "reader").json()
+    return facts["asked"], facts["reports"]
+
+
+def test_reports_leave_in_batches_without_names(fleet: Served, tmp_path: Path) -> None:
+    mixing = Mixing(fleet, tmp_path / "mixing")
+    token = fleet.tokens["device"]
+    with served(mixing) as address:  # type: ignore[arg-type]  # what is served has an app
+        url = fleet.url.replace(fleet.address, address)
+        clients = [TOPL.client() for _ in range(6)]
+        for client in clients[:4]:
+            assert client.report(url, 17, token=token).outcome == "accepted"
+        assert clients[0].report(url, 17, token=token).outcome == "duplicate"
+        mixing.forwarder.look()
+        assert _counts(fleet) == (4, 0)  # too few to hide among
+        clients[4].report(url, 17, token=token)
+        mixing.forwarder.look()
+        assert _counts(fleet) == (5, 5)
+        clients[5].report(url, 17, token=token)
+        mixing.forwarder.look()
+        assert _counts(fleet) == (6, 5)
+        (one,) = mixing.store.waiting()
+        moment = mixing.forwarder.last_moment(one.closes, one.until)
+        assert one.closes < moment < one.until
+        mixing.now = moment + 60 - time.time()  # the round is over: the rest leaves too
+        mixing.forwarder.look()
+        assert _counts(fleet) == (6, 6)
+        report = clients[0].sent(clients[0].ledger[0].round)
+        assert report is not None
+        wrong = report.plain()
+        for field, value, reason in (
+            ("slot", 3, "slot"), ("report", 99, "domain"), ("client", "x", "assignment"),
+            ("epsilon", "2", "epsilon"), ("round", "r", "round"),
+        ):  # fmt: skip
+            content = json.dumps({**wrong, field: value})
+            answer = httpx.post(f"{url}/reports", content=content).json()
+            assert answer["outcomes"][0]["outcome"] == reason
+    direct = fleet.request("POST", f"{fleet.url}/reports", content=report.json())
+    assert (direct.status_code, "shuffler" in direct.text) == (409, True)
+
+
+def test_a_batch_counts_once_however_often_it_is_sent(fleet: Served, tmp_path: Path) -> None:
+    name = fleet.get("/round").json()["round"]
+    for place in range(3):
+        fleet.get("/announcement", params={"round": name, "client": str(place)})
+    batch: dict[str, Any] = {"round": name, "slots": [0, 0, 0, 0, 7], "reports": [0, 1, 0, 1, 0]}
+
+    def send(key: str = "k", **changed: Any) -> Any:
+        return fleet.request(
+            "POST", f"{fleet.url}/batches", "shuffler", json={**batch, **changed},
+            headers={"Idempotency-Key": key},
+        )  # fmt: skip
+
+    first = send()
+    assert first.json()["accepted"] == 3  # as many as were asked
+    assert first.json()["rejected"] == {"assignment": 1, "slot": 1}
+    assert send().json() == first.json()
+    assert _counts(fleet) == (3, 3)
+    assert send(reports=[0, 0, 0, 0, 0]).status_code == 409
+    assert send("other").json()["accepted"] == 0
+    assert send("wrong", round=f"{name[:43]}.5").json()["rejected"] == {"late": 5}
+    assert send("text", slots="many").status_code == 422
+    assert send("").status_code == 400
+    assert fleet.request("POST", f"{fleet.url}/batches", "device", json=batch).status_code == 403
+
+
+def test_what_was_accepted_survives_and_is_sent_once_the_service_is_back(
+    fleet: Served, tmp_path: Path
+) -> None:
+    folder, token = tmp_path / "mixing", fleet.tokens["device"]
+    mixing = Mixing(fleet, folder, size=1)
+    client, late = TOPL.client(), TOPL.client()
+    with served(mixing) as address:  # type: ignore[arg-type]
+        url = fleet.url.replace(fleet.address, address)
+        assert client.report(url, 17, token=token).outcome == "accepted"
+        with pytest.raises(RefusedError, match="in use"):
+            ShufflerStore(folder)
+        away = Forwarder(mixing.store, "http://127.0.0.1:9", "t", size=1)
+        away.look()  # mixed, and kept
+        assert away.failure is not None
+        assert "cannot be reached" in away.failure
+    names = [client.name_in(one.round).encode() for one in client.ledger]
+    content = b"".join(path.read_bytes() for path in folder.iterdir())
+    assert not any(name in content for name in names)
+    again = Mixing(fleet, folder, size=1)
+    ((_, waiting),) = again.store.batches()
+    assert waiting.reports.size == 1
+    assert again.store.waiting() == []
+    with served(again) as address:  # type: ignore[arg-type]
+        again.forwarder.look()
+        assert _counts(fleet) == (1, 1)
+        assert again.store.batches() == []
+        report = client.sent(client.ledger[0].round)
+        assert report is not None
+        url = fleet.url.replace(fleet.address, address)
+        answer = httpx.post(f"{url}/reports", content=report.json()).json()
+        assert answer["outcomes"][0]["outcome"] == "duplicate"
+        fleet.service.gate._stopping = True  # the service cannot answer
+        with pytest.raises(UnreachableError):
+            late.report(url, 17, token=token, patience=0)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    folder = str(tmp_path / "mixing")
+    assert "token of the role shuffler" in run("shuffle", folder, "--to", "http://x").stderr
+    secret = tmp_path / "token"
+    secret.write_text("tg_x\n")
+    wrong = run("shuffle", folder, "--to", "nowhere", "--token-file", str(secret))
+    assert (wrong.exit_code, "to: must be the address" in wrong.stderr) == (2, True)
+    port = free_port()
+    command = [sys.executable, "-m", "tidegate", "shuffle", folder, "--to", "http://127.0.0.1:9"]
+    command += ["--token-file", str(secret), "--port", str(port)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            while True:
+                try:
+                    alive = httpx.get(f"http://127.0.0.1:{port}/healthz")
+                    break
+                except httpx.ConnectError:
+                    assert process.poll() is None, process.stderr and process.stderr.read()
+                    time.sleep(0.05)
+            assert alive.text == "ok"
+            asked = httpx.get(f"http://127.0.0.1:{port}/v1/tasks/a/round")
+            assert (asked.status_code, asked.headers["retry-after"]) == (429, "1")
+        finally:
+            process.terminate()
+            _, said = process.communicate(timeout=240)
+    assert "127.0.0.1:9" not in said
+    assert "Traceback" not in said
