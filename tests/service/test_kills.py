@@ -20,9 +20,9 @@ from tidegate.service.pending import Pending
 from tidegate.service.released_rows import between
 
 PIPELINE = tg.adaptive(epsilon=1, bound=100, horizon=1000)
-VALUES = np.random.default_rng(5).gamma(2, 10, 1200)
 REQUEST = 10  # values
 KILLS = int(os.environ.get("TIDEGATE_KILLS", "12"))  # the nightly number is 100
+VALUES = np.random.default_rng(5).gamma(2, 10, max(1200, 60 * KILLS))  # some after the last kill
 KEY = b"k" * 32
 
 
