@@ -106,7 +106,7 @@ def test_mqtt_counts_no_message_twice(servers: Any, tmp_path: Path) -> None:
 
 
 def test_kafka_offsets_are_ours(tmp_path: Path) -> None:
-    """Against the mock broker inside librdkafka: no real one can be had from the registries."""
+    """Against the mock broker inside librdkafka; no real broker was started."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1, "log_level": 0})
