@@ -73,7 +73,7 @@ def test_what_is_refused(trips, tmp_path):
     for words, problem in (
         ((*two, "--bound", "100"), "output: is needed for several columns"),
         ((*two, *output, "--bound", "fare=100"), "bound: is required for 'tip ($)'"),
-        ((*two, *output, "--bound", "far=100"), "bound: 'far' is no --column"),
+        ((*two, *output, "--bound", "far=100"), "bound: 'far' is not a --column of this run"),
         ((*two, *output, "--bound", "9", "--share", "fare=2"), "share: must leave something"),
         ((*two, "--column", "fare", *output, "--bound", "9"), "'fare' is given twice"),
         ((*two[:4], "--epsilon", "1", "--bound", "9", "--share", "fare=1"), "several columns"),

@@ -18,7 +18,7 @@ from tidegate.cli.app import app
         ("tidegate release --hol", {"--holdout"}),
         ("tidegate state e", {"erase"}),
         ("tidegate query --j", {"--json"}),
-        ("tidegate release --preset a", {"adaptive"}),
+        ("tidegate release --preset a", {"adaptive", "adaptive-gaussian"}),
         ("tidegate release --preset pak-", {"pak-with-tops-threshold", "pak-with-tops-stream"}),
         ("tidegate release --estimator me", {"mean", "median"}),
         ("tidegate release --emit n", {"new"}),

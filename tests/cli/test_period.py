@@ -64,7 +64,7 @@ def test_a_period_in_the_config(tmp_path: Path) -> None:
             "rows of a key",
         ),
         (["--period", "1"], 0, "at least 3"),
-        (["--period", "24", "--preset", "tops"], 0, "adaptive have it"),
+        (["--period", "24", "--preset", "tops"], 0, "adaptive, adaptive-gaussian have it"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, options: list[str], minutes: int, message: str) -> None:

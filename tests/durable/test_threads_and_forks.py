@@ -102,7 +102,7 @@ def test_there_is_no_way_around_the_journal(tmp_path):
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
         public = {name for name in dir(run) if not name.startswith("_")}
         facts = {
-            "clock", "cut_short", "epoch", "guarantee", "holding", "phases", "pipeline", "position",
+            "clock", "cut_short", "epoch", "guarantee", "holding", "offset", "phases", "pipeline", "position",
             "record", "sealed", "seen", "source", "threshold", "warming",
         }  # fmt: skip
         reading = {
@@ -111,7 +111,7 @@ def test_there_is_no_way_around_the_journal(tmp_path):
         }  # fmt: skip
         assert public == facts | reading | {
             "advance", "change_key", "close", "continued", "erase", "existing", "finish", "open",
-            "push", "push_rows", "save", "unseal",
+            "mark", "push", "push_rows", "save", "unseal",
         }  # fmt: skip
         for name in facts:
             with pytest.raises(AttributeError):

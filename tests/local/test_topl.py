@@ -34,7 +34,7 @@ def test_the_guarantee_is_the_larger_of_the_budgets():
         ({"threshold_epsilon": 1000}, "threshold_epsilon"),
         ({"holdout": 5}, "holdout"),
         ({"scheme": "best"}, "scheme"),
-        ({"report": "laplace"}, "report"),
+        ({"report": "gaussian"}, "report"),
         ({"smoothing": True}, "smoothing"),
         ({"threshold": 501}, "threshold"),
         ({"threshold": 0}, "threshold"),

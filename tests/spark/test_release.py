@@ -218,7 +218,7 @@ def test_settings_are_checked_before_spark_starts(spark: Any, key_file: Path) ->
         ({"shards": 0}, "shards: must be"),
         ({"gaps": "wait"}, "gaps: must be one of close, fill, refuse"),
         ({"secret": "abc"}, "secret: must be 'file:"),
-        ({"keys": ["a"]}, "keys: cannot be both declared and public"),
+        ({"keys": ["a"]}, "keys: are declared, and said to be public"),
     ):
         with pytest.raises(SettingError) as refused:
             ts.release(frame, fixed(), **{**good, "secret": f"file:{key_file}", **wrong})

@@ -59,11 +59,15 @@ def put_back(backup: Path, folder: Path) -> None:
             )
         try:
             for suffix in ("-wal", "-shm"):
-                (folder / f"{FILE}{suffix}").unlink(missing_ok=True)
-            _files.replace_file(folder / FILE, (backup / FILE).read_bytes())
-            with closing(sqlite3.connect(folder / FILE)) as database, database:
+                _files.remove(folder / f"{FILE}{suffix}")
+            # Marked before it gets its name: after a power cut there is no database, or a marked one.
+            unnamed = folder / f"{FILE}.restored"
+            _files.replace_file(unnamed, (backup / FILE).read_bytes())
+            with closing(sqlite3.connect(unnamed)) as database, database:
                 mark = "INSERT OR REPLACE INTO tidegate_meta (name, value) VALUES (?, 'yes')"
                 database.execute(mark, (RESTORED,))
+            _files.replace_file(folder / FILE, unnamed.read_bytes())
+            _files.remove(unnamed)
             ledger = backup / ledger_mirror.NAME
             if ledger.exists() and not (folder / ledger_mirror.NAME).exists():
                 _files.replace_file(folder / ledger_mirror.NAME, ledger.read_bytes())

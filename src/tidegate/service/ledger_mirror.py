@@ -82,7 +82,14 @@ class LedgerMirror:
         return lines
 
     def _cut(self, size: int) -> None:
-        os.truncate(self.path, size)
+        try:
+            descriptor = _files.open_file(self.path, os.O_WRONLY)
+            try:
+                _files.truncate(descriptor, size)
+            finally:
+                _files.close(descriptor)
+        except OSError as error:
+            raise StorageError(f"cannot write {self.path}: {error.strerror}") from None
 
     def _append(self, lines: list[bytes]) -> None:
         try:

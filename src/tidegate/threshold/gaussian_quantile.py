@@ -101,7 +101,7 @@ def stretch_failure(epsilon: float, decay: float) -> float:
     """How likely a standard normal lies where a stretch by e^±decay costs more than ε.
 
     >>> round(stretch_failure(1.0, 0.1), 6)
-    0.001591
+    0.00162
     """
     limit = math.sqrt(2 * (epsilon + decay) / math.expm1(2 * decay))
     return 2 * _NORMAL.cdf(-limit)

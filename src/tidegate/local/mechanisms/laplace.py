@@ -30,7 +30,7 @@ def laplace(threshold: int, epsilon: Fraction) -> ValueQuestion:
     >>> question = laplace(100, Fraction(2))
     >>> question.check(Fraction(2))
     >>> question.variance(np.array([0.0, 1.0])).round(2)
-    array([2.  , 1.99])
+    array([2., 2.])
     """
     return _table(checked(epsilon)).at(threshold)
 

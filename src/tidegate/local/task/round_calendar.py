@@ -30,7 +30,7 @@ class RoundCalendar:
             a quarter of its length. Devices are often offline when a round ends.
 
     >>> days = RoundCalendar(every="1d", zone="Europe/Berlin", grace="6h")
-    >>> number = days.number(1_774_737_000)  # the night in which the clocks go forward
+    >>> number = days.number(1_774_744_200)  # the night in which the clocks go forward
     >>> days.closes(number) - days.opens(number)
     82800
     >>> days.accepted_until(number) - days.closes(number)
