@@ -102,8 +102,8 @@ def test_there_is_no_way_around_the_journal(tmp_path):
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
         public = {name for name in dir(run) if not name.startswith("_")}
         facts = {
-            "clock", "cut_short", "epoch", "guarantee", "holding", "offset", "phases", "pipeline", "position",
-            "record", "sealed", "seen", "source", "threshold", "warming",
+            "clock", "cut_short", "epoch", "guarantee", "holding", "offset", "phases", "pipeline",
+            "position", "record", "sealed", "seen", "source", "threshold", "warming",
         }  # fmt: skip
         reading = {
             "facts", "fingerprint", "queries", "query", "recogniser", "replay", "replay_rows",

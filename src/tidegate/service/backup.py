@@ -60,7 +60,7 @@ def put_back(backup: Path, folder: Path) -> None:
         try:
             for suffix in ("-wal", "-shm"):
                 _files.remove(folder / f"{FILE}{suffix}")
-            # Marked before it gets its name: after a power cut there is no database, or a marked one.
+            # Marked before it gets its name: a power cut leaves no database, or a marked one.
             unnamed = folder / f"{FILE}.restored"
             _files.replace_file(unnamed, (backup / FILE).read_bytes())
             with closing(sqlite3.connect(unnamed)) as database, database:
