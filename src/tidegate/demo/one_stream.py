@@ -19,7 +19,7 @@ _LENGTHS = {"a minute": 60, "an hour": 3_600, "six hours": 21_600, "a day": DAY,
 def main() -> None:
     """Release two weeks of made-up requests per second; print a table; draw a picture."""
     show(**vars(_options()))
-    print("See it move: tidegate demo --serve  (.venv/bin/pip install -e '.[service]' first)")
+    print("See it move: .venv/bin/pip install -e '.[service]' && .venv/bin/tidegate demo --serve")
 
 
 def show(
