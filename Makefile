@@ -37,7 +37,7 @@ demo: $(STAMPS)/demo ## a stream goes in, a private one comes out: see it in a m
 test: $(STAMPS)/test ## the whole suite, with the examples of docstrings and docs
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-test-cluster: $(STAMPS)/test ## a real Spark cluster and brokers, killed again and again (four minutes)
+test-cluster: $(STAMPS)/test ## a real Spark cluster and brokers, killed again and again (five minutes)
 	@TIDEGATE_CLUSTER=22 $(RUN) -m pytest -n $(WORKERS) tests/spark/test_cluster.py tests/brokers -k "kills" $(ARGS)
 
 matrix: $(STAMPS)/test ## what could depend on the machine, on other Pythons, numpys, processors

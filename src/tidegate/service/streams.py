@@ -199,7 +199,8 @@ class Streams:
             if newest is not None and epoch.isdigit() and len(epoch) < 10:
                 known = newest if newest.epoch == int(epoch) else self._earlier(plain, int(epoch))
         if known is None:
-            raise MissingError(f"there is no stream {name!r}")
+            shown = f"stream {name!r}" if _NAME.fullmatch(name) else "stream of this name"
+            raise MissingError(f"there is no {shown}")
         return known
 
     def _earlier(self, plain: str, epoch: int) -> Stream | None:
