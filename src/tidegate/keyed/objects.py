@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tidegate.keyed.engine import Released
 from tidegate.keyed.groups import Groups
+from tidegate.keyed.lazy_view import LazyView
 from tidegate.keyed.names import Names
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
@@ -22,6 +23,8 @@ from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 from tidegate.timestamps import Times
+
+_MOST_VIEWS = 4096  # keys whose answers are kept ready
 
 
 class Objects:
@@ -41,6 +44,7 @@ class Objects:
         self._written: dict[int, bytes] = {}  # states of releases that were not pushed to since
         self._brief = True  # whether those are
         self._counts: IntArray = np.zeros(0, dtype=np.int64)
+        self._views: dict[int, LazyView] = {}  # of keys that have not changed since
 
     def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
         """Refuse times that go back within a key; nothing is taken."""
@@ -73,6 +77,7 @@ class Objects:
         """The release of a key that is about to change: the state that was written is no more."""
         release = self._release(code)
         self._written.pop(code, None)
+        self._views.pop(code, None)
         self.releases[code] = self.releases.pop(code)
         return release
 
@@ -103,6 +108,7 @@ class Objects:
     def finish(self) -> None:
         """End open warm-ups: the input is over."""
         self._written.clear()
+        self._views.clear()
         for code in (*self.releases, *self._resting):
             self._release(code).finish()
 
@@ -127,9 +133,28 @@ class Objects:
         """What was measured of a key; None: it has no rows."""
         return self._release(code).record if self._known(code) else None
 
+    def view(self, code: int) -> LazyView | None:
+        """The same, for other threads to read while more is released.
+
+        Raises:
+            QueryError: nothing is measured yet.
+        """
+        if code in self._views or not self._known(code):
+            return self._views.get(code)
+        stored = self._resting.get(code)
+        if stored is None:
+            found = LazyView.of(self.releases[code].record)
+        else:  # to resume it takes a millisecond: not before somebody needs it
+            resume = self._pipeline.resume
+            found = LazyView(lambda: resume(stored).record)
+        self._views[code] = found
+        while len(self._views) > _MOST_VIEWS:
+            del self._views[next(iter(self._views))]
+        return found
+
     def drop(self, code: int) -> None:
         """Forget the state of a key; the caller keeps a tombstone."""
-        for states in (self.releases, self._resting, self._written):
+        for states in (self.releases, self._resting, self._written, self._views):
             states.pop(code, None)
         self.positions()[code] = 0
 

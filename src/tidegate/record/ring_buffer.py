@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,8 @@ class RingBuffer:
         width = 0 if block == 1 else self._sums.size
         self._predictions = np.zeros(width)
         self._squares = np.zeros(width)
+        # The oldest leaf that a view still reads in these arrays; None: there is no view.
+        self._viewed: int | None = None
 
     @classmethod
     def stored(cls, *, block: int, columns: Sequence[NDArray[Any]]) -> RingBuffer:
@@ -43,6 +46,22 @@ class RingBuffer:
         if block > 1:
             buffer._predictions, buffer._squares = columns[1:]
         return buffer
+
+    def view(self) -> Self:
+        """What is known now, for another thread to read: in the same arrays, copied if they change.
+
+        Adding leaves does not: it writes behind those that a view knows. Where it would come round
+        to them, or needs larger arrays, this buffer goes on in a copy.
+        """
+        found = copy(self)
+        self._viewed = self.oldest if self._viewed is None else min(self._viewed, self.oldest)
+        return found
+
+    def _part(self) -> None:
+        """Leave the arrays to the views."""
+        if self._viewed is not None:
+            self._viewed = None
+            self._set([column.copy() for column in self._stored()])
 
     def sums(self, leaves: IntArray) -> IntArray:
         """The sum of all leaves before each of these."""
@@ -62,6 +81,7 @@ class RingBuffer:
 
     def predict(self, prediction: float) -> None:
         """Set the prediction of one value of the open leaf."""
+        self._part()
         if self._block > 1:
             self._predictions[self.closed % self._sums.size] = prediction
 
@@ -69,6 +89,8 @@ class RingBuffer:
         """Add completed leaves, and the prediction for the leaf after each."""
         self._grow(sums.size)
         size = self._sums.size
+        if self._viewed is not None and self.closed + sums.size >= self._viewed + size:
+            self._part()
         slots = self._slots(np.arange(self.closed, self.closed + sums.size + 1))
         now, new = slots[:1], slots[1:][-size:]  # of a large push only the end is kept
         running = np.cumsum(np.concatenate((self._sums[now], sums)))
@@ -103,6 +125,7 @@ class RingBuffer:
 
     def restore(self, closed: int, columns: Sequence[NDArray[Any]]) -> None:
         """Continue from the last entries up to leaf `closed`, which is included."""
+        self._part()
         self.closed, self.oldest = closed, closed + 1 - columns[0].size
         self._resize(max(columns[0].size, self._sums.size))
         slots = self._slots(np.arange(self.oldest, closed + 1))
@@ -126,6 +149,7 @@ class RingBuffer:
             self.restore(self.closed, kept)
 
     def _resize(self, size: int) -> None:
+        self._part()
         for column in self._stored():
             column.resize(size, refcheck=False)
 
@@ -136,3 +160,9 @@ class RingBuffer:
         if self._block == 1:
             return (self._sums,)
         return (self._sums, self._predictions, self._squares)
+
+    def _set(self, columns: Sequence[NDArray[Any]]) -> None:
+        """Go on in other arrays: those of `_stored`."""
+        self._sums = columns[0]
+        if self._block > 1:
+            self._predictions, self._squares = columns[1:]

@@ -29,6 +29,7 @@ class SpanBuffer(RingBuffer):
 
     def predict(self, prediction: float) -> None:
         """What a value of the open leaf is predicted to be."""
+        self._part()
         self._predictions[self.closed % self._sums.size] = prediction
 
     def extend(
@@ -57,3 +58,6 @@ class SpanBuffer(RingBuffer):
 
     def _stored(self) -> Sequence[NDArray[Any]]:
         return (self._sums, self._predictions, self._edges, self._marks)
+
+    def _set(self, columns: Sequence[NDArray[Any]]) -> None:
+        self._sums, self._predictions, self._edges, self._marks = columns

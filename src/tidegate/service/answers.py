@@ -9,8 +9,10 @@ from typing import Any
 from tidegate.durable import DurableRelease
 from tidegate.errors import QueryError
 from tidegate.keyed.committed import CommittedKeyed
+from tidegate.keyed.view import KeyedView
 from tidegate.record.answer import Answer
 from tidegate.service.streams import Run
+from tidegate.service.view import View
 
 _NAMES = ("start", "end", "estimate", "low", "high", "standard_error", "confidence", "capped")
 
@@ -46,36 +48,34 @@ def described(run: Run) -> dict[str, Any]:
     return {**facts, "zone": None if clock is None else clock.zone, "timed": clock is not None}
 
 
-def sums(run: Run, asked: Mapping[str, Any]) -> dict[str, Any]:
+def sums(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The sum and the mean over a range of positions or of time."""
     confidence = asked["confidence"]
     by_time: dict[str, Any] = {"from_": asked.get("from"), "to": asked.get("to")}
-    if isinstance(run, CommittedKeyed):
+    if isinstance(view, KeyedView):
         start, end = asked.get("start"), asked.get("end")
         chosen = _keys(asked)
         if "key" in asked:
             chosen = {"key": asked["key"]}
-        found = run.release.query(start, end, **chosen, **by_time, confidence=confidence)
-        promise = run.release.guarantee
+        found = view.query(start, end, **chosen, **by_time, confidence=confidence)
     else:
         _no_keys(asked)
         if "from" in asked or "to" in asked:
-            found = run.query(**by_time, confidence=confidence)
+            found = view.query(**by_time, confidence=confidence)
         else:
-            end = asked.get("end", run.position)
-            found = run.query(asked.get("start", 0), end, confidence)
-        promise = run.guarantee
+            end = asked.get("end", view.position)
+            found = view.query(asked.get("start", 0), end, confidence)
     answer = _answer(found)
     return {
         "sum": answer,
         "count": answer["end"] - answer["start"],
         "mean": _mean(answer),
         "words": str(found),
-        "guarantee": str(promise),
+        "guarantee": view.guarantee,
     }
 
 
-def table(run: Run, asked: Mapping[str, Any]) -> dict[str, Any]:
+def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Sums, means and rates by time, or sums over so many rows at a time."""
     every, confidence = asked.get("every", "1d"), asked["confidence"]
     if len(every) > 18:  # digits of a place
@@ -84,23 +84,21 @@ def table(run: Run, asked: Mapping[str, Any]) -> dict[str, Any]:
     by_time = {
         name: asked[word] for name, word in (("from_", "from"), ("to", "to")) if word in asked
     }
-    if isinstance(run, CommittedKeyed):
-        promise = run.release.guarantee
+    if isinstance(view, KeyedView):
         chosen = {"keys": [asked["key"]]} if "key" in asked else _keys(asked)
         if asked["total"]:
             if not isinstance(length, str):
                 raise QueryError("a total over keys goes with a length of time, such as every=1d")
-            found: Any = run.release.totals(length, **chosen, **by_time, confidence=confidence)
+            found: Any = view.totals(length, **chosen, **by_time, confidence=confidence)
         else:
-            found = run.release.table(length, **chosen, **by_time, confidence=confidence)
+            found = view.table(length, **chosen, **by_time, confidence=confidence)
     else:
-        promise = run.guarantee
         _no_keys(asked)
-        found = run.table(length, confidence, **by_time)
+        found = view.table(length, confidence, **by_time)
     plain = {name: _plain(column) for name, column in found.columns().items()}
     if "time" in plain:
         plain["time"] = _times(found)
-    return {"columns": plain, "confidence": confidence, "guarantee": str(promise)}
+    return {"columns": plain, "confidence": confidence, "guarantee": view.guarantee}
 
 
 def _times(found: Any) -> list[str]:
@@ -137,9 +135,14 @@ def _plain(column: Any) -> list[Any]:
     return [None if isinstance(one, float) and not math.isfinite(one) else one for one in numbers]
 
 
+def asked_keys(asked: Mapping[str, Any]) -> list[str] | None:
+    """The keys that a question needs; None: all, or the stream has none."""
+    return [asked["key"]] if "key" in asked else _keys(asked).get("keys")
+
+
 def codes_of(run: Run, asked: Mapping[str, Any]) -> list[int] | None:
     """The codes of the keys that are asked for; None: all rows."""
-    names = [asked["key"]] if "key" in asked else _keys(asked).get("keys")
+    names = asked_keys(asked)
     if names is None:
         return None
     if isinstance(run, DurableRelease):
