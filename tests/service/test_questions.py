@@ -62,32 +62,33 @@ def test_values_are_taken_while_a_question_is_worked_out(
         assert go_on.wait(240)
         return gathered(self, *args)
 
+    path = f"/v1/streams/{name}"
     reader, producer = (
         {"Authorization": f"Bearer {service.make_token(role, role)}"}
         for role in ("reader", "producer")
     )
     with (
         served(service) as address,
-        httpx.Client(base_url=f"{address}/v1/streams/{name}", headers=reader, timeout=240) as http,
+        httpx.Client(base_url=address, headers=reader, timeout=240) as http,
         ThreadPoolExecutor(1) as pool,
     ):
         monkeypatch.setattr(Record, "gathered", slow)
-        table = pool.submit(http.get, "/table?every=1h")
+        table = pool.submit(http.get, path + "/table?every=1h")
         try:
             assert begun.wait(240)
             assert send(service, name, 700, 800).count == 100
             body: dict[str, Any] = {"values": [1.0], "times": [1_704_067_200 + 60 * 850]}
             body |= {"keys": ["north"]} if name == "zones" else {}
-            assert http.post("/values", json=body, headers=producer).status_code == 202
-            assert http.get("").json()["released"] == 801
-            assert http.get("/values?limit=1").status_code == 200
+            assert http.post(path + "/values", json=body, headers=producer).status_code == 202
+            assert http.get(path).json()["released"] == 801
+            assert http.get(path + "/values?limit=1").status_code == 200
         finally:
             go_on.set()
         found = table.result(240).json()["columns"]
         assert found.pop("time")
         expected.pop("time")
         assert {one: found[one] for one in expected} == expected
-        again = http.get("/table?every=1h").json()["columns"]
+        again = http.get(path + "/table?every=1h").json()["columns"]
         assert again["sum"] != found["sum"]  # with what was taken meanwhile
 
 
