@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.noise import exponential, exponential_bounds
+from tidegate.noise import exponential_bounds, exponential_enclosure
 
 CASES = st.tuples(st.integers(1, 10**20), st.integers(1, 10**20), st.integers(0, 120)).filter(
     lambda case: case[0] < 200 * case[1]
@@ -39,7 +39,7 @@ def test_first_precision_does_not_matter(monkeypatch, guard_bits):
 def test_too_little_precision_is_noticed(monkeypatch):
     """With one guard bit the first enclosure is too wide, and a second one is computed."""
     precisions = []
-    enclosure = exponential._enclosure
+    enclosure = exponential_enclosure._enclosure
 
     def counting(numerator, denominator, halvings, precision):
         precisions.append(precision)

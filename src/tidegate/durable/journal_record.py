@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate._chain import START
+from tidegate._hash_chain import START
 from tidegate.clock import Clock
 from tidegate.durable.commit import Committed
 from tidegate.durable.journal import entries, verified

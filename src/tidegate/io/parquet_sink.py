@@ -18,7 +18,7 @@ from tidegate.io.outgoing import Bytes, Outgoing
 from tidegate.io.row_text import NAMES
 from tidegate.io.text_sink import Levels, Positions, Times
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.tables.arrow_memory import to_arrow
+from tidegate.tables.arrow import to_arrow
 
 GROUP_ROWS = 1 << 20
 """Rows of a row group, for any lengths of writes."""

@@ -17,7 +17,7 @@ from tidegate.io.errors import SourceError, source_error
 from tidegate.io.incoming import Incoming
 from tidegate.io.optional import require
 from tidegate.io.time_reader import TimeReader, batched
-from tidegate.tables.arrow_column import as_numbers, is_number
+from tidegate.tables.arrow import as_numbers, is_number
 
 # Rows a batch: what stays in the cache is faster to decode than the longest batch allowed.
 _ROWS = 1 << 17

@@ -16,7 +16,7 @@ import numpy as np
 from tidegate.io.optional import require
 from tidegate.io.outgoing import Bytes
 from tidegate.lattice import FloatArray
-from tidegate.tables.arrow_memory import texts_to_arrow, to_arrow
+from tidegate.tables.arrow import texts_to_arrow, to_arrow
 
 NAMES = ("time", "position", "value", "level")
 PIECE = 1 << 16  # rows turned into text at once

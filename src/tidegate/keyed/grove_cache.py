@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tidegate.keyed.noise_ahead import GroveNoise
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.perturb.forest import Forest
+from tidegate.perturb.forest_geometry import Forest
 
 _SMALL = np.iinfo(np.int32)
 _NONE = np.zeros(0, dtype=np.int64)

@@ -10,7 +10,7 @@ from io import FileIO
 from pathlib import Path
 
 from tidegate import _files
-from tidegate._forks import Inherited
+from tidegate._files import Inherited
 from tidegate.ledger.chain_lines import DAMAGED, DECODER, FOREIGN, ChainLines, Link
 from tidegate.ledger.entries import LedgerError
 

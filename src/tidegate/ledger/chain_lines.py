@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidegate._chain import START, link
+from tidegate._hash_chain import START, link
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.ledger.entries import LedgerError

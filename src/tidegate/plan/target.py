@@ -12,7 +12,7 @@ from typing import TypedDict, Unpack
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive
 from tidegate.perturb import Hierarchy
-from tidegate.perturb.forest import level_count
+from tidegate.perturb.forest_geometry import level_count
 from tidegate.plan.expectation import expect, half_width
 from tidegate.run.pipeline import Pipeline
 

@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, whole
 from tidegate.perturb import Hierarchy
-from tidegate.perturb.forest import level_count
+from tidegate.perturb.forest_geometry import level_count
 from tidegate.plan.expectation import PAPER_ROUGHNESS, variances
 
 _FANOUTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)

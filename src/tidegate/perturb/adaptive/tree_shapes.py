@@ -7,7 +7,7 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from tidegate.perturb.budget import level_scales
+from tidegate.perturb.level_scales import level_scales
 from tidegate.stages import Layout
 
 # Nodes per level, and the error that the tree leaves in ranges over a horizon whose sixteenths are

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegate.lattice import IntArray
 from tidegate.noise import discrete_laplace_of_word, one_discrete_laplace
-from tidegate.perturb.irregular import DRAWS, IrregularRun, IrregularStage, check_scale
+from tidegate.perturb.irregular_spans import DRAWS, IrregularRun, IrregularStage, check_scale
 from tidegate.perturb.one_layout import Blocks
 from tidegate.randomness import Keystream
 from tidegate.sealing import State, restore, state_of

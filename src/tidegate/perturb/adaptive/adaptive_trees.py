@@ -17,8 +17,8 @@ from typing import ClassVar
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun
-from tidegate.perturb.adaptive.trees import BLIND, RANGE_ERROR, all_trees, shares
-from tidegate.perturb.budget import check_headroom
+from tidegate.perturb.adaptive.tree_shapes import BLIND, RANGE_ERROR, all_trees, shares
+from tidegate.perturb.level_scales import check_headroom
 from tidegate.randomness import Keystream
 from tidegate.sealing import State
 from tidegate.settings import Epsilon, Setting, Spec, Whole
