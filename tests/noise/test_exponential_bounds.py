@@ -32,7 +32,7 @@ def test_bounds_are_floor_and_ceiling(case):
 def test_first_precision_does_not_matter(monkeypatch, guard_bits):
     cases = [(n, d, bits) for n in (1, 7, 1000) for d in (1, 3, 10**9) for bits in (40, 63, 300)]
     expected = [exponential_bounds(*case) for case in cases]
-    monkeypatch.setattr(exponential, "_FIRST_GUARD_BITS", guard_bits)
+    monkeypatch.setattr(exponential_enclosure, "_FIRST_GUARD_BITS", guard_bits)
     assert [exponential_bounds(*case) for case in cases] == expected
 
 
@@ -45,8 +45,8 @@ def test_too_little_precision_is_noticed(monkeypatch):
         precisions.append(precision)
         return enclosure(numerator, denominator, halvings, precision)
 
-    monkeypatch.setattr(exponential, "_FIRST_GUARD_BITS", 1)
-    monkeypatch.setattr(exponential, "_enclosure", counting)
+    monkeypatch.setattr(exponential_enclosure, "_FIRST_GUARD_BITS", 1)
+    monkeypatch.setattr(exponential_enclosure, "_enclosure", counting)
     exponential_bounds(10, 3, 63)
     assert len(precisions) > 1
 

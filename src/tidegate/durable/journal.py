@@ -1,8 +1,8 @@
 """The journal: released sums and predictions, from which published values are computed again.
 
 A row holds what one commit added. Everything in it was released, so emitting it again costs no
-privacy; it contains no raw values and no noise. Rows are chained by a keyed hash (`_hash_chain`): a row
-that was changed, dropped or moved is noticed.
+privacy; it contains no raw values and no noise. Rows are chained by a keyed hash (`_hash_chain`):
+a row that was changed, dropped or moved is noticed.
 """
 
 from __future__ import annotations
