@@ -238,7 +238,9 @@ def test_an_added_event_stays_below_the_claim_and_faults_are_caught(tools, monke
         assert bound_for(tools, 5 * THETA) > 1.2
     right = tree_shapes.level_scales
     with monkeypatch.context() as patch:
-        patch.setattr(tree_shapes, "level_scales", lambda *spent: tuple(s / 2 for s in right(*spent)))
+        patch.setattr(
+            tree_shapes, "level_scales", lambda *spent: tuple(s / 2 for s in right(*spent))
+        )
         forget()
         assert bound_for(tools, THETA) > 1.2
     forget()

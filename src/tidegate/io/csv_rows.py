@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
-from tidegate.io.columns import Wanted, choose, index_of
+from tidegate.io.column_choice import Wanted, choose, index_of
 from tidegate.io.csv_dialect import Dialect
 from tidegate.io.optional import require
 from tidegate.tables.arrow import to_numpy

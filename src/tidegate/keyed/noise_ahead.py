@@ -14,7 +14,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from tidegate.keyed.names import Names
+from tidegate.keyed.key_names import Names
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.noise.discrete_laplace import discrete_laplace, discrete_laplace_rows
 from tidegate.perturb.forest_geometry import Forest

@@ -10,8 +10,8 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee, cost
-from tidegate.keyed.engines import Engine
-from tidegate.keyed.names import Names, key_text
+from tidegate.keyed.engine_choice import Engine
+from tidegate.keyed.key_names import Names, key_text
 from tidegate.keyed.queries import KeyedQueries
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.durable import DurableRelease
 from tidegate.errors import QueryError
-from tidegate.keyed.committed import CommittedKeyed
+from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.record.answer import Answer
 from tidegate.service.streams import Run
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.durable import DurableRelease
 from tidegate.errors import QueryError
-from tidegate.keyed.committed import CommittedKeyed
+from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.service.access import Access
 from tidegate.service.answer_codec import encoded, encoded_table
 from tidegate.service.gate import Gate

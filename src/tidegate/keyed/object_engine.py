@@ -1,4 +1,7 @@
-"""The general engine: a `Release` for each key. Every method works."""
+"""The general engine: a `Release` for each key. Every method works.
+
+The engine of events by key: an `EventRelease` for each key.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.keyed.engine import Released
-from tidegate.keyed.groups import Groups
-from tidegate.keyed.names import Names
+from tidegate.keyed.key_names import Names
+from tidegate.keyed.rows import Groups, Released
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
+from tidegate.record.rows import Rows
 from tidegate.record.time_index import check_order
 from tidegate.run.ends import Ends
 from tidegate.run.event_release import EventRelease
@@ -160,3 +163,32 @@ class Objects:
         self.positions()[state["codes"]] = state["counts"]
         for code, size, end in zip(state["codes"], state["sizes"], ends, strict=True):
             self._resting[int(code)] = stored[end - size : end]
+
+
+class EventObjects(Objects):
+    """Releases by code; every declared key has one from the first tick on."""
+
+    KIND: ClassVar[str] = "events"
+
+    def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
+        """Nothing to refuse: events come in any order."""
+
+    def push(
+        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
+    ) -> Released:
+        """Take checked events; nothing is released."""
+        super().push(groups, numbers, times, late)
+        return Released.empty(numbers.size)
+
+    def advance(self, code: int, end: int) -> Rows:
+        """Release the ticks of a key before number `end`."""
+        release = self._changing(code)
+        if not isinstance(release, EventRelease):
+            raise AssertionError("the pipeline was checked")
+        rows = release.close_ticks(max(0, end - release.position))
+        self.positions()[code] = release.position
+        return rows
+
+    def late(self) -> int:
+        """Events that came after their tick was released, of keys that do not rest."""
+        return sum(getattr(release, "dropped", 0) for release in self.releases.values())

@@ -4,10 +4,16 @@ With it, a query takes the same time for 10⁸ values as for ten. Everything in 
 released file, so it may be deleted.
 
     row of block 0 · row of block 1 · … · footer (JSON) · length of the footer · mark
+
+A file that has grown since it was indexed: only the new rows are read.
+
+The digest of the bytes that were indexed shows whether the file has only grown, or was replaced. It
+takes an eighth of the time of reading the rows.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import os
@@ -23,11 +29,12 @@ from numpy.typing import NDArray
 from tidegate import _files
 from tidegate.errors import TidegateError
 from tidegate.io.errors import sink_error
+from tidegate.io.file_formats import Kind
 from tidegate.lattice import IntArray
 from tidegate.record.record import Record
 from tidegate.record.ring_buffer import RingBuffer
 from tidegate.record.segment import Segment
-from tidegate.released.scan import row_kind
+from tidegate.released.scan import Span, row_kind
 from tidegate.run.pipeline import Pipeline
 
 _MARK = b"TIDEGATE INDEX 1"
@@ -154,3 +161,69 @@ def _written(
     finally:
         Path(temporary).unlink(missing_ok=True)
     return index
+
+
+_DIGEST_PIECE = 1 << 20
+
+
+def grown_from(
+    before: Index | None,
+    path: Path,
+    kind: Kind,
+    size: int,
+    metadata: Mapping[str, Any],
+    parts: list[Span],
+) -> tuple[Index | None, str | None]:
+    """The earlier index, if the file has only grown; and the digest of the file now."""
+    if (
+        before is None
+        or before.footer.get("prefix") is None
+        or before.version["size"] >= size
+        or before.metadata["settings"] != metadata["settings"]
+        or not _continues(before, parts)
+    ):
+        return None, _digests(path, kind, [size])[0]
+    then, now = _digests(path, kind, [before.version["size"], size])
+    return before if then == before.footer["prefix"] else None, now
+
+
+def _digests(path: Path, kind: Kind, sizes: Sequence[int]) -> list[str | None]:
+    """The digest of the first `size` bytes, for increasing sizes; None if no row can follow there.
+
+    Rows can follow plain lines of which the last is complete and not blank.
+    """
+    found: list[str | None] = []
+    digest, taken, last = hashlib.sha256(), 0, b""
+    try:
+        with path.open("rb") as file:
+            for size in sizes if kind.recoverable else ():
+                while taken < size and (data := file.read(min(_DIGEST_PIECE, size - taken))):
+                    digest.update(data)
+                    taken += len(data)
+                    last = (last + data)[-2:]
+                whole = taken == size and last.endswith(b"\n") and last[:1].strip() != b""
+                found.append(digest.hexdigest() if whole else None)
+    except OSError:  # reading the rows will report it
+        found.clear()
+    return found + [None] * (len(sizes) - len(found))
+
+
+def _continues(index: Index, spans: list[Span]) -> bool:
+    """Whether the phases of the index are the first of the present ones."""
+    known = index.footer["segments"]
+    if len(known) > len(spans):
+        return False
+    same = all(
+        (
+            facts["blocked"],
+            facts["start"],
+            facts["threshold"],
+            facts["epoch"],
+            facts.get("below", 0),
+        )
+        == (span.blocked, span.start, span.threshold, span.epoch, span.below)
+        for facts, span in zip(known, spans, strict=False)
+    )
+    return same and all(
+        facts["end"] == span.end for facts, span in zip(known[:-1], spans, strict=False)
+    )

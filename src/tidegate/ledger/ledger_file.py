@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tidegate import _files
 from tidegate._files import Inherited
-from tidegate.ledger.chain_lines import DAMAGED, DECODER, FOREIGN, ChainLines, Link
 from tidegate.ledger.entries import LedgerError
+from tidegate.ledger.hashed_lines import DAMAGED, DECODER, FOREIGN, ChainLines, Link
 
 
 class Chain(ChainLines, Inherited):

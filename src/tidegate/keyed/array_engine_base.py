@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, QueryError, SettingError
-from tidegate.keyed.engine import Released
-from tidegate.keyed.groups import Groups
-from tidegate.keyed.names import Names
+from tidegate.keyed.key_names import Names
+from tidegate.keyed.rows import Groups, Released
 from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record

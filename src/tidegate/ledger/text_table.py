@@ -11,7 +11,7 @@ from tidegate.ledger.entries import shown
 
 if TYPE_CHECKING:
     from tidegate.guarantee import Guarantee
-    from tidegate.ledger.book import Ledger
+    from tidegate.ledger.ledger import Ledger
 
 _EPOCH_SHOWN = 8
 _RIGHT = ("ε", "δ")  # numbers, set flush right

@@ -18,11 +18,11 @@ from tidegate.durable.folder import StateError
 from tidegate.durable.input_digests import InputDigests, Recogniser
 from tidegate.errors import InputError, SettingError, SnapshotError
 from tidegate.keyed.event_release import KeyedEventRelease
-from tidegate.keyed.names import key_texts
+from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.snapshot import head, header, restored
 from tidegate.keyed.specification import Keyed
-from tidegate.keyed.store_contract import KeyedChanges, KeyedStateStore
+from tidegate.keyed.store import KeyedChanges, KeyedStateStore
 from tidegate.ledger import CapExceeded
 from tidegate.ownership import Ownership
 from tidegate.sealing import restore, seal, state_of, unseal

@@ -18,13 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate import Recent
-from tidegate.keyed.columns_base import ColumnsBase, fits_columns
-from tidegate.keyed.engine import Released
-from tidegate.keyed.groups import Groups
-from tidegate.keyed.grove_cache import GroveCache
-from tidegate.keyed.names import Names
+from tidegate.keyed.array_engine_base import ColumnsBase, fits_columns
+from tidegate.keyed.key_names import Names
 from tidegate.keyed.noise_ahead import GroveNoise
-from tidegate.keyed.segments import Segments
+from tidegate.keyed.noise_cache import GroveCache
+from tidegate.keyed.rows import Groups, Released, Segments
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import Flat, Hierarchy
 from tidegate.randomness import Epoch

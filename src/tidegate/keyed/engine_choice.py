@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tidegate.keyed.adaptive_columns import AdaptiveColumns, fits_adaptive
-from tidegate.keyed.columns import ColumnsEngine, fits
-from tidegate.keyed.event_objects import EventObjects
-from tidegate.keyed.objects import Objects
+from tidegate.keyed.adaptive_array_engine import AdaptiveColumns, fits_adaptive
+from tidegate.keyed.array_engine import ColumnsEngine, fits
+from tidegate.keyed.object_engine import EventObjects, Objects
 from tidegate.run.ends import Ends
 from tidegate.run.pipeline import Pipeline
 

@@ -12,9 +12,7 @@ from tidegate._contexts import Closed
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive, whole
 from tidegate.guarantee import Guarantee
-from tidegate.ledger.chain import Chain
-from tidegate.ledger.chain_lines import VERSION, ChainLines, chain_key
-from tidegate.ledger.declarations import Declarations
+from tidegate.ledger.account import Declarations
 from tidegate.ledger.entries import (
     CapExceeded,
     Charge,
@@ -28,7 +26,9 @@ from tidegate.ledger.entries import (
     now,
     time_text,
 )
-from tidegate.ledger.table import table
+from tidegate.ledger.hashed_lines import VERSION, ChainLines, chain_key
+from tidegate.ledger.ledger_file import Chain
+from tidegate.ledger.text_table import table
 from tidegate.randomness import random_bytes
 
 

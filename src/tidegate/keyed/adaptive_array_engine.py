@@ -21,13 +21,12 @@ import numpy as np
 
 from tidegate.estimate import Mixture
 from tidegate.estimate.mixture.layout_tables import NO_LEAF
-from tidegate.estimate.mixture.mixture_columns import MixtureColumns, alike
-from tidegate.keyed.columns_base import ColumnsBase, fits_columns
-from tidegate.keyed.engine import Released
-from tidegate.keyed.groups import Groups
-from tidegate.keyed.names import Names
+from tidegate.estimate.mixture.mixture_of_many_streams import MixtureColumns, alike
+from tidegate.keyed.array_engine_base import ColumnsBase, fits_columns
+from tidegate.keyed.key_names import Names
 from tidegate.keyed.noise_ahead import KeyedDraws
-from tidegate.keyed.tree_noise import TreeNoise
+from tidegate.keyed.noise_cache import TreeNoise
+from tidegate.keyed.rows import Groups, Released
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import AdaptiveTrees
 from tidegate.randomness import Epoch

@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.io import SourceError
-from tidegate.io.columns import Wanted
+from tidegate.io.column_choice import Wanted
 from tidegate.io.file_formats import kind_of
-from tidegate.io.sources import open_columns
-from tidegate.keyed.groups import Groups
+from tidegate.io.open_source import open_columns
+from tidegate.keyed.key_names import Names
 from tidegate.keyed.metadata import KeyFacts
-from tidegate.keyed.names import Names
+from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray
 from tidegate.record.record import Record
 from tidegate.record.time_index import Knots, TimeIndex
-from tidegate.released.index import Index, built
 from tidegate.released.scan import scan, spans
+from tidegate.released.sums_index import Index, built
 from tidegate.run.pipeline import Pipeline
 from tidegate.timestamps import read_times
 

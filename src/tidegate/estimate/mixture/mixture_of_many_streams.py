@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
-from tidegate.estimate.mixture.filter_columns import EndedLeaves, FilterColumns, Unit
+from tidegate.estimate.mixture.filters_of_many_streams import EndedLeaves, FilterColumns, Unit
 from tidegate.estimate.mixture.layout_tables import NO_LEAF, LayoutTables
 from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
 from tidegate.estimate.mixture.tree_choice import tree_costs

@@ -12,13 +12,18 @@ from typing import Any
 
 from tidegate.durable.folder import StateError
 from tidegate.io import Batch
-from tidegate.keyed.committed import CommittedKeyed
-from tidegate.keyed.committed_rows import tail_digest, unpacked, written_length
+from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.sink import TextKeyedSink, open_keyed_sink
 from tidegate.keyed.specification import Keyed
-from tidegate.keyed.store import KeyedStore, opened_store
-from tidegate.keyed.store_contract import KeyedChanges
+from tidegate.keyed.store import (
+    KeyedChanges,
+    KeyedStore,
+    opened_store,
+    tail_digest,
+    unpacked,
+    written_length,
+)
 
 
 class DurableKeyed(CommittedKeyed):

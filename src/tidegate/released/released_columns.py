@@ -14,8 +14,8 @@ from tidegate.guarantee import Guarantee
 from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.record.ratio import Ratio, ratio
 from tidegate.record.time_ranges import Moment
-from tidegate.released.file import ReleasedFile
 from tidegate.released.released import ReleasedTable
+from tidegate.released.released_file import ReleasedFile
 from tidegate.run.column_settings import label
 from tidegate.tables import html
 from tidegate.tables.from_numpy import Tabular

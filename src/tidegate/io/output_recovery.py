@@ -17,7 +17,7 @@ from tidegate import _files
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError, sink_error
 from tidegate.io.file_formats import is_standard, kind_of
-from tidegate.io.row_text import csv_header, names_of
+from tidegate.io.released_row_text import csv_header, names_of
 
 _READ_BYTES = 1 << 16  # bytes read at either end
 _NUMBER = rb"-?[0-9a-z.+-]{1,32}"

@@ -7,17 +7,15 @@ from pathlib import Path
 
 from tidegate.errors import SettingError
 from tidegate.io.batches import Source
-from tidegate.io.columns import Wanted
+from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_dialect import Dialect
-from tidegate.io.csv_or_json import CsvOrJson
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.file_formats import Kind, has_tabs, is_standard, kind_of
-from tidegate.io.incoming import Incoming
+from tidegate.io.input_bytes import Incoming
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.parquet_source import ParquetSource
-from tidegate.io.text_source import TextSource
-from tidegate.io.time_format import TimeFormat
-from tidegate.io.time_reader import TimeReader
+from tidegate.io.text_source import CsvOrJson, TextSource
+from tidegate.io.time_reader import TimeFormat, TimeReader
 
 
 def open_source(

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from tidegate.clock import Clock
 from tidegate.errors import QueryError, TidegateError
 from tidegate.io import SourceError, read_metadata
-from tidegate.keyed.file_index import KeyIndex, read_blocks
+from tidegate.keyed.key_names import key_text
 from tidegate.keyed.metadata import KeyFacts, read_facts
-from tidegate.keyed.names import key_text
 from tidegate.keyed.queries import KeyedQueries
+from tidegate.keyed.released_file_index import KeyIndex, read_blocks
 from tidegate.keyed.rows import KeyedRows
 from tidegate.record.record import Record
-from tidegate.released.file import ReleasedFile
+from tidegate.released.released_file import ReleasedFile
 from tidegate.released.scan import DAMAGED
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.snapshot import record_of

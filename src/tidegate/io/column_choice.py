@@ -1,16 +1,28 @@
-"""Which column holds the values, and which the users.
+"""Which column holds the values, the users and the times.
+
+Which column holds the values, and which the users.
 
 Names of columns are public where it is certain that they are names: in a Parquet schema, or where
 the user said so (`header=True`). The first line of a CSV file may be a row of data after all, so
 no message shows anything of it but the names that the user typed.
+
+Find the columns of a file that look like times, from its first rows.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from tidegate.errors import SettingError
+from tidegate.errors import InputError, SettingError
+from tidegate.io.csv_dialect import Dialect
+from tidegate.io.file_formats import Kind, has_tabs, kind_of
+from tidegate.io.input_bytes import Incoming
+from tidegate.io.lines import read_lines
+from tidegate.io.optional import require
+from tidegate.timestamps import read_times
 
 _SHOWN = 20  # names in a message
 _WIDTH = 40  # characters of a name in a message
@@ -100,3 +112,73 @@ def _available(names: Sequence[str]) -> str:
     shown = ", ".join(repr(name[:_WIDTH]) for name in names[:_SHOWN])
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"the columns are {shown}{more}"
+
+
+_ROWS = 20
+_EARLIEST = 10**8  # seconds since 1970: smaller numbers are hardly times
+
+
+def time_columns(path: str, format: str | None, delimiter: str | None) -> list[str]:  # noqa: A002  # as in open_source
+    """The names of columns whose first values can all be read as times; there must be names."""
+    kind = kind_of(path, format)
+    if kind.format == "parquet":
+        schema = require("pyarrow.parquet").read_schema(path)
+        return [field.name for field in schema if str(field.type).startswith(("timestamp", "date"))]
+    separator = "tab" if delimiter is None and has_tabs(path) else delimiter
+    rows = _first_rows(path, kind, Dialect.given(separator, None))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if _are_times([row.get(name) for row in rows])]
+
+
+def column_names(path: str, format: str | None, delimiter: str | None) -> list[str]:  # noqa: A002  # as above
+    """The names in the first line or row of a text file; keys inside of objects as a.b."""
+    kind = kind_of(path, format)
+    if kind.format == "parquet":
+        return []  # its own message lists them
+    separator = "tab" if delimiter is None and has_tabs(path) else delimiter
+    rows = _first_rows(path, kind, Dialect.given(separator, None))[:1]
+    return [name for row in rows for name in _flat(row)]
+
+
+def _flat(row: dict[str, Any], before: str = "") -> list[str]:
+    found = []
+    for name, value in row.items():
+        inside = _flat(value, f"{before}{name}.") if isinstance(value, dict) else []
+        found += inside or [f"{before}{name}"]
+    return found
+
+
+def _first_rows(path: str, kind: Kind, dialect: Dialect) -> list[dict[str, Any]]:
+    incoming = Incoming(path, kind.compression)
+    try:
+        text = next(read_lines(incoming)).text
+    except StopIteration:
+        return []
+    finally:
+        incoming.close()
+    lines = text.removeprefix(b"\xef\xbb\xbf").split(b"\n")[: _ROWS + 1]
+    try:
+        if kind.format == "jsonl":
+            found = [json.loads(line) for line in lines if line.strip()]
+            return [row for row in found if isinstance(row, dict)]
+        header, *rows = ([field.decode() for field in dialect.fields(line)] for line in lines)
+    except ValueError:  # not JSON, or not UTF-8: who reads the values says where
+        return []
+    return [dict(zip(header, row, strict=False)) for row in rows if len(row) == len(header)]
+
+
+def _are_times(values: list[Any]) -> bool:
+    given = [value for value in values if value not in (None, "")]
+    if not given or not all(isinstance(value, str | int | float) for value in given):
+        return False
+    try:
+        numbers = [abs(float(value)) for value in given]
+    except ValueError:
+        numbers = []
+    if numbers and min(numbers) < _EARLIEST:
+        return False
+    try:
+        read_times(given)
+    except InputError:
+        return False
+    return True
