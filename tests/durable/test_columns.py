@@ -16,7 +16,7 @@ from tidegate.io import Batch, read_metadata, read_released
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.record.answer import Answer
 from tidegate.record.ratio import ratio
-from tidegate.released.columns import column_file, open_columns
+from tidegate.released.released_columns import column_file, open_columns
 
 COUNT = 60
 PIPELINES = {

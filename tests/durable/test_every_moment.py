@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings(
 # Where something changes: what lies between only computes.
 PLACES = (
     "durable/release", "durable/commit", "durable/store", "durable/charging", "durable/folder",
-    "durable/user_log", "ledger/book", "ledger/chain", "_files",
+    "durable/user_log", "ledger/ledger", "ledger/ledger_file", "_files",
 )  # fmt: skip
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
 

@@ -32,11 +32,11 @@ from tidegate.cli.release_columns import pipelines_of
 from tidegate.durable import DurableRelease
 from tidegate.durable.columns import DurableColumns
 from tidegate.durable.store import Store
-from tidegate.io.outgoing import Outgoing
-from tidegate.keyed.durable import DurableKeyed
+from tidegate.io.output_bytes import Outgoing
+from tidegate.keyed.durable_release import DurableKeyed
 from tidegate.keyed.store import KeyedStore
 from tidegate.ledger import Ledger
-from tidegate.released.columns import column_file
+from tidegate.released.released_columns import column_file
 
 ROWS = 3000
 TOPS = {"preset": "tops", "holdout": 300, "horizon": 256, "fanout": 4, "skipped": 1}

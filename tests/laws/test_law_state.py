@@ -15,7 +15,7 @@ from tests.laws.catalogue import answers, bits, inputs, length, pipelines, smoot
 from tidegate.durable.journal import encoded, entries, merged, published
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.perturb import AdaptiveTrees
-from tidegate.perturb.forest_run import ForestRun
+from tidegate.perturb.forest_perturber import ForestRun
 from tidegate.record.codec import as_text, from_text, restored_segment, segment_state
 from tidegate.run.non_negative import Remainder
 from tidegate.run.snapshot import plain_record, record_of

@@ -12,12 +12,12 @@ import pytest
 import tidegate as tg
 from tests.service.conftest import Place, sender, served
 from tests.service.test_kinds import KEYS, TIMES, VALUES
-from tidegate.keyed.committed import CommittedKeyed
-from tidegate.keyed.objects import Objects
+from tidegate.keyed.committed_release import CommittedKeyed
+from tidegate.keyed.object_engine import Objects
 from tidegate.record.record import Record
 from tidegate.service import answers
+from tidegate.service.answers import view_of
 from tidegate.service.server import Service
-from tidegate.service.view import view_of
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 

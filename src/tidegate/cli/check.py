@@ -99,7 +99,7 @@ def check(
 
 def _name_columns(source: str, reading: dict[str, Any]) -> None:
     """Show the owner which columns there are, where the format does not do so itself."""
-    from tidegate.io.time_columns import column_names
+    from tidegate.io.column_choice import column_names
 
     if reading["header"] is False:
         return

@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.cli.tables import percent, shown, table
 from tidegate.plan import Choice, Expectation
-from tidegate.plan.target import Target
+from tidegate.plan.needed_epsilon import Target
 from tidegate.run.pipeline import Pipeline
 
 

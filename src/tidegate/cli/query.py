@@ -112,8 +112,11 @@ def query(
         by_time = (from_, to, every) != (None, None, None)
         if by_time and (start is not None or ranges is not None):
             raise SettingError("range", "ask by position or by time, not both")
-        from tidegate.keyed.file import KeyedFile, open_released  # on demand: `--help` needs none
-        from tidegate.released.file import SimulationError
+        from tidegate.keyed.released_file import (  # on demand: `--help` needs none
+            KeyedFile,
+            open_released,
+        )
+        from tidegate.released.released_file import SimulationError
 
         positions: tuple[list[int], list[int]] = ([], [])
 

@@ -11,7 +11,7 @@ from tidegate.cli.time_table import printed
 from tidegate.errors import QueryError, SettingError
 
 if TYPE_CHECKING:
-    from tidegate.keyed.file import KeyedFile
+    from tidegate.keyed.released_file import KeyedFile
     from tidegate.record.answer import Answer
 
 _SHOWN = ("estimate", "low", "high", "standard_error")

@@ -11,7 +11,7 @@ from tidegate.errors import SettingError
 from tidegate.io import SourceError
 
 if TYPE_CHECKING:
-    from tidegate.released.file import SimulationError
+    from tidegate.released.released_file import SimulationError
 
 _WHAT = "A rehearsal: one process played all devices. Devices would be promised: {}."
 

@@ -27,8 +27,8 @@ def printed(
 ) -> str:
     """The ratios over the ranges that `ask` asks each column for, with their names."""
     from tidegate.record.ratio import ratio
-    from tidegate.released.columns import open_columns
-    from tidegate.released.file import ReleasedFile
+    from tidegate.released.released_columns import open_columns
+    from tidegate.released.released_file import ReleasedFile
 
     above, sign, below = wanted.partition("/")
     if not (above and sign and below):

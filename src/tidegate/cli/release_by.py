@@ -110,8 +110,8 @@ def _durably(
     opened: Source, specification: Keyed, options: dict[str, Any], into: dict[str, Any]
 ) -> tuple[KeyedRelease, KeyedTransferred]:
     """With state: every row once, whatever happens in between."""
-    from tidegate.keyed.durable import DurableKeyed
-    from tidegate.keyed.durable_transfer import transfer_durably
+    from tidegate.keyed.durable_release import DurableKeyed
+    from tidegate.keyed.transfer import transfer_durably
 
     key = read_key(options.get("key-file"))
     named: dict[str, Any] = {"source": options.get("ledger-source"), "cap": options.get("cap")}

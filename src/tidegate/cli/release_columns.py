@@ -33,7 +33,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
     from tidegate.cli.progress import Progress
     from tidegate.durable.columns import DurableColumns, transfer_columns
     from tidegate.io import open_source
-    from tidegate.released.columns import column_file
+    from tidegate.released.released_columns import column_file
 
     names = checked_names(options["column"])
     output = options.get("output")

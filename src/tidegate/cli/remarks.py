@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidegate.keyed.file import KeyedFile
+    from tidegate.keyed.released_file import KeyedFile
     from tidegate.record.answers import Answers
     from tidegate.released import ReleasedFile
 

@@ -75,7 +75,9 @@ ReleasedFormat = Annotated[
 def file_of(released: Path, column: str | None) -> Path:
     """The file of a column; without one, the file itself."""
     if column is not None:
-        from tidegate.released.columns import column_file  # on demand: `--help` needs no files
+        from tidegate.released.released_columns import (
+            column_file,  # on demand: `--help` needs no files
+        )
 
         return Path(column_file(released, column))
     if not released.exists():

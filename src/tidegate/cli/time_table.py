@@ -10,7 +10,7 @@ from tidegate.cli.remarks import facts, remarks
 from tidegate.cli.tables import percent, shown, table
 
 if TYPE_CHECKING:
-    from tidegate.keyed.file import KeyedFile
+    from tidegate.keyed.released_file import KeyedFile
     from tidegate.record.time_ranges import TimeTable
     from tidegate.released import ReleasedFile
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from tidegate._chain import START
+from tidegate._hash_chain import START
 from tidegate._version import __version__
 from tidegate.durable.folder import Anchor, StateError
 from tidegate.durable.input_digests import InputDigests

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tidegate._chain import START
+from tidegate._hash_chain import START
 from tidegate.clock import Clock
 from tidegate.durable.commit import Committed
 from tidegate.durable.journal import entries, verified

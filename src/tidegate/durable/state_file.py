@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate import _files
-from tidegate._forks import Inherited
+from tidegate._files import Inherited
 from tidegate.durable.folder import FolderLock, StateError, StorageError
 from tidegate.durable.tables import FORMAT, PRAGMAS, SCHEMA, WAY_ON
 from tidegate.errors import MissingError, TidegateError

@@ -21,7 +21,7 @@ from tidegate.durable.release import DurableRelease
 from tidegate.durable.writer import Output
 from tidegate.errors import SettingError
 from tidegate.io import Batch, Sink, Source
-from tidegate.io.function_sink import Receiver
+from tidegate.io.open_sink import Receiver
 from tidegate.lattice import Lattice
 from tidegate.record.time_ranges import Moment
 from tidegate.run.release import Release

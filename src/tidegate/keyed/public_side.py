@@ -11,12 +11,11 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee, cost
-from tidegate.keyed.engines import Engine
-from tidegate.keyed.lazy_view import LazyView
-from tidegate.keyed.names import Names, key_text
-from tidegate.keyed.objects import Objects
+from tidegate.keyed.engine_choice import Engine
+from tidegate.keyed.key_names import Names, key_text
+from tidegate.keyed.object_engine import Objects
 from tidegate.keyed.queries import KeyedQueries
-from tidegate.keyed.view import KeyedView
+from tidegate.keyed.views import KeyedView, LazyView
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch

@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.errors import InputError, SettingError, TidegateError
-from tidegate.keyed.engine import Released
-from tidegate.keyed.engines import Engine, engine
-from tidegate.keyed.groups import Groups
-from tidegate.keyed.names import Names
+from tidegate.keyed.engine_choice import Engine, engine
+from tidegate.keyed.key_names import Names
 from tidegate.keyed.public_side import ReadableKeyed
-from tidegate.keyed.rows import KeyedRows
+from tidegate.keyed.rows import Groups, KeyedRows, Released
 from tidegate.keyed.snapshot import sealed
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership

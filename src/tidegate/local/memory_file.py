@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tidegate._forks import Inherited
+from tidegate._files import Inherited
 from tidegate.errors import RefusedError
 
 _ATTEMPTS = 10

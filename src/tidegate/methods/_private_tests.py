@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from tidegate.errors import SettingError
-from tidegate.perturb.irregular import IrregularStage
+from tidegate.perturb.irregular_spans import IrregularStage
 
 
 class _Stage(Protocol):

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from tidegate.guarantee import Guarantee
-from tidegate.perturb.sampled import SampledStage
+from tidegate.perturb.sampled_values import SampledStage
 from tidegate.units import Window
 
 WINDOW_EXAMPLE: dict[str, Any] = {"unit": Window(length=7), "epsilon": 20, "holdout": 0}

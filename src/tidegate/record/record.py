@@ -197,7 +197,7 @@ class Record(RangeQueries):
         from what was released up to position t. Adaptive releases answer with posterior means.
         Where blocks have one size, sums of whole blocks are final; inside a block that a range
         cuts, the released values were predictions, and are replaced by a line through the block
-        sums once these are known (`tidegate.estimate.block_shape`).
+        sums once these are known (`tidegate.estimate.block_posterior`).
 
         The noise part is exact: the covariance of the published noise, for each range. Inside the
         block that is still open, the variance after k of B values is estimated as (k/B)²·D² +

@@ -31,7 +31,7 @@ from tidegate.run.snapshot import opened_snapshot, sealed_snapshot
 from tidegate.run.timeline import Timeline
 from tidegate.run.user_cap import cap_of
 from tidegate.run.warm_up import HoldOut
-from tidegate.tables.series import Column, like
+from tidegate.tables.from_numpy import Column, like
 from tidegate.tables.to_numpy import MISSING
 
 if TYPE_CHECKING:

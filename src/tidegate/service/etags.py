@@ -11,11 +11,10 @@ from typing import Any
 import orjson
 from fastapi import Request, Response
 
-from tidegate.service.answers import described
+from tidegate.service.answers import View, described, view_of
 from tidegate.service.gate import Gate
 from tidegate.service.pushing import epoch_of
 from tidegate.service.streams import Run
-from tidegate.service.view import View, view_of
 
 JSON = "application/json"
 

@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 
 from tidegate.errors import InputError
-from tidegate.keyed.names import key_texts
+from tidegate.keyed.key_names import key_texts
 from tidegate.lattice import FloatArray
 from tidegate.service.arrow_body import read_table
 from tidegate.tables.to_numpy import plain

@@ -6,7 +6,7 @@ import numpy as np
 
 from tidegate.durable import DurableRelease
 from tidegate.errors import InputError, SettingError
-from tidegate.keyed.committed import CommittedKeyed
+from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.pending import Pending
 from tidegate.service.released_rows import Block

@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.durable.journal_record import JournalView
 from tidegate.errors import QueryError
-from tidegate.keyed.view import KeyedView
+from tidegate.keyed.views import KeyedView
 from tidegate.service.access import Access
 from tidegate.service.answer_codec import encoded, encoded_table
+from tidegate.service.answers import View, view_of
 from tidegate.service.gate import Gate
 from tidegate.service.problems import PROBLEMS
-from tidegate.service.view import View, view_of
 
 _MOST_RANGES = 100_000
 _MOST_KEYS = 10_000

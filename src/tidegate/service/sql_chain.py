@@ -7,8 +7,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, insert, select
 
-from tidegate.ledger.chain_lines import ChainLines, Link
 from tidegate.ledger.entries import LedgerError
+from tidegate.ledger.hashed_lines import ChainLines, Link
 from tidegate.service import schema
 from tidegate.service.database import Database
 

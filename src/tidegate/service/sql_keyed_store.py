@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tidegate.keyed.store_contract import KeyedChanges
+from tidegate.keyed.store import KeyedChanges
 from tidegate.service import schema
 from tidegate.service.sql_store import SqlPlace
 

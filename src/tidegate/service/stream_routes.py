@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidegate.keyed.committed import CommittedKeyed
+from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.service.access import Access
 from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate

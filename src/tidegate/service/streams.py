@@ -12,8 +12,8 @@ from sqlalchemy import insert, select, update
 
 from tidegate.durable import DurableRelease
 from tidegate.errors import MissingError, RefusedError, SettingError
-from tidegate.keyed.committed import CommittedKeyed
-from tidegate.keyed.names import declared_keys
+from tidegate.keyed.committed_release import CommittedKeyed
+from tidegate.keyed.key_names import declared_keys
 from tidegate.ledger import Ledger
 from tidegate.run.pipeline import Pipeline
 from tidegate.service import schema

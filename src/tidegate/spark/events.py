@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from tidegate.errors import InputError, SettingError
-from tidegate.keyed.names import declared_keys
+from tidegate.keyed.key_names import declared_keys
 from tidegate.ownership import Ownership
 from tidegate.randomness import random_bytes
 from tidegate.run.event_release import EventRelease

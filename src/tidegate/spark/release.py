@@ -11,7 +11,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, exact
-from tidegate.keyed.names import declared_keys
+from tidegate.keyed.key_names import declared_keys
 from tidegate.keyed.specification import UNDECLARED_KEYS
 from tidegate.randomness import random_bytes
 from tidegate.run.pipeline import Pipeline

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from tidegate.errors import QueryError, SettingError
 from tidegate.lattice import FloatArray
 from tidegate.record.record import Record, checked_confidence, quantile
-from tidegate.released.index import Index
 from tidegate.released.scan import scan, spans
+from tidegate.released.sums_index import Index
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.packing import unpack
