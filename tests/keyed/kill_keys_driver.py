@@ -30,7 +30,7 @@ from tidegate.cli import release as command
 from tidegate.cli.release_by import _specification
 from tidegate.cli.release_columns import pipelines_of
 from tidegate.durable import DurableRelease
-from tidegate.durable.columns import DurableColumns
+from tidegate.durable.durable_columns import DurableColumns
 from tidegate.durable.store import Store
 from tidegate.io.output_bytes import Outgoing
 from tidegate.keyed.durable_release import DurableKeyed

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from tidegate.durable import DurableRelease
-from tidegate.durable.columns import DurableColumns
+from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.guarantee import sequential
 from tidegate.run.release import Release

@@ -24,7 +24,7 @@ from tidegate.run.pipeline import Pipeline
 
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
     from tidegate.durable import DurableRelease, Transferred
-    from tidegate.durable.columns import DurableColumns
+    from tidegate.durable.durable_columns import DurableColumns
     from tidegate.run.release import Release
 
 

@@ -19,7 +19,7 @@ from tidegate.cli.stream_options import holds_something
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import positive
 from tidegate.guarantee import sequential
-from tidegate.run.column_settings import checked_names, shares_of
+from tidegate.run.column_budgets import checked_names, shares_of
 
 if TYPE_CHECKING:
     from tidegate.durable import DurableRelease
@@ -31,7 +31,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
     """Release several columns of one source."""
     from tidegate.cli.failed_run import told_what_is_left
     from tidegate.cli.progress import Progress
-    from tidegate.durable.columns import DurableColumns, transfer_columns
+    from tidegate.durable.durable_columns import DurableColumns, transfer_columns
     from tidegate.io import open_source
     from tidegate.released.released_columns import column_file
 

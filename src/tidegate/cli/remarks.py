@@ -16,7 +16,7 @@ def remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list
     """Where values were cut, the guarantee, warnings, and notes."""
     speaks = " These are sums of capped values." if answers.capped else ""
     first = f"{_cut(file, answers)}{speaks} {file.guarantee}."
-    from tidegate.record.answer_words import open_ends  # on demand: `--help` needs no numbers
+    from tidegate.record.answer_text import open_ends  # on demand: `--help` needs no numbers
 
     return [
         first,
@@ -30,7 +30,7 @@ def remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list
 
 def warned(answers: Answers) -> list[str]:
     """Warnings about the answers alone."""
-    from tidegate.record.answer_words import cautions  # on demand: `--help` needs no numbers
+    from tidegate.record.answer_text import cautions  # on demand: `--help` needs no numbers
 
     return [f"{line} {_MORE}" if line.startswith("Warning") else line for line in cautions(answers)]
 

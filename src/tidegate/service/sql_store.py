@@ -19,8 +19,8 @@ from sqlalchemy import (
 )
 
 from tidegate.durable import StateError
-from tidegate.durable.folder import Anchor
-from tidegate.durable.tables import Changes, UserRows
+from tidegate.durable.folder_lock import Anchor
+from tidegate.durable.state_file import Changes, UserRows
 from tidegate.ledger import Ledger
 from tidegate.run.phased_run import Phase
 from tidegate.service import schema

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, by_key, parallel, sequential
 from tidegate.randomness import secure
-from tidegate.run import ends
+from tidegate.run import two_sided_caps
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import digest
 from tidegate.threshold import Fixed
@@ -61,7 +61,7 @@ def shared_threshold(
     numbers = np.array([np.nan if row[0] is None else row[0] for row in rows])
     lattice, epoch = pipeline.lattice, secure().new_epoch()
     identity = digest({**pipeline.resolved(), "threshold": "shared in Spark"})
-    chosen = ends.choose(
+    chosen = two_sided_caps.choose(
         pipeline.threshold,
         lattice.units(numbers),
         lattice,

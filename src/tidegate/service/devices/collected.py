@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.clock import SECOND
 from tidegate.errors import InputError, QueryError
 from tidegate.local.task import RoundCalendar, RoundSums, TaskRound, sums_by_time
-from tidegate.record.answer_words import cautions
+from tidegate.record.answer_text import cautions
 from tidegate.record.answers import Answers
 from tidegate.record.time_ranges import length_of
 from tidegate.service.devices import stored_tasks

@@ -13,7 +13,7 @@ from tidegate.randomness import Epoch
 from tidegate.record.journal_entry import Trace
 from tidegate.record.levels import Levels, recent_sums
 from tidegate.record.segment import Segment
-from tidegate.run.ends import Ends, raised
+from tidegate.run.two_sided_caps import Ends, raised
 from tidegate.stages import NO_SUMS, Noisy, Saved
 
 if TYPE_CHECKING:

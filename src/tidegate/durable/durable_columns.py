@@ -22,16 +22,16 @@ from typing import Any
 from tidegate import _files
 from tidegate._contexts import Closed
 from tidegate.durable.charging import Charging, costs_together
-from tidegate.durable.folder import FolderLock, StateError
-from tidegate.durable.passage import Passage, Transferred
-from tidegate.durable.release import DurableRelease
+from tidegate.durable.durable_release import DurableRelease
+from tidegate.durable.folder_lock import FolderLock, StateError
+from tidegate.durable.output_writer import Output
 from tidegate.durable.store import Store
-from tidegate.durable.writer import Output
+from tidegate.durable.transfer import Passage, Transferred
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.io import Source
 from tidegate.ledger import Ledger
-from tidegate.run.column_settings import checked_names, label
+from tidegate.run.column_budgets import checked_names, label
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 

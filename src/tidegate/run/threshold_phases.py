@@ -13,12 +13,11 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.journal_entry import JournalEntry, Trace
 from tidegate.record.segment import Segment
-from tidegate.run.ends import Ends, choose
-from tidegate.run.phase_keys import PhaseKeys
-from tidegate.run.phased_run import PhasedRun
+from tidegate.run.hold_out import HoldOut
+from tidegate.run.phase_stream import Stream
+from tidegate.run.phased_run import PhasedRun, PhaseKeys
 from tidegate.run.reselection import Reselection
-from tidegate.run.stream import Stream
-from tidegate.run.warm_up import HoldOut
+from tidegate.run.two_sided_caps import Ends, choose
 from tidegate.settings import digest
 from tidegate.stages import ENDLESS
 

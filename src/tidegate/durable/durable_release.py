@@ -9,7 +9,11 @@ from typing import Any
 
 from tidegate._contexts import Closed
 from tidegate.durable.charging import Charging, costs
-from tidegate.durable.checks import (
+from tidegate.durable.commit import Committer
+from tidegate.durable.event_ticks import EventTicks
+from tidegate.durable.folder_lock import StateError
+from tidegate.durable.public_side import AGAIN
+from tidegate.durable.resume_checks import (
     earlier,
     known_anchors,
     let_go,
@@ -18,10 +22,6 @@ from tidegate.durable.checks import (
     source_of,
     trusted_ledger,
 )
-from tidegate.durable.commit import Committer
-from tidegate.durable.event_ticks import EventTicks
-from tidegate.durable.folder import StateError
-from tidegate.durable.public_side import AGAIN
 from tidegate.durable.store import Store
 from tidegate.durable.store_contract import StateStore
 from tidegate.errors import InputError, TidegateError
