@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.tables import table
 from tidegate.errors import SettingError
+from tidegate.tables.text import table
 
 if TYPE_CHECKING:
     from tidegate.guarantee import Guarantee
