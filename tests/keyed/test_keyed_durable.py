@@ -12,7 +12,7 @@ import pytest
 
 import tidegate as tg
 from tests.cli.invoking import run
-from tidegate.durable.folder import StateError
+from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
 from tidegate.io.batches import objects
 from tidegate.io.output_bytes import Outgoing

@@ -12,7 +12,7 @@ import tidegate as tg
 from tests.cli.invoking import run
 from tests.laws.catalogue import bits
 from tidegate.durable import transfer
-from tidegate.durable.folder import StateError
+from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
 from tidegate.keyed import KeyedEventRelease
 from tidegate.keyed.durable_release import DurableKeyed

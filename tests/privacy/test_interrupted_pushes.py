@@ -19,7 +19,7 @@ from tidegate.errors import TidegateError
 from tidegate.sealing import unseal
 
 # Where the marks are set, and whatever is changed on the way; elsewhere line by line.
-CLOSELY = ("run/release.py", "ownership.py", "units.py", "run/warm_up.py")
+CLOSELY = ("run/release.py", "ownership.py", "units.py", "run/hold_out.py")
 # Functions of settings, values and the keystream: they change nothing but caches of their own.
 PURE = (
     *(
@@ -29,7 +29,7 @@ PURE = (
         "randomness.py",
         "lattice.py",
         "run/reselection.py",
-        "run/ends.py",
+        "run/two_sided_caps.py",
         "run/pipeline.py",
     ),
     *(

@@ -15,8 +15,8 @@ from tests.service.test_kinds import KEYS, TIMES, VALUES
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.keyed.object_engine import Objects
 from tidegate.record.record import Record
-from tidegate.service import answers
-from tidegate.service.answers import view_of
+from tidegate.service import answers_json
+from tidegate.service.answers_json import view_of
 from tidegate.service.server import Service
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
@@ -45,7 +45,10 @@ def opened(place: Place) -> Service:
 def under_the_lock(run: Any) -> Any:
     """What the library answers while nothing else can happen."""
     whole = run.release if isinstance(run, CommittedKeyed) else run
-    return {name: answers._plain(column) for name, column in whole.table("1h").columns().items()}
+    return {
+        name: answers_json._plain_column(column)
+        for name, column in whole.table("1h").columns().items()
+    }
 
 
 @pytest.mark.parametrize("name", ["zones", "meters"])
@@ -108,10 +111,12 @@ def test_views_of_keys_are_made_once_and_only_of_what_changed(tmp_path: Path) ->
     third = service.gate.ask("zones", view_of)
     engine = service.gate.ask("zones", lambda run: run.release._engine)
     assert isinstance(engine, Objects)
-    assert answers.table(third, ASKED) == answers.table(second, {**ASKED, "keys": ",".join(NAMES)})
+    assert answers_json.table(third, ASKED) == answers_json.table(
+        second, {**ASKED, "keys": ",".join(NAMES)}
+    )
     assert not engine.releases  # asking resumed none of them
     expected = service.gate.ask("zones", under_the_lock)
-    assert answers.table(third, ASKED)["columns"]["sum"] == expected["sum"]
+    assert answers_json.table(third, ASKED)["columns"]["sum"] == expected["sum"]
     service.gate.close()
 
 

@@ -13,9 +13,9 @@ from tidegate.cli.check_times import Timing
 from tidegate.cli.exits import plain_errors
 from tidegate.cli.show import sparkline
 from tidegate.cli.stream_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
-from tidegate.cli.tables import shown, table
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import exact, positive, said
+from tidegate.tables.text import shown, table
 
 if TYPE_CHECKING:
     from tidegate.plan.preflight import Profile

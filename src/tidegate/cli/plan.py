@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.choices import PLANNED, offering
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.options import PLANNED, offering
 from tidegate.cli.pipelines import DEFAULT_PRESET
 from tidegate.cli.pipelines import unit as parsed_unit
-from tidegate.cli.predictions import Report, Row
+from tidegate.cli.plan_report import Report, Row
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import exact, positive
 from tidegate.methods.adaptive import adaptive

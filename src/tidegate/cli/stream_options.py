@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.choices import FORMATS, offering
+from tidegate.cli.options import FORMATS, offering
 from tidegate.errors import SettingError
 
 Source = Annotated[

@@ -13,7 +13,7 @@ from dataclasses import fields
 import numpy as np
 
 from tidegate._hash_chain import START, head_of, link
-from tidegate.durable.folder import StateError
+from tidegate.durable.folder_lock import StateError
 from tidegate.errors import SnapshotError
 from tidegate.estimate.published_values import fill_cells, fill_equal_cells
 from tidegate.record.journal_entry import JournalEntry, Trace

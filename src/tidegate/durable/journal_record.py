@@ -13,8 +13,8 @@ from tidegate.durable.journal import entries, verified
 from tidegate.durable.store_contract import StateStore
 from tidegate.errors import QueryError
 from tidegate.record.answers import Answers, RangeQueries
-from tidegate.record.rebuild import Recorder
 from tidegate.record.record import Record
+from tidegate.record.record_from_journal import Recorder
 from tidegate.record.time_index import TimeIndex
 from tidegate.run.pipeline import Pipeline
 

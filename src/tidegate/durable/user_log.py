@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate._hash_chain import START, head_of, link
-from tidegate.durable.folder import StateError
-from tidegate.durable.tables import UserRows
+from tidegate.durable.folder_lock import StateError
+from tidegate.durable.state_file import UserRows
 from tidegate.errors import SnapshotError
 from tidegate.run.user_cap import UserCap
 from tidegate.sealing import seal, understood, unseal

@@ -30,8 +30,8 @@ from tidegate.keyed.rows import Groups, Released
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import AdaptiveTrees
 from tidegate.randomness import Epoch
-from tidegate.run.ends import Ends
 from tidegate.run.pipeline import Pipeline
+from tidegate.run.two_sided_caps import Ends
 
 _MADE_AHEAD = 8  # one block's noise for so many rows of a push
 

@@ -26,8 +26,8 @@ from tidegate.keyed.rows import Groups, Released, Segments
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import Flat, Hierarchy
 from tidegate.randomness import Epoch
-from tidegate.run.ends import Ends
 from tidegate.run.pipeline import Pipeline
+from tidegate.run.two_sided_caps import Ends
 
 _MOST_LEAVES = 1 << 14  # of a grove: beyond, a row of noise is read in several blocks
 

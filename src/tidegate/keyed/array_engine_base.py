@@ -14,9 +14,9 @@ from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
 from tidegate.record.time_index import LATE
-from tidegate.run.ends import Ends
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
+from tidegate.run.two_sided_caps import Ends
 from tidegate.sealing import State
 from tidegate.threshold import Fixed
 from tidegate.timestamps import Times

@@ -14,7 +14,7 @@ import numpy as np
 
 from tidegate._contexts import Closed
 from tidegate.durable.charging import Charging, Cost
-from tidegate.durable.folder import StateError
+from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import InputDigests, Recogniser
 from tidegate.errors import InputError, SettingError, SnapshotError
 from tidegate.keyed.event_release import KeyedEventRelease

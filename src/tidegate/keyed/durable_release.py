@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tidegate.durable.folder import StateError
+from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.keyed.rows import KeyedRows

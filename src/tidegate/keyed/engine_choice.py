@@ -5,8 +5,8 @@ from __future__ import annotations
 from tidegate.keyed.adaptive_array_engine import AdaptiveColumns, fits_adaptive
 from tidegate.keyed.array_engine import ColumnsEngine, fits
 from tidegate.keyed.object_engine import EventObjects, Objects
-from tidegate.run.ends import Ends
 from tidegate.run.pipeline import Pipeline
+from tidegate.run.two_sided_caps import Ends
 
 Engine = Objects | ColumnsEngine | AdaptiveColumns
 

@@ -20,11 +20,11 @@ from tidegate.randomness import Epoch
 from tidegate.record.record import Record
 from tidegate.record.rows import Rows
 from tidegate.record.time_index import check_order
-from tidegate.run.ends import Ends
 from tidegate.run.event_release import EventRelease
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
+from tidegate.run.two_sided_caps import Ends
 from tidegate.timestamps import Times
 
 _MOST_VIEWS = 4096  # keys whose answers are kept ready

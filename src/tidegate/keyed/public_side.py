@@ -20,10 +20,10 @@ from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
-from tidegate.run.ends import Ends
+from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.warm_up import HoldOut
+from tidegate.run.two_sided_caps import Ends
 
 if TYPE_CHECKING:
     from tidegate.keyed.specification import Keyed

@@ -18,8 +18,8 @@ from tidegate.keyed.snapshot import sealed
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
-from tidegate.run.ends import Ends, choose
-from tidegate.run.warm_up import HoldOut
+from tidegate.run.hold_out import HoldOut
+from tidegate.run.two_sided_caps import Ends, choose
 from tidegate.settings import digest
 from tidegate.timestamps import Times, read_times
 

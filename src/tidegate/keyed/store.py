@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tidegate.clock import Clock
-from tidegate.durable.folder import Anchor, StateError
+from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.state_file import StateFile
 from tidegate.durable.store_contract import ChargedStore
 from tidegate.keyed.rows import KeyedRows

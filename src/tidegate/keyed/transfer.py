@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tidegate.durable.folder import StateError
+from tidegate.durable.folder_lock import StateError
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, SinkError, Source
 from tidegate.io.file_formats import kind_of

@@ -16,7 +16,7 @@ from tidegate.record.ratio import Ratio, ratio
 from tidegate.record.time_ranges import Moment
 from tidegate.released.released import ReleasedTable
 from tidegate.released.released_file import ReleasedFile
-from tidegate.run.column_settings import label
+from tidegate.run.column_budgets import label
 from tidegate.tables import html
 from tidegate.tables.from_numpy import Tabular
 

@@ -31,8 +31,8 @@ from tidegate.errors import TidegateError
 from tidegate.io.errors import sink_error
 from tidegate.io.file_formats import Kind
 from tidegate.lattice import IntArray
+from tidegate.record.leaf_buffers import RingBuffer
 from tidegate.record.record import Record
-from tidegate.record.ring_buffer import RingBuffer
 from tidegate.record.segment import Segment
 from tidegate.released.scan import Span, row_kind
 from tidegate.run.pipeline import Pipeline

@@ -20,9 +20,9 @@ from tidegate.durable import StorageError
 from tidegate.errors import TidegateError
 from tidegate.ledger import Ledger
 from tidegate.service.database import Database
-from tidegate.service.group import Group
-from tidegate.service.pending import Busy, Fault, Pending
-from tidegate.service.streams import Run, Streams
+from tidegate.service.open_streams import Run, Streams
+from tidegate.service.pending_requests import Busy, Fault, Pending
+from tidegate.service.transaction_group import Group
 
 Result = TypeVar("Result")
 _MOST_WAITING = 4096  # requests
@@ -112,7 +112,7 @@ class Gate:
     def ask(self, name: str, question: Callable[[Run], Result]) -> Result:
         """Ask a stream about what is committed. Nothing is pushed meanwhile: for short questions.
 
-        Others take a view of the stream (`answers.view_of`), and `work_out` the answer from it.
+        Others take a view of the stream (`answers_json.view_of`), and `work_out` the answer from it.
         """
         with self.lock:
             if not self.streams.loaded(name):

@@ -15,7 +15,7 @@ from tidegate.keyed.specification import PER_KEY, SHARED
 from tidegate.methods._events import events
 from tidegate.plan import expect, setting_warnings
 from tidegate.run.pipeline import Pipeline
-from tidegate.service.stream import keyed_by
+from tidegate.service.stored_stream import keyed_by
 
 _MOST_LENGTHS = 32
 _LONGEST = 1 << 24

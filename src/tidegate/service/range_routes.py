@@ -12,8 +12,7 @@ from tidegate.durable.journal_record import JournalView
 from tidegate.errors import QueryError
 from tidegate.keyed.views import KeyedView
 from tidegate.service.access import Access
-from tidegate.service.answer_codec import encoded, encoded_table
-from tidegate.service.answers import View, view_of
+from tidegate.service.answers_json import View, encoded, encoded_table, view_of
 from tidegate.service.gate import Gate
 from tidegate.service.problems import PROBLEMS
 
