@@ -15,6 +15,8 @@ from tidegate.io.time_format import TimeFormat
 from tidegate.record.time_index import check_order, first_late
 from tidegate.timestamps import Times, read_times
 
+_OTHER_FORMS = "; --time-format reads other forms, such as --time-format '%d.%m.%Y %H:%M'"
+
 
 class TimeReader:
     """Reads a column of times as it comes, in any batches."""
@@ -33,7 +35,7 @@ class TimeReader:
         try:
             times = self._read(column)
         except InputError as error:
-            hint = "; --time-format reads other forms" if str(error).endswith("since 1970") else ""
+            hint = _OTHER_FORMS if str(error).endswith("since 1970") else ""
             problem = InputError(f"{error}{hint}")
             good = self._first_good(column)
             times = self._read(column[:good])
