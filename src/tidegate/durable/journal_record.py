@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tidegate._chain import START
+from tidegate._hash_chain import START
 from tidegate.clock import Clock
 from tidegate.durable.commit import Committed
 from tidegate.durable.journal import entries, verified
 from tidegate.durable.store_contract import StateStore
-from tidegate.record.rebuild import Recorder
+from tidegate.record.record_from_journal import Recorder
 from tidegate.record.time_index import TimeIndex
 from tidegate.run.pipeline import Pipeline
 

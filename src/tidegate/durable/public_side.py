@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.clock import Clock
 from tidegate.durable.commit import Committed, Committer
-from tidegate.durable.folder import StateError
+from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import Recogniser
 from tidegate.durable.journal import entries, published, verified
 from tidegate.durable.journal_record import JournalRecord

@@ -10,17 +10,17 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee, cost
-from tidegate.keyed.engines import Engine
-from tidegate.keyed.names import Names, key_text
+from tidegate.keyed.engine_choice import Engine
+from tidegate.keyed.key_names import Names, key_text
 from tidegate.keyed.queries import KeyedQueries
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
-from tidegate.run.ends import Ends
+from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.warm_up import HoldOut
+from tidegate.run.two_sided_caps import Ends
 
 if TYPE_CHECKING:
     from tidegate.keyed.specification import Keyed

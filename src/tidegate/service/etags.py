@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 from fastapi import Request, Response
 
-from tidegate.service.answers import described
+from tidegate.service.answers_json import described
 from tidegate.service.gate import Gate
-from tidegate.service.pushing import epoch_of
-from tidegate.service.streams import Run
+from tidegate.service.open_streams import Run
+from tidegate.service.push_by_kind import epoch_of
 
 JSON = "application/json"
 

@@ -19,9 +19,9 @@ from tidegate.durable import StorageError
 from tidegate.errors import TidegateError
 from tidegate.ledger import Ledger
 from tidegate.service.database import Database
-from tidegate.service.group import Group
-from tidegate.service.pending import Busy, Fault, Pending
-from tidegate.service.streams import Run, Streams
+from tidegate.service.open_streams import Run, Streams
+from tidegate.service.pending_requests import Busy, Fault, Pending
+from tidegate.service.transaction_group import Group
 
 Result = TypeVar("Result")
 _MOST_WAITING = 4096  # requests

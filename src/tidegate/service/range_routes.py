@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.durable import DurableRelease
 from tidegate.errors import QueryError
-from tidegate.keyed.committed import CommittedKeyed
+from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.service.access import Access
-from tidegate.service.answer_codec import encoded, encoded_table
+from tidegate.service.answers_json import encoded, encoded_table
 from tidegate.service.gate import Gate
+from tidegate.service.open_streams import Run
 from tidegate.service.problems import PROBLEMS
-from tidegate.service.streams import Run
 
 _MOST_RANGES = 100_000
 _MOST_KEYS = 10_000
