@@ -132,7 +132,7 @@ __all__ = [
 
 _ON_DEMAND = {
     "connect": ("service.client", "connect"),
-    "open": ("keyed.file", "open_released"),
+    "open": ("keyed.released_file", "open_released"),
     "release": ("released", "release"),
     "Released": ("released", "Released"),
 }

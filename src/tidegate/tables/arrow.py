@@ -1,11 +1,8 @@
 """Arrow: columns as arrays of numbers, and arrays as columns.
 
-A column of pyarrow, or of anything with Arrow's PyCapsule interface, as an array of numbers.
-
-Arrays of numpy as Arrow's and back, by their memory.
-
-pyarrow's own conversions import pandas wherever it is installed, to see whether they were given a
-column of it: half a second of every command that reads or writes a file. These do not.
+Arrays are handed over by their memory. pyarrow's own conversions import pandas wherever it is
+installed, to see whether they were given a column of it: half a second of every command that reads
+or writes a file. These do not.
 """
 
 from __future__ import annotations
