@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
 
 _SHOWN = 20  # names in a message
 _WIDTH = 40  # characters of a name in a message
@@ -69,7 +70,7 @@ def choose(
     ]
     for place, column in enumerate(wanted):
         if chosen[place] in chosen[:place]:
-            raise SettingError(column.setting, f"{column.name!r} is used already")
+            raise SettingError(column.setting, f"{said(column.name)} is used already")
     return chosen
 
 
@@ -78,11 +79,11 @@ def _named(column: Wanted, names: Sequence[str], available: str, *, by_index: bo
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise SettingError(column.setting, f"{len(matches)} columns are called {column.name!r}")
+        raise SettingError(column.setting, f"{len(matches)} columns are called {said(column.name)}")
     index = index_of(column.name)
     if by_index and index is not None and index < len(names):
         return index
-    raise SettingError(column.setting, f"there is no {column.name!r}; {available}")
+    raise SettingError(column.setting, f"there is no {said(column.name)}; {available}")
 
 
 def _unnamed(column: Wanted, names: Sequence[str], left: list[int], available: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from tidegate.errors import SettingError
+from tidegate.errors import NAME, SettingError, shortened
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import composition
 from tidegate.ledger.entries import (
@@ -120,8 +120,9 @@ class Account:
         if (before.unit, before.model) != (guarantee.unit, guarantee.model):
             raise SettingError(
                 "guarantee",
-                f"{source} is charged per {before.unit} in the {before.model} model; a charge per "
-                f"{guarantee.unit} in the {guarantee.model} model cannot be added to that",
+                f"{shortened(source, NAME)} is charged per {before.unit} in the {before.model} "
+                f"model; a charge per {guarantee.unit} in the {guarantee.model} model cannot be "
+                "added to that",
             )
 
     def _spent_with(

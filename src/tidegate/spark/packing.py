@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
 
 _LONGEST = 4096  # values of a packed row
 
@@ -27,7 +28,7 @@ def pack(df: DataFrame, *, key: str, order: str, value: str, time: str | None = 
     names = [key, order, value, *([] if time is None else [time])]
     for name in names:
         if name not in df.columns:
-            raise SettingError("pack", f"there is no column {name!r}: {', '.join(df.columns)}")
+            raise SettingError("pack", f"there is no column {said(name)}: {', '.join(df.columns)}")
     kind = T.StringType() if time is None else df.schema[time].dataType
     integral = isinstance(kind, (T.IntegerType, T.LongType))
     columns = [
