@@ -25,7 +25,7 @@ import numpy as np
 from tidegate.clock import SECOND, UNITS, Clock, zone_name
 from tidegate.errors import InputError
 from tidegate.lattice import IntArray
-from tidegate.tables.times_alike import FIRST_YEAR, ISO, LAST_YEAR, alike, offset, unit_of
+from tidegate.timestamps_in_bulk import FIRST_YEAR, ISO, LAST_YEAR, alike, offset, unit_of
 
 _NUMBER = re.compile(r"[+-]?\d{1,19}(?:\.\d{1,9})?")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times are counted from it

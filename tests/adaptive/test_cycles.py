@@ -10,16 +10,16 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import dense, least_squares_covariance
 from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.cells import Cells
 from tidegate.estimate.mixture.cycle_filters import RARER, CycleFilters, prior_variances
 from tidegate.estimate.mixture.cycle_smoother import CycleResponses
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
-from tidegate.estimate.mixture.grid import Cells
 from tidegate.estimate.mixture.harmonics import Harmonics
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.models import models
 from tidegate.estimate.mixture.packed_weights import cycle_shares, packed, unpacked
 from tidegate.estimate.mixture.transition import SUM, Transition
-from tidegate.perturb.adaptive.stage import AdaptiveTrees
+from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 
 HORIZON, THETA, PERIODS = 4096, 50, (70, 401)
 

@@ -15,7 +15,7 @@ from tidegate.cli import query
 from tidegate.durable.metadata import describe
 from tidegate.errors import QueryError
 from tidegate.io import KINDS, SourceError, open_sink, read_released
-from tidegate.released import ReleasedFile, index, scan
+from tidegate.released import ReleasedFile, scan, sums_index
 
 app = typer.Typer()
 app.command("query")(query.query)
@@ -159,14 +159,14 @@ def test_where_no_index_can_be_written_it_goes_without(
     csv_file: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, release = csv_file
-    make, folder = index.tempfile.mkstemp, path.parent
+    make, folder = sums_index.tempfile.mkstemp, path.parent
 
     def forbidden(**options: Any) -> tuple[int, str]:
         if options["dir"] == folder:
             raise PermissionError(13, "Permission denied")
         return make(**options)
 
-    monkeypatch.setattr(index.tempfile, "mkstemp", forbidden)
+    monkeypatch.setattr(sums_index.tempfile, "mkstemp", forbidden)
     assert ReleasedFile.open(path).record.end == release.position
     assert names_in(folder) == ["private.csv", "private.csv.meta.json"]
 

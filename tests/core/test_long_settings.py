@@ -29,7 +29,7 @@ from tidegate.local.memory import Memory
 from tidegate.local.wire import MessageError
 from tidegate.methods._method import EXAMPLE
 from tidegate.noise._arguments import exact_fraction, whole_number
-from tidegate.run.column_settings import checked_names, shares_of
+from tidegate.run.column_budgets import checked_names, shares_of
 
 MOST = 400  # characters: what happened, where, and what to do
 

@@ -7,17 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.choices import PLANNED, offering
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.options import PLANNED, offering
 from tidegate.cli.pipelines import DEFAULT_PRESET
 from tidegate.cli.pipelines import unit as parsed_unit
-from tidegate.cli.predictions import Report, Row
+from tidegate.cli.plan_report import Report, Row
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import exact, positive, said
 from tidegate.methods.adaptive import adaptive
 from tidegate.methods.tops import tops
 from tidegate.plan import Choice, best_hierarchy, expect, half_width
-from tidegate.plan.target import Target, compare_trees
+from tidegate.plan.needed_epsilon import Target, compare_trees
 from tidegate.record.record import checked_confidence
 from tidegate.run.pipeline import Pipeline
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidegate.cli.answer_tables import facts, remarks
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.remarks import facts, remarks
 from tidegate.cli.stream_options import Released, ReleasedColumn, ReleasedFormat, file_of
-from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import QueryError, SettingError
+from tidegate.tables.text import percent, shown, table
 
 if TYPE_CHECKING:
     from tidegate.record.answers import Answers
@@ -112,8 +112,11 @@ def query(
         by_time = (from_, to, every) != (None, None, None)
         if by_time and (start is not None or ranges is not None):
             raise SettingError("range", "ask by position or by time, not both")
-        from tidegate.keyed.file import KeyedFile, open_released  # on demand: `--help` needs none
-        from tidegate.released.file import SimulationError
+        from tidegate.keyed.released_file import (  # on demand: `--help` needs none
+            KeyedFile,
+            open_released,
+        )
+        from tidegate.released.released_file import SimulationError
 
         positions: tuple[list[int], list[int]] = ([], [])
 
@@ -131,12 +134,12 @@ def query(
         if every is not None and as_of is not None:
             raise SettingError("as-of", "goes without --every")
         if ratio is not None:
-            from tidegate.cli import ratios
+            from tidegate.cli import answer_tables
 
             if column is not None:
                 raise SettingError("column", "goes without --ratio, which names two")
             positions = positions if by_time else asked(start, end, ranges)
-            typer.echo(ratios.printed(released, ratio, sums, format, as_json=as_json))
+            typer.echo(answer_tables.printed_ratio(released, ratio, sums, format, as_json=as_json))
             return
         try:
             file = open_released(file_of(released, column), format)
@@ -162,10 +165,10 @@ def query(
             raise SettingError("key", "this file has no keys: it was released without --by")
         positions = positions if by_time else asked(start, end, ranges)
         if every is not None:
-            from tidegate.cli.time_table import printed
+            from tidegate.cli.answer_tables import printed_times
 
             table = file.record.table(every, from_=from_, to=to, confidence=confidence)
-            typer.echo(printed(table, file, as_json=as_json))
+            typer.echo(printed_times(table, file, as_json=as_json))
             return
         answers = sums(file)[1]
     note = file.note if as_of is None else file.debts

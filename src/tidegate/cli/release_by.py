@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import tidegate as tg
-from tidegate.cli import events
+from tidegate.cli import release_events
 from tidegate.cli.exits import NOTHING, complain
-from tidegate.cli.keys import READABLE, read_key
 from tidegate.cli.pipelines import DEFAULT_PRESET, build
+from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError
 from tidegate.keyed import Keyed, KeyedRelease
 
@@ -61,7 +61,7 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
     from tidegate.io import open_source
     from tidegate.keyed.transfer import transfer_keyed
 
-    with_ticks = events.of_events(options)
+    with_ticks = release_events.of_events(options)
     specification = _specification(source, options)
     quiet = bool(options.get("quiet"))
     with (
@@ -85,7 +85,7 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
             "format": output_format,
             "late": options.get("late", "refuse"),
             "progress": progress.advance,
-            "until": events.until(options) if with_ticks else None,
+            "until": release_events.until(options) if with_ticks else None,
         }
         if "state" in options:
             release, result = _durably(opened, specification, options, into)
@@ -110,8 +110,8 @@ def _durably(
     opened: Source, specification: Keyed, options: dict[str, Any], into: dict[str, Any]
 ) -> tuple[KeyedRelease, KeyedTransferred]:
     """With state: every row once, whatever happens in between."""
-    from tidegate.keyed.durable import DurableKeyed
-    from tidegate.keyed.durable_transfer import transfer_durably
+    from tidegate.keyed.durable_release import DurableKeyed
+    from tidegate.keyed.transfer import transfer_durably
 
     key = read_key(options.get("key-file"))
     named: dict[str, Any] = {"source": options.get("ledger-source"), "cap": options.get("cap")}
@@ -129,8 +129,8 @@ def _durably(
 def _specification(source: str, options: dict[str, Any]) -> Keyed:
     keys = read_keys(options["keys"]) if "keys" in options else None
     shared = "shared" if options.get("shared-threshold") else "per key"
-    if events.of_events(options):
-        pipeline = events.build(options)
+    if release_events.of_events(options):
+        pipeline = release_events.build(options)
     else:
         pipeline = build(_with_length(options, source, keys))
     if shared == "shared" and pipeline.reselect is not None:

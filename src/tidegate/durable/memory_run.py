@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.clock import Clock
 from tidegate.durable.metadata import public_facts
 from tidegate.errors import SettingError
-from tidegate.record.rebuild import Recorder
+from tidegate.record.record_from_journal import Recorder
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
 from tidegate.run.event_release import EventRelease

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.exact_numbers import LARGEST
-from tidegate.io.columns import Wanted
+from tidegate.io.column_choice import Wanted
 from tidegate.io.errors import SourceError
 from tidegate.io.file_formats import kind_of
 from tidegate.io.metadata import read_metadata
-from tidegate.io.sources import open_columns
+from tidegate.io.open_source import open_columns
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.rows import Rows
 from tidegate.timestamps import read_times

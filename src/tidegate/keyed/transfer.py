@@ -1,20 +1,71 @@
-"""From a source with keys through a keyed release into a file, once."""
+"""From a source with keys through a keyed release into a file, once.
+
+Batches of a file, put together: every push costs each of its keys something.
+
+From a source with keys through a durable keyed release into a file, exactly once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate.errors import TidegateError
-from tidegate.io import Source
+import numpy as np
+
+from tidegate.durable.folder_lock import StateError
+from tidegate.errors import SettingError, TidegateError
+from tidegate.io import Batch, SinkError, Source
+from tidegate.io.file_formats import kind_of
+from tidegate.keyed.durable_release import DurableKeyed
 from tidegate.keyed.event_release import KeyedEventRelease
-from tidegate.keyed.gathering import gathered
+from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.metadata import keyed_facts
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.sink import ParquetKeyedSink, TextKeyedSink, open_keyed_sink
 from tidegate.record.time_ranges import Moment
+from tidegate.timestamps import Times
+
+_ROWS = 1 << 19  # that are pushed together, if they come from a file
+
+
+def gathered(source: Source) -> Iterator[Batch]:
+    """The batches of a source; those of a file in larger pieces, since nobody waits for them.
+
+    What is released does not depend on it. Rows before a bad one come before its error.
+    """
+    if source.fraction() is None:  # a pipe, or a file that grows: rows are released as they come
+        yield from source.batches()
+        return
+    held: list[Batch] = []
+    try:
+        for batch in source.batches():
+            held.append(batch)
+            if sum(map(len, held)) >= _ROWS:
+                ready, held = held, []
+                yield _joined(ready)
+    except Exception:
+        if held:
+            yield _joined(held)
+        raise
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    if len(batches) == 1:
+        return batches[0]
+    values = np.concatenate([batch.values for batch in batches])
+    users = [batch.users for batch in batches if batch.users is not None]
+    times = [batch.times for batch in batches if batch.times is not None]
+    return Batch(
+        values,
+        np.concatenate(users) if users else None,
+        times=Times(np.concatenate([one.ticks for one in times]), times[0].clock)
+        if times
+        else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -95,3 +146,80 @@ def outcome(release: KeyedRelease, unmeasured: int) -> KeyedTransferred:
         unmeasured,
         release.holding,
     )
+
+
+_DIFFERS = (
+    "the input differs from what was read before. Reusing noise on changed data would reveal the "
+    "change. Give the same input from its beginning, or use another state folder and output, which "
+    "is charged on top"
+)
+
+
+def transfer_durably(
+    source: Source,
+    state: DurableKeyed,
+    output: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002  # as in open_sink
+    late: str = "refuse",
+    progress: Callable[[int], None] | None = None,
+    until: Moment | None = None,
+) -> KeyedTransferred:
+    """Read a source from its beginning, release what is new, and complete the output.
+
+    Of events, the ticks that are over `until` then are released at the end.
+
+    Whatever the moment of a crash: open the state again and make the same call, and every row is in
+    the output once, with the noise that it had.
+    """
+    if output in (None, "-"):
+        raise SettingError("output", "must be a file where --by has --state")
+    if not kind_of(output, format).recoverable:
+        raise SettingError("output", "must be a plain CSV or JSONL file where --by has --state")
+    place, release = Path(output), state.release
+    state.format = format
+    sink = state.begun(place)
+    state.expect(place)
+    skip, recogniser = release.seen, None
+
+    def write(rows: KeyedRows) -> None:
+        nonlocal sink
+        if len(rows) and sink is None:
+            opened = open_keyed_sink(place, format=format, clock=release.clock, append_at=0)
+            sink = opened  # type: ignore[assignment]  # only text can be continued
+        if len(rows):
+            sink.write(rows)  # type: ignore[union-attr]
+
+    try:
+        for batch in gathered(source):
+            known = min(skip, len(batch))
+            if known:
+                recogniser = recogniser or state.recogniser()
+                old = batch.part(0, known)
+                units = release.specification.pipeline.lattice.units(old.values)
+                if not recogniser.push(units, key_texts(old.users), old.times and old.times.ticks):
+                    raise StateError(_DIFFERS)
+                skip -= known
+            if known < len(batch):
+                write(state.push(batch.part(known), late, sink))
+            if progress is not None:
+                progress(len(batch))
+        if skip:
+            raise StateError(
+                f"the input ends {skip} rows before the place where the last run stopped. Give the "
+                "whole input again"
+            )
+        if until is not None and isinstance(release, KeyedEventRelease):
+            for end in release.ends_until(until):
+                write(state.close_ticks(end, sink))
+        if sink is not None:
+            sink.complete(keyed_facts(release, complete=True))
+    except TidegateError as error:
+        # Only what is committed may leave: not even a threshold of a push that was not.
+        if sink is not None and state.settled and not isinstance(error, SinkError):
+            sink.complete(keyed_facts(release, complete=False))
+        raise
+    finally:
+        if sink is not None:
+            sink.abort()
+    return outcome(release, release.unmeasured())

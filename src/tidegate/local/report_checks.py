@@ -16,7 +16,7 @@ from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.local.messages import Announcement
-from tidegate.local.questions.bulk import slices
+from tidegate.local.questions.question import slices
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 CLOSED = "late"

@@ -11,9 +11,9 @@ from tidegate import estimate, perturb, threshold
 from tidegate.estimate.mixture.models import MOST_TRUNCATED
 from tidegate.exact_numbers import Number, exact
 from tidegate.methods._preset import Common, assembled
-from tidegate.run.ends import LONGER
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement import WARM_SHARE, Refinement, first_length
+from tidegate.run.two_sided_caps import LONGER
 from tidegate.units import Unit
 
 # What truncation takes from a value on average, in θ/(ε·horizon): the choice leaves 25/ε values of

@@ -20,8 +20,8 @@ from tidegate.methods._method import Method
 from tidegate.methods._preset import Concentrated, preset
 from tidegate.noise import discrete_gaussian
 from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun, noise_place
-from tidegate.perturb.adaptive.stage import AdaptiveTrees
-from tidegate.perturb.adaptive.trees import shares
+from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
+from tidegate.perturb.adaptive.tree_shapes import shares
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import State

@@ -17,7 +17,7 @@ from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
 from tidegate.methods._method import Method
 from tidegate.methods._preset import Common, assembled, preset
-from tidegate.perturb.sampled import SampledStage
+from tidegate.perturb.sampled_values import SampledStage
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Exact, OptionalWhole, Spec, Whole

@@ -12,7 +12,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, exact, positive, said, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.plan.adaptive import mean_parts, played
+from tidegate.plan.adaptive_expectation import mean_parts, played
 from tidegate.record.answers import Answers, truncation_errors
 from tidegate.record.record import checked_confidence, quantile
 from tidegate.run.pipeline import Pipeline
@@ -80,7 +80,7 @@ def expect(
         floor: the lowest value to assume that counts; None: `lower`, the worst case.
         roughness: how far a block's mean lies from its prediction, as a share of θ. Of an
             adaptive pipeline: how far the stream's level wanders over a horizon
-            (`tidegate.plan.adaptive`).
+            (`tidegate.plan.adaptive_expectation`).
 
     >>> from tidegate import adaptive, tops
     >>> (day,) = expect(tops(epsilon=0.1, bound=1657), [86_400], threshold=50)

@@ -10,9 +10,9 @@ from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import Number, positive, said
 from tidegate.guarantee import sequential
 from tidegate.randomness import Randomness
-from tidegate.released.columns import OfColumn, ReleasedColumns
 from tidegate.released.released import Released
-from tidegate.run.column_settings import checked_names, per_column, shares_of
+from tidegate.released.released_columns import OfColumn, ReleasedColumns
+from tidegate.run.column_budgets import checked_names, per_column, shares_of
 from tidegate.run.pipeline import Pipeline
 from tidegate.tables.table_input import is_table, picked
 from tidegate.tables.to_numpy import plain

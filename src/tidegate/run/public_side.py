@@ -17,13 +17,13 @@ from tidegate.record.answers import Answers, RangeQueries
 from tidegate.record.moving_average import small_picture
 from tidegate.record.record import Record
 from tidegate.run.event_run import EventRun
+from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import Phase
-from tidegate.run.phases import Phases
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.snapshot import stored_record
+from tidegate.run.threshold_phases import Phases
 from tidegate.run.timeline import Timeline
 from tidegate.run.user_cap import UserCap
-from tidegate.run.warm_up import HoldOut
 from tidegate.tables import html
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.estimate.mixture.grid import Cells
+from tidegate.estimate.mixture.cells import Cells
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.models import Models

@@ -21,10 +21,10 @@ from operator import itemgetter
 import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.cells import cells_of
 from tidegate.estimate.mixture.cycle_filters import prior_variances
 from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother, weighted
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
-from tidegate.estimate.mixture.grid import cells_of
 from tidegate.estimate.mixture.harmonics import Harmonics
 from tidegate.estimate.mixture.models import SCATTER
 from tidegate.estimate.mixture.packed_weights import cycle_shares, unpacked

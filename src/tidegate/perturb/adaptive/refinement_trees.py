@@ -17,8 +17,8 @@ import numpy as np
 from tidegate.lattice import IntArray
 from tidegate.noise import discrete_laplace
 from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun
-from tidegate.perturb.adaptive.stage import AdaptiveTrees
-from tidegate.perturb.adaptive.trees import BLIND, all_trees
+from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
+from tidegate.perturb.adaptive.tree_shapes import BLIND, all_trees
 from tidegate.randomness import Keystream
 from tidegate.sealing import State
 from tidegate.settings import Epsilon

@@ -17,7 +17,7 @@ from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment, TimeTable
-from tidegate.service.answer_codec import decoded, decoded_answer, decoded_table
+from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 from tidegate.timestamps import read_times
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from tidegate.errors import TidegateError
 from tidegate.service.devices import stored_tasks, tables
-from tidegate.service.devices.requests import Request
+from tidegate.service.devices.desk_requests import Request
+from tidegate.service.devices.request_group import Working
 from tidegate.service.devices.stored_tasks import StoredTask, TaskFacts
-from tidegate.service.devices.working import Working
 from tidegate.service.gate import Gate
-from tidegate.service.pending import Busy
+from tidegate.service.pending_requests import Busy
 
 Result = TypeVar("Result")
 _GROUP = 2048  # requests in a transaction
