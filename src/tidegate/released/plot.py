@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidegate.errors import QueryError, SettingError
-from tidegate.record.moving_average import moving_average, window_of
+from tidegate.record.levels import moving_average, window_of
 from tidegate.tables.libraries import require
 
 if TYPE_CHECKING:
