@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from copy import deepcopy
 from typing import Any
 
@@ -12,10 +13,9 @@ from tidegate.durable.commit import Committed, Committer
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import Recogniser
 from tidegate.durable.journal import entries, published, verified
-from tidegate.durable.journal_record import JournalRecord
+from tidegate.durable.journal_record import JournalHistory, JournalView
 from tidegate.durable.public_facts import public_facts
 from tidegate.durable.store_contract import StateStore
-from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
 from tidegate.ownership import Ownership
@@ -50,7 +50,7 @@ class Reading(RangeQueries):
         self._pipeline = release.pipeline
         self._source = source
         self._committer = committer
-        self._journal_record = JournalRecord(release.pipeline)
+        self._history = JournalHistory(release.pipeline, store, release.derived_key("journal"))
         self._seen = release.seen
         self._first_threshold = release.threshold  # before anything that may not be committed
         self._open = True
@@ -126,9 +126,12 @@ class Reading(RangeQueries):
         After a push that failed it does not describe that push. Its threshold in particular may be
         chosen again from other values with the same noise, and must not be known by then.
         """
-        with self._ownership.lock:
+        scanned = self._pipeline.estimator.adds_up  # then a file needs no record
+        with (
+            self._ownership.lock,
+            nullcontext() if scanned else self.view().record() as record,
+        ):
             committed = self._committer.committed
-            record = self._whole_record() if not self._pipeline.estimator.adds_up else None
             return public_facts(
                 self._pipeline,
                 self.guarantee,
@@ -200,30 +203,23 @@ class Reading(RangeQueries):
 
         For `tidegate.Record.joined` and the like; `query` does not need it.
         """
-        with self._ownership.lock:
-            return deepcopy(self._whole_record())
+        with self._ownership.lock, self.view().record() as record:
+            return deepcopy(record)
 
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
         """Over the whole past: the journal remembers it."""
         with self._ownership.lock:
-            record = self._whole_record()
-            if record is None:
-                raise QueryError(nothing_yet(self.holding, self.warming))
-            return ask(record)
+            return self.view()._answered(ask)
 
-    def _whole_record(self) -> Record | None:
-        self._check_open()
-        key = self._release.derived_key("journal")
-        if self.clock is not None and self._journal_record.times is None:
-            self._journal_record = JournalRecord(self._pipeline, self.clock)
-        try:
-            self._journal_record.catch_up(self._store, key, self._committer.committed)
-        except BaseException:
-            self._journal_record = JournalRecord(
-                self._pipeline, self.clock
-            )  # half a row may be in it
-            raise
-        return self._journal_record.record(str(self.guarantee))
+    def view(self) -> JournalView:
+        """Answers from what is committed now, without holding up what is pushed meanwhile.
+
+        For stores whose journal can be read beside the writer.
+        """
+        with self._ownership.lock:
+            self._check_open()
+            facts = (self._committer.committed, self.clock, str(self.guarantee))
+            return JournalView(self._history, facts, nothing_yet(self.holding, self.warming))
 
     def fingerprint(self, content: bytes) -> bytes:
         """A keyed digest, to recognise something secret that comes again."""

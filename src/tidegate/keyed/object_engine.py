@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.rows import Groups, Released
+from tidegate.keyed.views import LazyView
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
@@ -25,6 +26,8 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 from tidegate.run.two_sided_caps import Ends
 from tidegate.timestamps import Times
+
+_MOST_VIEWS = 4096  # keys whose answers are kept ready
 
 
 class Objects:
@@ -44,6 +47,7 @@ class Objects:
         self._written: dict[int, bytes] = {}  # states of releases that were not pushed to since
         self._brief = True  # whether those are
         self._counts: IntArray = np.zeros(0, dtype=np.int64)
+        self._views: dict[int, LazyView] = {}  # of keys that have not changed since
 
     def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
         """Refuse times that go back within a key; nothing is taken."""
@@ -76,6 +80,7 @@ class Objects:
         """The release of a key that is about to change: the state that was written is no more."""
         release = self._release(code)
         self._written.pop(code, None)
+        self._views.pop(code, None)
         self.releases[code] = self.releases.pop(code)
         return release
 
@@ -106,6 +111,7 @@ class Objects:
     def finish(self) -> None:
         """End open warm-ups: the input is over."""
         self._written.clear()
+        self._views.clear()
         for code in (*self.releases, *self._resting):
             self._release(code).finish()
 
@@ -130,9 +136,28 @@ class Objects:
         """What was measured of a key; None: it has no rows."""
         return self._release(code).record if self._known(code) else None
 
+    def view(self, code: int) -> LazyView | None:
+        """The same, for other threads to read while more is released.
+
+        Raises:
+            QueryError: nothing is measured yet.
+        """
+        if code in self._views or not self._known(code):
+            return self._views.get(code)
+        stored = self._resting.get(code)
+        if stored is None:
+            found = LazyView.of(self.releases[code].record)
+        else:  # to resume it takes a millisecond: not before somebody needs it
+            resume = self._pipeline.resume
+            found = LazyView(lambda: resume(stored).record)
+        self._views[code] = found
+        while len(self._views) > _MOST_VIEWS:
+            del self._views[next(iter(self._views))]
+        return found
+
     def drop(self, code: int) -> None:
         """Forget the state of a key; the caller keeps a tombstone."""
-        for states in (self.releases, self._resting, self._written):
+        for states in (self.releases, self._resting, self._written, self._views):
             states.pop(code, None)
         self.positions()[code] = 0
 

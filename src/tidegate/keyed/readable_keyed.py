@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,9 @@ from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee, cost
 from tidegate.keyed.engine_choice import Engine
 from tidegate.keyed.key_names import Names, key_text
+from tidegate.keyed.object_engine import Objects
 from tidegate.keyed.queries import KeyedQueries
+from tidegate.keyed.views import KeyedView, LazyView
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
@@ -98,6 +101,28 @@ class ReadableKeyed(KeyedQueries):
             if found is None:
                 raise QueryError(f"key {name!r} has no released rows")
             return found
+
+    def view(self, keys: Iterable[Any] | None = None) -> KeyedView:
+        """Answers about these keys, or all that have rows, as of now: while more is released.
+
+        Takes some microseconds a key; the answers are worked out by whoever asks for them.
+        """
+        with self._ownership.lock:
+            self._ownership.check()
+            active = self._active() if keys is None else []
+            names = active if keys is None else [key_text(key) for key in keys]
+            parts = {name: self._view(name) for name in names}
+            return KeyedView(parts, active, str(self.guarantee))
+
+    def _view(self, name: str) -> LazyView | QueryError:
+        try:
+            code, engine = self._code(name), self._engine
+            if engine is not None and not isinstance(engine, Objects):
+                engine.record(code)  # which says why there is none
+            found = engine.view(code) if isinstance(engine, Objects) else None
+        except QueryError as error:
+            return QueryError(f"key {name!r}: {error}")
+        return found or QueryError(f"key {name!r} has no released rows")
 
     def released_keys(self) -> list[tuple[str, int, list[Phase]]]:
         """Each key that has released rows: its name, how many, and its thresholds."""

@@ -6,7 +6,8 @@ Leaves whose spans the method decides: ring buffers with their ends, marks and l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ class RingBuffer:
         width = 0 if block == 1 else self._sums.size
         self._predictions = np.zeros(width)
         self._squares = np.zeros(width)
+        # The oldest leaf that a view still reads in these arrays; None: there is no view.
+        self._viewed: int | None = None
 
     @classmethod
     def stored(cls, *, block: int, columns: Sequence[NDArray[Any]]) -> RingBuffer:
@@ -46,6 +49,22 @@ class RingBuffer:
         if block > 1:
             buffer._predictions, buffer._squares = columns[1:]
         return buffer
+
+    def view(self) -> Self:
+        """What is known now, for another thread to read: in the same arrays, copied if they change.
+
+        Adding leaves does not: it writes behind those that a view knows. Where it would come round
+        to them, or needs larger arrays, this buffer goes on in a copy.
+        """
+        found = copy(self)
+        self._viewed = self.oldest if self._viewed is None else min(self._viewed, self.oldest)
+        return found
+
+    def _part(self) -> None:
+        """Leave the arrays to the views."""
+        if self._viewed is not None:
+            self._viewed = None
+            self._set([column.copy() for column in self._stored()])
 
     def sums(self, leaves: IntArray) -> IntArray:
         """The sum of all leaves before each of these."""
@@ -65,6 +84,7 @@ class RingBuffer:
 
     def predict(self, prediction: float) -> None:
         """Set the prediction of one value of the open leaf."""
+        self._part()
         if self._block > 1:
             self._predictions[self.closed % self._sums.size] = prediction
 
@@ -72,6 +92,8 @@ class RingBuffer:
         """Add completed leaves, and the prediction for the leaf after each."""
         self._grow(sums.size)
         size = self._sums.size
+        if self._viewed is not None and self.closed + sums.size >= self._viewed + size:
+            self._part()
         slots = self._slots(np.arange(self.closed, self.closed + sums.size + 1))
         now, new = slots[:1], slots[1:][-size:]  # of a large push only the end is kept
         running = np.cumsum(np.concatenate((self._sums[now], sums)))
@@ -106,6 +128,7 @@ class RingBuffer:
 
     def restore(self, closed: int, columns: Sequence[NDArray[Any]]) -> None:
         """Continue from the last entries up to leaf `closed`, which is included."""
+        self._part()
         self.closed, self.oldest = closed, closed + 1 - columns[0].size
         self._resize(max(columns[0].size, self._sums.size))
         slots = self._slots(np.arange(self.oldest, closed + 1))
@@ -129,6 +152,7 @@ class RingBuffer:
             self.restore(self.closed, kept)
 
     def _resize(self, size: int) -> None:
+        self._part()
         for column in self._stored():
             column.resize(size, refcheck=False)
 
@@ -139,6 +163,12 @@ class RingBuffer:
         if self._block == 1:
             return (self._sums,)
         return (self._sums, self._predictions, self._squares)
+
+    def _set(self, columns: Sequence[NDArray[Any]]) -> None:
+        """Go on in other arrays: those of `_stored`."""
+        self._sums = columns[0]
+        if self._block > 1:
+            self._predictions, self._squares = columns[1:]
 
 
 class SpanBuffer(RingBuffer):
@@ -157,6 +187,7 @@ class SpanBuffer(RingBuffer):
 
     def predict(self, prediction: float) -> None:
         """What a value of the open leaf is predicted to be."""
+        self._part()
         self._predictions[self.closed % self._sums.size] = prediction
 
     def extend(
@@ -185,3 +216,6 @@ class SpanBuffer(RingBuffer):
 
     def _stored(self) -> Sequence[NDArray[Any]]:
         return (self._sums, self._predictions, self._edges, self._marks)
+
+    def _set(self, columns: Sequence[NDArray[Any]]) -> None:
+        self._sums, self._predictions, self._edges, self._marks = columns

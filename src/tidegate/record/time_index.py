@@ -69,6 +69,12 @@ class TimeIndex:
         self._pieces = [Knots(NO_SUMS, NO_SUMS) if knots is None else knots]
         self._late = [] if late is None or not late.places.size else [late]
 
+    def view(self) -> TimeIndex:
+        """What is known now, for another thread to read. Knots themselves never change."""
+        found = TimeIndex(self.clock)
+        found._pieces, found._late = list(self._pieces), list(self._late)
+        return found
+
     @property
     def late(self) -> Knots:
         """Places and own times of late rows, in order of place."""

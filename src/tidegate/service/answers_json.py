@@ -1,30 +1,30 @@
-"""Facts and answers of a stream as JSON, and back.
+"""Facts and answers of a stream as JSON, and back: what the service sends is what its client shows.
 
-Answers as JSON, and back: what the service sends is what its client shows.
-
-Everything here is released data. Numbers that JSON cannot hold (an interval without an upper end)
-are texts.
-
-Facts and answers of a stream as JSON.
+Everything here is released data: asked of a view of a stream, while the gate goes on. Numbers that
+JSON cannot hold (an interval without an upper end) are texts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tidegate.clock import Clock
 from tidegate.durable import DurableRelease
+from tidegate.durable.journal_record import JournalView
 from tidegate.errors import QueryError
 from tidegate.keyed.committed_release import CommittedKeyed
+from tidegate.keyed.views import KeyedView
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
 from tidegate.record.time_ranges import TimeTable
-from tidegate.service.open_streams import Run
+
+if TYPE_CHECKING:  # the client needs no database
+    from tidegate.service.open_streams import Run
 
 _NO_NUMBERS = ("inf", "-inf", "nan")
 _POSITIONS = ("start", "end")
@@ -92,6 +92,16 @@ def _number(value: Any) -> Any:
 
 
 _NAMES = ("start", "end", "estimate", "low", "high", "standard_error", "confidence", "capped")
+View = JournalView | KeyedView  # what questions are asked of
+
+
+def view_of(run: Run, keys: Iterable[str] | None = None) -> View:
+    """A view of a stream; of some keys, where it has keys and not all are asked for.
+
+    Made under the gate's lock, in microseconds. What is asked of it holds up nothing: released data
+    are public, and no answer changes what is released.
+    """
+    return run.release.view(keys) if isinstance(run, CommittedKeyed) else run.view()
 
 
 def described(run: Run) -> dict[str, Any]:
@@ -125,36 +135,34 @@ def described(run: Run) -> dict[str, Any]:
     return {**facts, "zone": None if clock is None else clock.zone, "timed": clock is not None}
 
 
-def sums(run: Run, asked: Mapping[str, Any]) -> dict[str, Any]:
+def sums(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The sum and the mean over a range of positions or of time."""
     confidence = asked["confidence"]
     by_time: dict[str, Any] = {"from_": asked.get("from"), "to": asked.get("to")}
-    if isinstance(run, CommittedKeyed):
+    if isinstance(view, KeyedView):
         start, end = asked.get("start"), asked.get("end")
         chosen = _keys(asked)
         if "key" in asked:
             chosen = {"key": asked["key"]}
-        found = run.release.query(start, end, **chosen, **by_time, confidence=confidence)
-        promise = run.release.guarantee
+        found = view.query(start, end, **chosen, **by_time, confidence=confidence)
     else:
         _no_keys(asked)
         if "from" in asked or "to" in asked:
-            found = run.query(**by_time, confidence=confidence)
+            found = view.query(**by_time, confidence=confidence)
         else:
-            end = asked.get("end", run.position)
-            found = run.query(asked.get("start", 0), end, confidence)
-        promise = run.guarantee
+            end = asked.get("end", view.position)
+            found = view.query(asked.get("start", 0), end, confidence)
     answer = _answer(found)
     return {
         "sum": answer,
         "count": answer["end"] - answer["start"],
         "mean": _mean(answer),
         "words": str(found),
-        "guarantee": str(promise),
+        "guarantee": view.guarantee,
     }
 
 
-def table(run: Run, asked: Mapping[str, Any]) -> dict[str, Any]:
+def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Sums, means and rates by time, or sums over so many rows at a time."""
     every, confidence = asked.get("every", "1d"), asked["confidence"]
     if len(every) > 18:  # digits of a place
@@ -163,23 +171,21 @@ def table(run: Run, asked: Mapping[str, Any]) -> dict[str, Any]:
     by_time = {
         name: asked[word] for name, word in (("from_", "from"), ("to", "to")) if word in asked
     }
-    if isinstance(run, CommittedKeyed):
-        promise = run.release.guarantee
+    if isinstance(view, KeyedView):
         chosen = {"keys": [asked["key"]]} if "key" in asked else _keys(asked)
         if asked["total"]:
             if not isinstance(length, str):
                 raise QueryError("a total over keys goes with a length of time, such as every=1d")
-            found: Any = run.release.totals(length, **chosen, **by_time, confidence=confidence)
+            found: Any = view.totals(length, **chosen, **by_time, confidence=confidence)
         else:
-            found = run.release.table(length, **chosen, **by_time, confidence=confidence)
+            found = view.table(length, **chosen, **by_time, confidence=confidence)
     else:
-        promise = run.guarantee
         _no_keys(asked)
-        found = run.table(length, confidence, **by_time)
+        found = view.table(length, confidence, **by_time)
     plain = {name: _plain_column(column) for name, column in found.columns().items()}
     if "time" in plain:
         plain["time"] = _times(found)
-    return {"columns": plain, "confidence": confidence, "guarantee": str(promise)}
+    return {"columns": plain, "confidence": confidence, "guarantee": view.guarantee}
 
 
 def _times(found: Any) -> list[str]:
@@ -216,9 +222,14 @@ def _plain_column(column: Any) -> list[Any]:
     return [None if isinstance(one, float) and not math.isfinite(one) else one for one in numbers]
 
 
+def asked_keys(asked: Mapping[str, Any]) -> list[str] | None:
+    """The keys that a question needs; None: all, or the stream has none."""
+    return [asked["key"]] if "key" in asked else _keys(asked).get("keys")
+
+
 def codes_of(run: Run, asked: Mapping[str, Any]) -> list[int] | None:
     """The codes of the keys that are asked for; None: all rows."""
-    names = [asked["key"]] if "key" in asked else _keys(asked).get("keys")
+    names = asked_keys(asked)
     if names is None:
         return None
     if isinstance(run, DurableRelease):

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.service.access import Access
-from tidegate.service.answers_json import described
 from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate
 from tidegate.service.new_stream import NewStream, Plan
@@ -61,7 +60,7 @@ def stream_routes(gate: Gate, access: Access) -> APIRouter:
 
     @routes.get("/streams/{name}", dependencies=read)
     async def one(request: Request, name: Name) -> Response:
-        return await conditional(request, gate, name, described)
+        return await conditional(request, gate, name)
 
     @routes.post("/streams/{name}/retire", dependencies=manage)
     async def retire(name: Name) -> dict[str, Any]:

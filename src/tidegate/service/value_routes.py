@@ -14,7 +14,7 @@ from tidegate.errors import QueryError
 from tidegate.record.time_ranges import moment
 from tidegate.service import released_rows, request_bodies, row_formats
 from tidegate.service.access import Access
-from tidegate.service.answers_json import codes_of, sums, table
+from tidegate.service.answers_json import asked_keys, codes_of, sums, table
 from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate
 from tidegate.service.open_streams import Run
@@ -73,11 +73,17 @@ def value_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
 
     @routes.get("/{name}/sum", dependencies=read, response_model=None)
     async def total(request: Request, name: Name, question: AskedSum) -> Response:
-        return await conditional(request, gate, name, lambda run: sums(run, question.given()))
+        asked = question.given()
+        return await conditional(
+            request, gate, name, lambda view: sums(view, asked), asked_keys(asked)
+        )
 
     @routes.get("/{name}/table", dependencies=read, response_model=None)
     async def by_time(request: Request, name: Name, question: AskedTable) -> Response:
-        return await conditional(request, gate, name, lambda run: table(run, question.given()))
+        asked = question.given()
+        return await conditional(
+            request, gate, name, lambda view: table(view, asked), asked_keys(asked)
+        )
 
     @routes.get("/{name}/live", dependencies=read, response_model=None)
     async def follow(
