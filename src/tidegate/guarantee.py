@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from tidegate.errors import SettingError
@@ -105,9 +106,9 @@ class Guarantee:
         if plain["epsilon"] == "inf":
             epsilon: Fraction | float = math.inf
         else:
-            epsilon = exact("epsilon", plain["epsilon"])
-        rho = None if plain.get("rho") is None else exact("rho", plain["rho"])
-        delta = exact("delta", plain["delta"])
+            epsilon = _exact("epsilon", plain["epsilon"])
+        rho = None if plain.get("rho") is None else _exact("rho", plain["rho"])
+        delta = _exact("delta", plain["delta"])
         return cls(**{**plain, "epsilon": epsilon, "delta": delta, "rho": rho})
 
     def __str__(self) -> str:
@@ -125,6 +126,12 @@ class Guarantee:
 
         rows = [("protects", self.neighbours), ("public", self.public)]
         return html.facts(str(self), rows)
+
+
+@lru_cache(maxsize=64, typed=True)
+def _exact(name: str, text: object) -> Fraction:
+    """`exact`, kept: every resume reads the same few numbers."""
+    return exact(name, text)
 
 
 def _short(number: Fraction | float) -> str:

@@ -130,8 +130,11 @@ class RingBuffer:
         """Continue from the last entries up to leaf `closed`, which is included."""
         self._part()
         self.closed, self.oldest = closed, closed + 1 - columns[0].size
-        self._resize(max(columns[0].size, self._sums.size))
-        slots = self._slots(np.arange(self.oldest, closed + 1))
+        if columns[0].size > self._sums.size:
+            self._resize(columns[0].size)
+        slots: slice | IntArray = slice(self.oldest, closed + 1)
+        if closed >= self._sums.size:  # it has begun anew
+            slots = self._slots(np.arange(self.oldest, closed + 1))
         for column, values in zip(self._stored(), columns, strict=True):
             column[slots] = values
 

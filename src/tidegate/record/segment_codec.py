@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.lattice import IntArray
 from tidegate.record.segment import Method, Segment
 from tidegate.stages import Block
 
@@ -94,9 +95,12 @@ def restored_segment(method: Method, state: Mapping[str, Any]) -> Segment:
         first += block.layout.leaves
     if not segment.blocks:
         raise ValueError("a record begins with a block")
-    columns: list[NDArray[Any]] = [
-        state["before"] + np.concatenate(([0], np.cumsum(state["sums"], dtype=np.int64)))
-    ]
+    sums = state["sums"]
+    running: IntArray = np.empty(sums.size + 1, dtype=np.int64)
+    running[0] = 0
+    sums.cumsum(dtype=np.int64, out=running[1:])
+    running += state["before"]
+    columns: list[NDArray[Any]] = [running]
     if edges is not None:
         columns += [state["predictions"], edges, np.concatenate(([0], state["marks"]))]
     elif state["predictions"].size:

@@ -183,7 +183,7 @@ class Pipeline(Spec):
         """What the choice of the threshold, or of both ends, costs the held-out values."""
         return two_sided_caps.guarantee(self.threshold, self.lattice)
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """Derived: hold-out and stream are disjoint, so the larger of their costs, for the unit.
 

@@ -165,7 +165,7 @@ class RefinementState(PhasedRun):
         rule, perturber = self._pipeline.threshold, self._pipeline.perturber
         theta, *shape = (share * part for part in self._pipeline.choices)
         stage = self._refinement.choice(rule, perturber, values, theta, age=age)
-        return stage, sum(shape, Fraction(0)) * perturber.epsilon
+        return stage, sum(shape) * perturber.epsilon if shape else Fraction(0)
 
     def _warm_up(self) -> HoldOut:
         """For the values of the warm-up that begins the present phase."""
