@@ -41,7 +41,7 @@ class RejectedError(TidegateError, ValueError):
         super().__init__(reason)
         self.reason = reason
 
-    def __str__(self) -> str:
+    def _message(self) -> str:
         return f"the report was rejected: {REASONS[self.reason]}"
 
 

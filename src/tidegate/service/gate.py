@@ -112,7 +112,7 @@ class Gate:
     def ask(self, name: str, question: Callable[[Run], Result]) -> Result:
         """Ask a stream about what is committed. Nothing is pushed meanwhile: for short questions.
 
-        Others take a view of it (`answers_json.view_of`), and `work_out` the answer from that.
+        Others take a view of the stream (`answers_json.view_of`), and `work_out` answers from it.
         """
         with self.lock:
             if not self.streams.loaded(name):

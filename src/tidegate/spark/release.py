@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Sp
 from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, exact
+from tidegate.exact_numbers import Number, exact, said
 from tidegate.keyed.key_names import declared_keys
 from tidegate.keyed.specification import UNDECLARED_KEYS
 from tidegate.randomness import random_bytes
@@ -130,7 +130,7 @@ def _rows(
     """The rows that executors get, and whether they are packed."""
     for setting, name in (("key", key), ("order", order), ("value", value), ("time", time)):
         if name is not None and name not in df.columns:
-            raise SettingError(setting, f"there is no column {name!r}: {', '.join(df.columns)}")
+            raise SettingError(setting, f"there is no column {said(name)}: {', '.join(df.columns)}")
     kind = df.schema[value].dataType
     packed = isinstance(kind, T.ArrayType)
     item = kind.elementType if isinstance(kind, T.ArrayType) else kind
