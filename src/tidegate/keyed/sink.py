@@ -20,7 +20,7 @@ from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
 from tidegate.io.file_formats import has_tabs, is_standard, kind_of
-from tidegate.io.metadata import KEY, encode, sidecar, write_sidecar
+from tidegate.io.metadata_files import KEY, encode, sidecar, write_sidecar
 from tidegate.io.optional import require
 from tidegate.io.output_bytes import Bytes, Outgoing, Packed
 from tidegate.io.parquet_sink import ParquetTarget, writing

@@ -21,7 +21,7 @@ from tidegate.io.file_formats import kind_of
 from tidegate.keyed.durable_release import DurableKeyed
 from tidegate.keyed.event_release import KeyedEventRelease
 from tidegate.keyed.key_names import key_texts
-from tidegate.keyed.metadata import keyed_facts
+from tidegate.keyed.keyed_facts import keyed_facts
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.sink import ParquetKeyedSink, TextKeyedSink, open_keyed_sink
