@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 import tidegate as tg
 from tidegate.cli import query
-from tidegate.durable.metadata import describe
+from tidegate.durable.public_facts import describe
 from tidegate.errors import QueryError
 from tidegate.io import KINDS, SourceError, open_sink, read_released
 from tidegate.released import ReleasedFile, scan, sums_index

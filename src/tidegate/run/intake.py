@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tidegate.lattice import IntArray, Lattice
 from tidegate.record.rows import Rows
 from tidegate.run.phased_run import PhaseKeys
-from tidegate.run.public_side import ReadableRelease
+from tidegate.run.readable_release import ReadableRelease
 from tidegate.run.threshold_phases import Phases
 from tidegate.run.timeline import Timeline, checked_times
 from tidegate.run.two_sided_caps import choose

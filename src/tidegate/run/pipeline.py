@@ -21,7 +21,7 @@ from tidegate.run.event_release import EventRelease
 from tidegate.run.refinement import Refinement
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
-from tidegate.run.stored_stages import built, parts
+from tidegate.run.stages_by_kind import built, parts
 from tidegate.sealing import understood
 from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils

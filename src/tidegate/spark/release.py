@@ -15,12 +15,11 @@ from tidegate.keyed.key_names import declared_keys
 from tidegate.keyed.specification import UNDECLARED_KEYS
 from tidegate.randomness import random_bytes
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.batch_operator import shard_function
 from tidegate.spark.charges import spent_by_key
+from tidegate.spark.operators import ShardProcessor, shard_function
 from tidegate.spark.plan import Plan
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SCHEMA, SHARD, shard_of
-from tidegate.spark.stateful_operator import ShardProcessor
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from tidegate.errors import TidegateError
-from tidegate.service.devices import stored_tasks, tables
+from tidegate.service.devices import device_tables, stored_tasks
 from tidegate.service.devices.desk_requests import Request
 from tidegate.service.devices.request_group import Working
 from tidegate.service.devices.stored_tasks import StoredTask, TaskFacts
@@ -43,7 +43,7 @@ class Desk:
         self._group: list[Request] = []  # that is being committed
         self._busy = False
         self.listener: Callable[[Working], None] | None = None  # is told of what was committed
-        gate.call(lambda: tables.create(gate.database.connection)).result()
+        gate.call(lambda: device_tables.create(gate.database.connection)).result()
 
     # -- from any thread -------------------------------------------------------------------------
 

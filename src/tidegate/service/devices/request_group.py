@@ -29,8 +29,8 @@ from tidegate.service.devices.desk_requests import (
     Request,
     device_digest,
 )
+from tidegate.service.devices.device_tables import devices
 from tidegate.service.devices.stored_tasks import StoredTask
-from tidegate.service.devices.tables import devices
 
 _CHUNK = 500  # parameters of a statement
 _DELTA = "1/1000000000"  # of what is said about shuffled reports, for information

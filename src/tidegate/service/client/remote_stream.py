@@ -21,7 +21,7 @@ from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 from tidegate.timestamps import read_times
 
 if TYPE_CHECKING:
-    from tidegate.service.client.gate import Gate
+    from tidegate.service.client.remote_gate import Gate
 
 _BATCH = 100_000  # values of a request
 _PAGE = 100_000  # rows of an answer
