@@ -61,7 +61,7 @@ def test_axe_finds_nothing_serious(tmp_path: Path) -> None:
             page.select_option("#create-form [name=kind]", "keyed")
             _wait_for_text(page, "#plan", "±")
             _check(page, f"overview, keys and form, {theme}, {width}", found)
-            page.select_option("#create-form [name=kind]", "events")
+            page.select_option("#create-form [name=kind]", "keyed events")
             page.click("#tasks button")
             page.wait_for_selector("#task-chart .nsewdrag")
             page.click("#task summary")
