@@ -18,7 +18,6 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, SinkError, Source
 from tidegate.io.file_formats import kind_of
 from tidegate.keyed.durable_release import DurableKeyed
-from tidegate.keyed.event_release import KeyedEventRelease
 from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.keyed_facts import keyed_facts
 from tidegate.keyed.release import KeyedRelease
@@ -118,7 +117,7 @@ def transfer_keyed(
             write(release.push_rows(batch.users, batch.values, batch.times, late))
             if progress is not None:
                 progress(len(batch))
-        if until is not None and isinstance(release, KeyedEventRelease):
+        if until is not None:
             for end in release.ends_until(until):
                 write(release.close_ticks(end))
         unmeasured = release.unmeasured()
@@ -209,7 +208,7 @@ def transfer_durably(
                 f"the input ends {skip} rows before the place where the last run stopped. Give the "
                 "whole input again"
             )
-        if until is not None and isinstance(release, KeyedEventRelease):
+        if until is not None:
             for end in release.ends_until(until):
                 write(state.close_ticks(end, sink))
         if sink is not None:
