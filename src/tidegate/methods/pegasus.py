@@ -22,7 +22,7 @@ from tidegate.perturb.irregular_spans import IrregularRun, PositionNoise, check_
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import State
-from tidegate.settings import Exact, Spec
+from tidegate.settings import Epsilon, Exact, Spec, Whole
 from tidegate.stages import Noisy
 
 _SHARE = Fraction(1, 5)  # of ε, for the groups
@@ -61,8 +61,10 @@ class GroupedValues(PrivateTests, Spec):
 
     KIND: ClassVar[str] = "methods.GroupedValues"
 
+    epsilon: Epsilon = Epsilon()
     share: Exact = Exact(default=_SHARE)
     limit: Exact = Exact(default=_LIMIT)
+    horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     @property
     def guarantee(self) -> Guarantee:

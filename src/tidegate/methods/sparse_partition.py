@@ -22,7 +22,7 @@ from tidegate.perturb.irregular_spans import IrregularRun, PositionNoise, check_
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import State
-from tidegate.settings import Exact, Spec
+from tidegate.settings import Epsilon, Exact, Spec, Whole
 from tidegate.stages import Noisy
 
 _SHARE = Fraction(1, 2)
@@ -62,8 +62,10 @@ class OnlinePartition(PrivateTests, Spec):
 
     KIND: ClassVar[str] = "methods.OnlinePartition"
 
+    epsilon: Epsilon = Epsilon()
     share: Exact = Exact(default=_SHARE)
     limit: Exact = Exact(default=_LIMIT)
+    horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     @property
     def counter(self) -> HybridTrees:

@@ -9,13 +9,13 @@ from typing import ClassVar
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
-from tidegate.settings import Spec
-from tidegate.threshold.percentiles import QuantileRule
+from tidegate.settings import Epsilon, Exact, Spec, Whole
+from tidegate.threshold.percentiles import Percentile
 from tidegate.threshold.smooth_sensitivity import noisy_quantile, open_uniform
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class CauchyQuantile(QuantileRule, Spec):
+class CauchyQuantile(Spec):
     """θ = x_p + SS/a·Z with a standard Cauchy Z, clipped to [1 step, bound].
 
     Guarantee: pure ε-DP in real arithmetic; computed in floats (`arithmetic="float"`). Released: θ.
@@ -38,6 +38,11 @@ class CauchyQuantile(QuantileRule, Spec):
     """
 
     KIND: ClassVar[str] = "threshold.CauchyQuantile"
+
+    epsilon: Epsilon = Epsilon()
+    bound: Exact = Exact()
+    holdout: Whole = Whole(minimum=1, default=65_536)
+    percentile: Percentile = Percentile(default="99.5")
 
     @property
     def guarantee(self) -> Guarantee:

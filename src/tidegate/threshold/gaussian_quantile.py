@@ -13,8 +13,8 @@ from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
-from tidegate.settings import Delta, Spec
-from tidegate.threshold.percentiles import QuantileRule
+from tidegate.settings import Delta, Epsilon, Exact, Spec, Whole
+from tidegate.threshold.percentiles import Percentile
 from tidegate.threshold.smooth_sensitivity import noisy_quantile, open_uniform
 
 _NORMAL = NormalDist()
@@ -23,7 +23,7 @@ _LARGEST_EPSILON = 20  # e^ε·δ would lose all digits of the search beyond
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class GaussianQuantile(QuantileRule, Spec):
+class GaussianQuantile(Spec):
     """θ = x_p + SS/a·Z with a standard normal Z, clipped to [1 step, bound].
 
     Guarantee: (ε, δ)-DP in real arithmetic; computed in floats (`arithmetic="float"`). Released: θ.
@@ -48,7 +48,11 @@ class GaussianQuantile(QuantileRule, Spec):
 
     KIND: ClassVar[str] = "threshold.GaussianQuantile"
 
+    epsilon: Epsilon = Epsilon()
     delta: Delta = Delta()
+    bound: Exact = Exact()
+    holdout: Whole = Whole(minimum=1, default=65_536)
+    percentile: Percentile = Percentile(default="99.5")
 
     def __post_init__(self) -> None:
         if self.epsilon > _LARGEST_EPSILON:

@@ -1,14 +1,13 @@
-"""Percentiles: as settings, as ranks, and the settings of rules that aim at one."""
+"""Percentiles as settings and as ranks."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, said
-from tidegate.settings import Epsilon, Exact, Whole
+from tidegate.settings import Exact
 
 
 class Percentile(Exact):
@@ -29,20 +28,3 @@ def rank_of(percentile: Fraction, count: int) -> int:
     (3, 5, 1)
     """
     return min(max(math.ceil(percentile * count / 100), 1), count)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class QuantileRule:
-    """The settings of rules that release a noisy quantile of the hold-out.
-
-    Attributes:
-        epsilon: the budget of the choice.
-        bound: public upper bound of a value.
-        holdout: how many values to spend on the choice.
-        percentile: which quantile.
-    """
-
-    epsilon: Epsilon = Epsilon()
-    bound: Exact = Exact()
-    holdout: Whole = Whole(minimum=1, default=65_536)
-    percentile: Percentile = Percentile(default="99.5")

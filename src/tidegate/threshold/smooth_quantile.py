@@ -13,8 +13,8 @@ from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray, Lattice
 from tidegate.noise import float_laplace
 from tidegate.randomness import Keystream
-from tidegate.settings import Delta, Flag, OptionalExact, Spec
-from tidegate.threshold.percentiles import Percentile, QuantileRule
+from tidegate.settings import Delta, Epsilon, Exact, Flag, OptionalExact, Spec, Whole
+from tidegate.threshold.percentiles import Percentile
 from tidegate.threshold.smooth_sensitivity import noisy_quantile
 
 # Unclipped, θ may still not exceed what noise of e^-64 probability makes of the bound: a public
@@ -23,7 +23,7 @@ _TAIL = 64.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SmoothQuantile(QuantileRule, Spec):
+class SmoothQuantile(Spec):
     """The p-quantile of the hold-out with Laplace noise Z scaled to its smooth sensitivity SS.
 
     S-P:    θ = x_p + SS/a·Z
@@ -51,7 +51,10 @@ class SmoothQuantile(QuantileRule, Spec):
 
     KIND: ClassVar[str] = "threshold.SmoothQuantile"
 
+    epsilon: Epsilon = Epsilon()
     delta: Delta = Delta()
+    bound: Exact = Exact()
+    holdout: Whole = Whole(minimum=1, default=65_536)
     percentile: Percentile = Percentile(default="99.575")
     failure: OptionalExact = OptionalExact(default=None)
     clip: Flag = Flag(default=True)
