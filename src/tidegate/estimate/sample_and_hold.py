@@ -17,7 +17,7 @@ from tidegate.errors import SettingError
 from tidegate.estimate.defaults import EstimatorDefaults
 from tidegate.estimate.published_values import fill_cells
 from tidegate.estimate.sample_and_hold_posterior import SampleAndHoldPosterior
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.sealing import State, restore, state_of
 from tidegate.stages import NO_CELLS, Cells, Layout, Noisy, Perturber, Recorded, Saved, Spans
 
@@ -28,8 +28,8 @@ class LevelFilter(Protocol):
     STATE: ClassVar[tuple[str, ...]]
     level: float
 
-    def push(self, number: int, span: int, mark: int) -> float:
-        """The level after a leaf, in whole lattice units."""
+    def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
+        """The level after each leaf, in whole lattice units. A mark of 0: nothing was measured."""
         ...
 
 
@@ -116,8 +116,7 @@ class SampleAndHoldRun:
             self._filled += out.size
             return NO_CELLS
         numbers = np.where(noisy.marks, noisy.sums + self._below, 0)
-        rows = zip(numbers.tolist(), noisy.spans.tolist(), noisy.marks.tolist(), strict=True)
-        levels = np.array([self._filter.push(*row) - self._below for row in rows])
+        levels = self._filter.push(numbers, noisy.spans, noisy.marks) - self._below
         before = np.concatenate(([self.prediction], levels[:-1]))
         totals = ((noisy.spans - 1) * before + levels).astype(np.int64)
         self.prediction, self._filled = fill_cells(
