@@ -11,7 +11,7 @@ from tidegate.noise import (
     one_discrete_laplace,
     signed_logarithms,
 )
-from tidegate.perturb.irregular import DRAWS
+from tidegate.perturb.irregular_spans import DRAWS
 from tidegate.randomness import Keystream
 
 __all__ = ["BEYOND", "EDGE", "USUAL_SCALES", "MeasurementNoise"]

@@ -9,19 +9,18 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from tidegate._version import __version__
-from tidegate.service import devices, page, problems
+from tidegate.service import devices, problems, static_page
 from tidegate.service.access import Access, Who
 from tidegate.service.etags import Given
-from tidegate.service.front import Front
 from tidegate.service.gate import Gate
-from tidegate.service.group import Group
-from tidegate.service.ingest_app import Ingest
-from tidegate.service.limits import Limits
-from tidegate.service.live import Live
 from tidegate.service.metrics import Metrics
+from tidegate.service.push_route import Ingest
 from tidegate.service.range_routes import range_routes
+from tidegate.service.request_limits import Front, Limits
+from tidegate.service.server_sent_events import Live
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
+from tidegate.service.transaction_group import Group
 from tidegate.service.trust_routes import trust_routes
 from tidegate.service.value_routes import value_routes
 
@@ -78,5 +77,5 @@ def make_app(
     app.include_router(range_routes(gate, access))
     app.include_router(trust_routes(gate, access, metrics))
     devices.install(app, gate, access)
-    page.install(app)
+    static_page.install(app)
     return app

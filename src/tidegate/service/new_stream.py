@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate import methods
 from tidegate.errors import InputError, SettingError, TidegateError
-from tidegate.keyed.names import declared_keys
+from tidegate.keyed.key_names import declared_keys
 from tidegate.keyed.specification import PER_KEY, SHARED
 from tidegate.methods._events import events
 from tidegate.plan import expect, setting_warnings
 from tidegate.run.pipeline import Pipeline
-from tidegate.service.stream import keyed_by
+from tidegate.service.stored_stream import keyed_by
 
 _MOST_LENGTHS = 32
 _LONGEST = 1 << 24

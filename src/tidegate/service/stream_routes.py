@@ -9,14 +9,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidegate.keyed.committed import CommittedKeyed
+from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.service.access import Access
-from tidegate.service.answers import described
 from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate
 from tidegate.service.new_stream import NewStream, Plan
+from tidegate.service.open_streams import Run
 from tidegate.service.problems import PROBLEMS
-from tidegate.service.streams import Run
 
 Name = Annotated[str, Path(max_length=200, description="Of a stream; NAME@1 is its first epoch.")]
 _MOST_KEYS = 10_000  # in an answer
@@ -61,7 +60,7 @@ def stream_routes(gate: Gate, access: Access) -> APIRouter:
 
     @routes.get("/streams/{name}", dependencies=read)
     async def one(request: Request, name: Name) -> Response:
-        return await conditional(request, gate, name, described)
+        return await conditional(request, gate, name)
 
     @routes.post("/streams/{name}/retire", dependencies=manage)
     async def retire(name: Name) -> dict[str, Any]:

@@ -12,9 +12,8 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from tidegate.service.access import Access
-from tidegate.service.devices.cors import DeviceCORS
 from tidegate.service.devices.desk import Desk
-from tidegate.service.devices.device_routes import device_routes
+from tidegate.service.devices.device_routes import DeviceCORS, device_routes
 from tidegate.service.devices.task_routes import task_routes
 from tidegate.service.gate import Gate
 

@@ -13,12 +13,12 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from tidegate.errors import TidegateError
-from tidegate.service.devices import stored_tasks, tables
-from tidegate.service.devices.requests import Request
+from tidegate.service.devices import device_tables, stored_tasks
+from tidegate.service.devices.desk_requests import Request
+from tidegate.service.devices.request_group import Working
 from tidegate.service.devices.stored_tasks import StoredTask, TaskFacts
-from tidegate.service.devices.working import Working
 from tidegate.service.gate import Gate
-from tidegate.service.pending import Busy
+from tidegate.service.pending_requests import Busy
 
 Result = TypeVar("Result")
 _GROUP = 2048  # requests in a transaction
@@ -42,7 +42,7 @@ class Desk:
         self._waiting: list[Request] = []
         self._group: list[Request] = []  # that is being committed
         self._busy = False
-        gate.call(lambda: tables.create(gate.database.connection)).result()
+        gate.call(lambda: device_tables.create(gate.database.connection)).result()
 
     # -- from any thread -------------------------------------------------------------------------
 

@@ -1,0 +1,176 @@
+"""The base of perturbers that decide, value by value, whether to measure.
+
+blocks   |--------------|--------------|     a leaf ends with a measured value, or with its block
+leaves   |---●|--●|-----|●|---------●|-|     ● measured; the others have mark 0
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from tidegate.lattice import IntArray
+from tidegate.perturb.irregular_spans import IrregularRun, IrregularStage, check_scale
+from tidegate.perturb.measurement_noise import MeasurementNoise
+from tidegate.perturb.one_layout import Blocks
+from tidegate.randomness import Keystream
+from tidegate.sealing import State, restore, state_of
+from tidegate.stages import Noisy
+
+Measurement = tuple[int, int, int]  # index of the measured value, released number, scale of noise
+
+
+class Sampler(Protocol):
+    """Sees raw values, one at a time, and says which of them are measured, with what noise.
+
+    STATE names its attributes that change. A sampler may also have one of
+
+        find(values: list[int], start: int, stop: int, position: int) -> tuple[int, int]
+
+    which does what `push` does for values[start], values[start + 1], …, the first of which is at
+    `position`, up to and including the first that is to be measured, and gives its index and scale;
+    or (stop, 0) if none is; and
+
+        sweep(values: list[int], start: int, stop: int, position: int, filled: int,
+              noise: MeasurementNoise) -> list[Measurement]
+
+    which does the same for all values up to `stop`: it measures and calls what `measured` does by
+    itself (`filled` values of the open leaf came before). Both are faster, and must leave the same
+    state.
+    """
+
+    STATE: ClassVar[tuple[str, ...]]
+
+    def push(self, value: int, position: int) -> int:
+        """The scale of the noise to measure this value with; 0: do not measure it."""
+        ...
+
+    def measured(self, number: int, span: int, scale: int) -> None:
+        """What was released: a noisy number for the last `span` values; scale 0: none."""
+        ...
+
+
+class _Sampling(Blocks, Protocol):
+    def sampler(self, threshold: int, keystream: Keystream) -> Sampler: ...
+
+
+class SampledStage(IrregularStage):
+    """A perturber that measures some values, and marks each sum with the scale of its noise.
+
+    `scale` is that of a measurement, or the largest where they differ.
+    """
+
+    def check(self: _Scaled, ceiling: int) -> None:
+        """Refuse settings that could overflow 64-bit integers."""
+        check_scale(self.scale(ceiling))
+
+    def run(self: _Sampling, threshold: int, ceiling: int, keystream: Keystream) -> SampledRun:
+        """Begin to release."""
+        return SampledRun(self, threshold, ceiling, keystream)
+
+
+class _Scaled(Protocol):
+    def scale(self, threshold: int) -> int: ...
+
+
+class SampledRun(IrregularRun):
+    """Releases a noisy value wherever the sampler wants one; its noise is addressed by position.
+
+    Privacy: values are truncated at θ here. What is released of a value is whether it was measured
+    and, if so, value + discrete Laplace noise of the sampler's scale. The argument is the
+    sampler's.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("position", "filled", "place", "blocks")
+
+    def __init__(
+        self, stage: _Sampling, threshold: int, ceiling: int, keystream: Keystream
+    ) -> None:
+        super().__init__(stage, threshold, ceiling, keystream)
+        self._sampler = stage.sampler(threshold, keystream)
+        self._noise = MeasurementNoise(keystream)
+        self._find = getattr(self._sampler, "find", self._one_by_one)
+        self._sweep = getattr(self._sampler, "sweep", self._by_finding)
+        self.filled = 0  # of them in the open leaf
+        self.place = 0  # of them in this block
+        self.blocks = 0  # blocks completed in this horizon
+
+    def state(self) -> dict[str, Any]:
+        """That of the run, and the sampler's."""
+        return {"run": state_of(self), "sampler": state_of(self._sampler)}
+
+    def restore(self, state: State) -> None:
+        """Continue from there."""
+        restore(self, state["run"])
+        restore(self._sampler, state["sampler"])
+
+    @property
+    def number(self) -> int:
+        """Blocks completed in this horizon."""
+        return self.blocks
+
+    def push(self, values: IntArray) -> Noisy:
+        """Take raw units, not beyond the block's end; give what was measured of them."""
+        ends: list[int] = []  # of leaves, as indices of values
+        numbers: list[int] = []
+        marks: list[int] = []
+        raw: list[int] = np.minimum(values, self._threshold).tolist()
+        at, opened = 0, -self.filled
+        while at < len(raw):
+            length = self._lengths[self.blocks]
+            stop = min(len(raw), at + length - self.place)
+            found = self._sweep(raw, at, stop, self.position, at - opened, self._noise)
+            if found:
+                places, some_numbers, scales = zip(*found, strict=True)
+                ends.extend(places)
+                numbers.extend(some_numbers)
+                marks.extend(scales)
+                opened = places[-1] + 1
+            self.position += stop - at
+            self.place += stop - at
+            at = stop
+            if self.place == length:
+                if opened < stop:
+                    ends.append(stop - 1)
+                    numbers.append(0)
+                    marks.append(0)
+                    self._sampler.measured(0, stop - opened, 0)
+                    opened = stop
+                self.place = 0
+                self.blocks = (self.blocks + 1) % len(self._lengths)
+        edges = np.array([-self.filled - 1, *ends], dtype=np.int64)
+        self.filled = len(raw) - opened
+        spans = edges[1:] - edges[:-1]
+        return Noisy(np.array(numbers, dtype=np.int64), spans, np.array(marks, dtype=np.int64))
+
+    def _by_finding(
+        self,
+        values: list[int],
+        start: int,
+        stop: int,
+        position: int,
+        filled: int,
+        noise: MeasurementNoise,
+    ) -> list[Measurement]:
+        """The sweep of a sampler that has none of its own."""
+        measured: list[Measurement] = []
+        at, opened, shift = start, start - filled, position - start
+        while at < stop:
+            found, scale = self._find(values, at, stop, at + shift)
+            if not scale:
+                break
+            number = values[found] + noise.of(found + shift, scale)
+            measured.append((found, number, scale))
+            self._sampler.measured(number, found + 1 - opened, scale)
+            at = opened = found + 1
+        return measured
+
+    def _one_by_one(
+        self, values: list[int], start: int, stop: int, position: int
+    ) -> tuple[int, int]:
+        """What a sampler without a `find` of its own finds."""
+        for at in range(start, stop):
+            if scale := self._sampler.push(values[at], position + at - start):
+                return at, scale
+        return stop, 0
