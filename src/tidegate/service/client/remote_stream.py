@@ -88,6 +88,10 @@ class Stream:
         path = f"{self._path}/{route}"
         self._gate.call("POST", path, "write", body=body, headers=headers, repeat=True)
 
+    def finish(self) -> None:
+        """End open warm-ups from the values that came: for a stream that is over."""
+        self._gate.call("POST", f"{self._path}/finish", "write", repeat=True)
+
     # -- answers out -----------------------------------------------------------------------------
 
     def query(

@@ -42,6 +42,7 @@ class Desk:
         self._waiting: list[Request] = []
         self._group: list[Request] = []  # that is being committed
         self._busy = False
+        self.listener: Callable[[Working], None] | None = None  # is told of what was committed
         gate.call(lambda: device_tables.create(gate.database.connection)).result()
 
     # -- from any thread -------------------------------------------------------------------------
@@ -120,7 +121,10 @@ class Desk:
         error = done.exception()
         if error is None:
             self._group = []
-            done.result().answer()
+            working = done.result()
+            working.answer()
+            if self.listener is not None:
+                self.listener(working)
             with self._lock:
                 self._busy = bool(self._waiting)
             if self._busy:

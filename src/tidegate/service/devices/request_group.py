@@ -63,6 +63,20 @@ class Working:
                 self._answers.append((request, error))
         self._keep()
 
+    def counts(self) -> Counter[tuple[str, str]]:
+        """How many devices were asked (`asked`) and reports had which outcome, by task."""
+        found: Counter[tuple[str, str]] = Counter()
+        for request, outcome in self._answers:
+            if isinstance(outcome, Asked):
+                found[request.task_id, "asked"] += 1
+            elif isinstance(request, Reports) and isinstance(outcome, list):
+                found.update((request.task_id, one) for one in outcome)
+            elif isinstance(outcome, dict):
+                found[request.task_id, ACCEPTED] += outcome["accepted"]
+                for reason, count in outcome["rejected"].items():
+                    found[request.task_id, reason] += count
+        return found
+
     def answer(self) -> None:
         """Let the answers leave."""
         for request, outcome in self._answers:
