@@ -161,14 +161,18 @@ def concentrated_epsilon(rho: Fraction, delta: Fraction | float) -> float:
     if not 0 < delta < 1:
         raise SettingError("delta", "must lie between 0 and 1 for concentrated privacy")
 
+    price, failure = float(rho), -math.log(delta)  # once: fractions are slow, and there are many α
+
     def bound(log_excess: float) -> float:
         excess = math.exp(log_excess)
-        gain = -math.log(delta) - math.log1p(excess)
-        return float(rho) * (1 + excess) + gain / excess - math.log1p(1 / excess)
+        gain = failure - math.log1p(excess)
+        return price * (1 + excess) + gain / excess - math.log1p(1 / excess)
 
     low, high = -30.0, 30.0  # the bound falls, then rises, in ln(α − 1)
     for _ in range(200):
         third = (high - low) / 3
+        if low + third == low and high - third == high:
+            break  # neighbouring floats: nothing would move any more
         if bound(low + third) < bound(high - third):
             high -= third
         else:
