@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks.short_follower import Follower, Lengths, tree_of
 from benchmarks.short_rules import Floats, Rules, Values, selected
 from tidegate.perturb.adaptive.adaptive_run import consistent_noise
-from tidegate.perturb.adaptive.trees import shares
-from tidegate.perturb.budget import level_scales
+from tidegate.perturb.adaptive.tree_shapes import shares
+from tidegate.perturb.level_scales import level_scales
 from tidegate.stages import Layout, Noisy
 
 _WATCH = (1, 4)

@@ -19,8 +19,7 @@ import numpy as np
 
 import tidegate as tg
 from tidegate import _files
-from tidegate.cli.exits import complain
-from tidegate.cli.signals import stopping
+from tidegate.cli.exits import complain, stopping
 from tidegate.durable import DurableRelease, transfer
 from tidegate.io import Batch, read_metadata
 from tidegate.ledger import Ledger

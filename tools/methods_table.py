@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # when a test imports it
 from generated import write_or_check
 
 from tidegate.methods import Method, names, registered
-from tidegate.methods._method import SHARED
+from tidegate.methods._registration import SHARED
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "guides" / "choosing-methods.md"

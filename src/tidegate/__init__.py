@@ -44,7 +44,7 @@ from tidegate.timestamps import read_times
 
 if TYPE_CHECKING:  # at run time a method is imported when it is first asked for: `__getattr__`
     from tidegate import plan
-    from tidegate.keyed.file import open_released as open  # noqa: A004  # as in `tg.open`
+    from tidegate.keyed.released_file import open_released as open  # noqa: A004  # as in `tg.open`
     from tidegate.methods._events import event_means, events
     from tidegate.methods.adaptive import adaptive
     from tidegate.methods.adaptive_gaussian import adaptive_gaussian
@@ -132,7 +132,7 @@ __all__ = [
 
 _ON_DEMAND = {
     "connect": ("service.client", "connect"),
-    "open": ("keyed.file", "open_released"),
+    "open": ("keyed.released_file", "open_released"),
     "release": ("released", "release"),
     "Released": ("released", "Released"),
 }

@@ -1,4 +1,6 @@
-"""Durable files: every call that writes, syncs, renames or locks, in one place.
+"""Durable files: every call that writes, syncs, renames or locks, in one place; and forks.
+
+Durable files: every call that writes, syncs, renames or locks, in one place.
 
     write → fsync → rename → fsync of the folder ║ only now does the file count
 
@@ -6,14 +8,20 @@ The ledger, durable state and outputs all write through these functions, so that
 all (a short write is continued, a new name is synced with its folder), and so that tests can make
 any of the calls fail (`tests/faults.py`). Errors are plain `OSError`s: the caller knows what the
 file is for, and says so.
+
+Open databases and locked files, which a forked process inherits and must not touch.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from weakref import WeakSet
 
 PRIVATE = 0o600
 """The mode of files that only their owner may read."""
@@ -181,3 +189,33 @@ def replace_file(path: Path, data: bytes, mode: int = PRIVATE) -> None:
         raise
     finally:
         unlock(draft.descriptor)
+
+
+class Inherited(ABC):
+    """An open resource of one process; a forked process disowns it at once."""
+
+    def guard(self) -> None:
+        """Have forked processes disown it from now on."""
+        _open.add(self)
+
+    @abstractmethod
+    def disown(self) -> None:
+        """Called in the forked process, before anything else runs there."""
+
+    @staticmethod
+    def keep_for_ever(thing: Any) -> None:
+        """Never finalise it, not even at the end of the process: that would write to files."""
+        if thing is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+_open: WeakSet[Inherited] = WeakSet()
+
+
+def _disown() -> None:
+    for thing in list(_open):
+        thing.disown()
+
+
+if hasattr(os, "register_at_fork"):  # where processes fork at all
+    os.register_at_fork(after_in_child=_disown)

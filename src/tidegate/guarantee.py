@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from tidegate.errors import SettingError
@@ -105,9 +106,9 @@ class Guarantee:
         if plain["epsilon"] == "inf":
             epsilon: Fraction | float = math.inf
         else:
-            epsilon = exact("epsilon", plain["epsilon"])
-        rho = None if plain.get("rho") is None else exact("rho", plain["rho"])
-        delta = exact("delta", plain["delta"])
+            epsilon = _exact("epsilon", plain["epsilon"])
+        rho = None if plain.get("rho") is None else _exact("rho", plain["rho"])
+        delta = _exact("delta", plain["delta"])
         return cls(**{**plain, "epsilon": epsilon, "delta": delta, "rho": rho})
 
     def __str__(self) -> str:
@@ -125,6 +126,12 @@ class Guarantee:
 
         rows = [("protects", self.neighbours), ("public", self.public)]
         return html.facts(str(self), rows)
+
+
+@lru_cache(maxsize=64, typed=True)
+def _exact(name: str, text: object) -> Fraction:
+    """`exact`, kept: every resume reads the same few numbers."""
+    return exact(name, text)
 
 
 def _short(number: Fraction | float) -> str:
@@ -161,12 +168,12 @@ def concentrated_epsilon(rho: Fraction, delta: Fraction | float) -> float:
     if not 0 < delta < 1:
         raise SettingError("delta", "must lie between 0 and 1 for concentrated privacy")
 
-    price, failure = float(rho), -math.log(delta)  # once: fractions are slow, and there are many α
+    cost_in_rho, digits = float(rho), -math.log(delta)  # once: fractions may be long
 
     def bound(log_excess: float) -> float:
         excess = math.exp(log_excess)
-        gain = failure - math.log1p(excess)
-        return price * (1 + excess) + gain / excess - math.log1p(1 / excess)
+        gain = digits - math.log1p(excess)
+        return cost_in_rho * (1 + excess) + gain / excess - math.log1p(1 / excess)
 
     low, high = -30.0, 30.0  # the bound falls, then rises, in ln(α − 1)
     for _ in range(200):
@@ -178,27 +185,6 @@ def concentrated_epsilon(rho: Fraction, delta: Fraction | float) -> float:
         else:
             low += third
     return max(0.0, bound((low + high) / 2)) * (1 + 1e-12)
-
-
-def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """A ρ, close to the largest, for which ρ-zCDP implies (ε, δ)-DP.
-
-    Rounded down to six digits, so that it is a short number and the same on every machine.
-
-    >>> rho = rho_for(Fraction(1), Fraction(1, 10**6))
-    >>> float(rho), concentrated_epsilon(rho, Fraction(1, 10**6)) <= 1
-    (0.0243..., True)
-    """
-    low, high = 0.0, float(epsilon)  # ρ < ε, since ε(ρ, δ) ≥ ρ
-    for _ in range(60):
-        middle = (low + high) / 2
-        fits = concentrated_epsilon(Fraction(middle), delta) <= epsilon
-        low, high = (middle, high) if fits else (low, middle)
-    size = Fraction(10) ** (math.floor(math.log10(low)) - 5)
-    rho = (Fraction(low) // size) * size
-    while concentrated_epsilon(rho, delta) > epsilon:
-        rho -= size
-    return rho
 
 
 def simulated(guarantee: Guarantee) -> Guarantee:

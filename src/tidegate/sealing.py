@@ -35,7 +35,6 @@ _INT64 = 1 << 63
 _NONCE_BYTES = 12
 _PREFIX = struct.Struct(">8sBI")
 _WHOLE, _FLOAT = struct.Struct("<q"), struct.Struct("<d")
-_MARKED = 2  # names of an object that stands for a number, an array or bytes, at the most
 _TAMPERED = "it is damaged or was tampered with"
 MALFORMED = (
     LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError,
@@ -148,32 +147,31 @@ def _kinds(name: str) -> tuple[np.dtype[Any], np.dtype[Any]]:
 
 def _rebuilt(payload: bytes) -> dict[str, Any]:
     (length,) = struct.unpack_from(">Q", payload)
+    text = payload[8 : 8 + length]
     offset = 8 + length
+    has_escaped_names = b'"$$' in text
 
-    def rebuilt(value: Any) -> Any:
+    def rebuilt(value: dict[str, Any]) -> Any:
+        """Called by the parser when an object ends: in the order in which `plain` met them."""
         nonlocal offset
-        if type(value) is list:
-            return [rebuilt(item) for item in value]
-        if type(value) is not dict:
-            return value
-        if len(value) <= _MARKED:
+        if len(value) == 1:
             if "$int" in value or "$float" in value:
                 unpack = _WHOLE if "$int" in value else _FLOAT
                 (number,) = unpack.unpack_from(payload, offset)
                 offset += 8
                 return number
-            if "$array" in value:
-                kind, native = _kinds(value["$array"])
-                array: NDArray[Any] = np.frombuffer(payload, kind, value["size"], offset)
-                offset += array.nbytes
-                return array.astype(native)
             if "$bytes" in value:
                 return bytes.fromhex(value["$bytes"])
-        return {
-            name[1:] if name[:1] == "$" else name: rebuilt(item) for name, item in value.items()
-        }
+        elif "$array" in value:
+            kind, native = _kinds(value["$array"])
+            array: NDArray[Any] = np.frombuffer(payload, kind, value["size"], offset)
+            offset += array.nbytes
+            return array.astype(native)
+        if has_escaped_names:
+            return {name[1:] if name[:1] == "$" else name: item for name, item in value.items()}
+        return value
 
-    body: dict[str, Any] = rebuilt(json.loads(payload[8 : 8 + length]))
+    body: dict[str, Any] = json.loads(text, object_hook=rebuilt)
     if not isinstance(body, dict):
         raise TypeError("a body has names")
     return body

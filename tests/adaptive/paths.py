@@ -8,7 +8,7 @@ import numpy as np
 
 import tidegate as tg
 from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.grid import cells_of
+from tidegate.estimate.mixture.cells import cells_of
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
 

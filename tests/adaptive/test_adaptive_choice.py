@@ -10,8 +10,8 @@ import pytest
 
 import tidegate as tg
 from tidegate.perturb.adaptive.adaptive_run import consistent_noise
-from tidegate.perturb.adaptive.stage import AdaptiveTrees
-from tidegate.perturb.adaptive.trees import RANGE_ERROR, SHARES, cap_factor, shares
+from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
+from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, SHARES, cap_factor, shares
 from tidegate.stages import Layout, Noisy
 
 THETA, CEILING = 50, 53

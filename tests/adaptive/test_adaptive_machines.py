@@ -17,8 +17,8 @@ from tidegate.estimate.mixture.covariances import applied, product
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.portable_math import exp, expm1, halved, log
 from tidegate.noise import discrete_laplace_variance
-from tidegate.perturb.adaptive.stage import AdaptiveTrees
-from tidegate.perturb.adaptive.trees import RANGE_ERROR, cap_factor
+from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
+from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, cap_factor
 
 FOLDER = Path(tidegate.estimate.mixture.__file__).parent
 # Libraries differ in these, or in the order in which they add up.

@@ -8,13 +8,13 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
 from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.cells import cells_of
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
-from tidegate.estimate.mixture.grid import cells_of
 from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.mixture_posterior import MixtureSmoother, reweighted
+from tidegate.estimate.mixture.model_weights import MOST_MODELS, UNDECIDED, packed, unpacked
 from tidegate.estimate.mixture.models import COUNT, models
-from tidegate.estimate.mixture.packed_weights import MOST_MODELS, UNDECIDED, packed, unpacked
-from tidegate.estimate.mixture.posterior import MixtureSmoother, reweighted
-from tidegate.perturb.adaptive.trees import RANGE_ERROR
+from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 
 
 def again(blocks: list[Measured], model: int) -> list[Measured]:

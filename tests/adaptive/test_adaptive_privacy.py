@@ -13,9 +13,9 @@ import tidegate as tg
 from tests.privacy.scores import check_scores
 from tidegate.lattice import Lattice
 from tidegate.noise import discrete_laplace_variance, permute_and_flip
-from tidegate.perturb.adaptive.stage import AdaptiveTrees
-from tidegate.perturb.adaptive.trees import RANGE_ERROR, all_trees, cap_factor, shares
-from tidegate.perturb.budget import level_scales
+from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
+from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, all_trees, cap_factor, shares
+from tidegate.perturb.level_scales import level_scales
 
 THETA = 40
 

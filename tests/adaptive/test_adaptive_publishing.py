@@ -8,7 +8,7 @@ import pytest
 import tidegate as tg
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.tree_choice import tree_costs
-from tidegate.perturb.adaptive.stage import AdaptiveTrees
+from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 
 HOLDOUT, HORIZON = 4096, 1 << 15
 

@@ -9,8 +9,8 @@ import pytest
 
 import tidegate as tg
 from tidegate.estimate.mixture.cap_steps import CapSteps, multiple
-from tidegate.perturb.adaptive.stage import AdaptiveTrees
-from tidegate.perturb.adaptive.trees import RANGE_ERROR, cap_factor
+from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
+from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, cap_factor
 from tidegate.stages import Noisy
 
 HIGHEST = 17

@@ -12,10 +12,10 @@ from typer.testing import CliRunner, Result
 
 import tidegate as tg
 from tidegate.cli import query
-from tidegate.durable.metadata import describe
+from tidegate.durable.public_facts import describe
 from tidegate.errors import QueryError
 from tidegate.io import KINDS, SourceError, open_sink, read_released
-from tidegate.released import ReleasedFile, index, scan
+from tidegate.released import ReleasedFile, scan, sums_index
 
 app = typer.Typer()
 app.command("query")(query.query)
@@ -159,14 +159,14 @@ def test_where_no_index_can_be_written_it_goes_without(
     csv_file: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, release = csv_file
-    make, folder = index.tempfile.mkstemp, path.parent
+    make, folder = sums_index.tempfile.mkstemp, path.parent
 
     def forbidden(**options: Any) -> tuple[int, str]:
         if options["dir"] == folder:
             raise PermissionError(13, "Permission denied")
         return make(**options)
 
-    monkeypatch.setattr(index.tempfile, "mkstemp", forbidden)
+    monkeypatch.setattr(sums_index.tempfile, "mkstemp", forbidden)
     assert ReleasedFile.open(path).record.end == release.position
     assert names_in(folder) == ["private.csv", "private.csv.meta.json"]
 
@@ -294,11 +294,18 @@ def test_several_thresholds_are_named(tmp_path: Path, ask: Callable[..., Result]
     assert "the cap moved between" in ask(path, 0, 20_000).stdout
 
 
+def test_without_a_range_all_is_summed(csv_file: Written, ask: Callable[..., Result]) -> None:
+    path, release = csv_file
+    count = len(path.read_text().splitlines()) - 1
+    (everything,) = json.loads(ask(path, "--json").stdout)["answers"]
+    assert (everything["start"], everything["end"]) == (0, count)
+    assert everything["estimate"] == release.query(0, count).estimate
+    assert f"[5, {count})" in ask(path, 5).stdout
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "give START and END"),
-        ((5,), "give START and END"),
         ((7, 5), "ends before it starts"),
         ((0, 10**9), "reaches beyond"),
         ((0, 5, "--confidence", 1), "confidence"),

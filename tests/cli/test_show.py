@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 import tidegate as tg
 from tidegate.cli import show
-from tidegate.durable.metadata import describe
+from tidegate.durable.public_facts import describe
 from tidegate.io import open_sink
 
 app = typer.Typer()

@@ -14,17 +14,25 @@ from tools import architecture
 LONGEST = 300
 FOUNDATION = {
     *(
-        "_chain",
+        "_hash_chain",
         "_contexts",
         "_files",
-        "_forks",
         "_version",
         "clock",
         "errors",
         "exact_numbers",
         "guarantee",
     ),
-    *("lattice", "ownership", "randomness", "sealing", "settings", "timestamps", "user_ids"),
+    *(
+        "lattice",
+        "ownership",
+        "randomness",
+        "sealing",
+        "settings",
+        "timestamps",
+        "timestamps_in_bulk",
+        "user_ids",
+    ),
 }
 ENTRANCES = ["__init__", "__main__", "demo", "duckdb", "polars", "synthetic", "units"]
 

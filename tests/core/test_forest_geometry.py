@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tidegate.perturb import forest as forest_module
+from tidegate.perturb import forest_geometry
 from tidegate.perturb.consistency import own_weights
-from tidegate.perturb.forest import Forest, level_count
+from tidegate.perturb.forest_geometry import Forest, level_count
 from tidegate.perturb.hierarchy import best_levels
 
 
@@ -233,4 +233,4 @@ def test_groves_hold_whole_trees_and_stay_small() -> None:
     ]:
         forest = Forest(fanout, leaves, (Fraction(9),) * levels)
         assert forest.grove_leaves % forest.tree_leaves == 0
-        assert forest.grove_leaves <= max(forest.tree_leaves, forest_module._GROVE_LEAVES)
+        assert forest.grove_leaves <= max(forest.tree_leaves, forest_geometry._GROVE_LEAVES)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.estimate.block_shape import contrast_variance
+from tidegate.estimate.block_posterior import contrast_variance
 
 THETA, HORIZON = 100, 2**14
 

@@ -31,11 +31,11 @@ from tidegate.cli import release as command
 from tidegate.cli.pipelines import build
 from tidegate.durable import DurableRelease
 from tidegate.durable.store import Store
-from tidegate.io import recovery
+from tidegate.io import output_recovery
 from tidegate.io.batches import Batch
-from tidegate.io.outgoing import Outgoing
+from tidegate.io.output_bytes import Outgoing
 from tidegate.ledger import Ledger
-from tidegate.ledger.chain import Chain
+from tidegate.ledger.ledger_file import Chain
 
 ROWS, SPLIT = 4000, 250
 KILLED = 137
@@ -184,7 +184,7 @@ FAULTS = {
     "charged, not committed": lambda n: countdown(Ledger, "charge", 1 + n % 2, after=dies),
     "ledger entry torn": lambda n: countdown(Chain, "_write", 1 + n % 2, before=half_of_ledger),
     "in replay": lambda n: replay_dies(1 + n % 3),
-    "after mending": lambda n: countdown(recovery, "_mend", 1 + n % 2, after=dies),
+    "after mending": lambda n: countdown(output_recovery, "_mend", 1 + n % 2, after=dies),
     "before rename": lambda n: countdown(_files, "rename", 1 + n % 3, before=dies),
     "after rename": lambda n: countdown(_files, "rename", 1 + n % 3, after=dies),
     "recognising": lambda n: countdown(Batch, "__init__", 4 * n, before=dies),

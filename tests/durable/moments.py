@@ -19,7 +19,7 @@ from typing import Any
 
 import tidegate
 from tests.interruptions import Interrupted
-from tidegate.durable.folder import kept_anchor
+from tidegate.durable.folder_lock import kept_anchor
 
 _SHARED = Path("/dev/shm")  # a folder in memory: every moment opens and closes a database
 

@@ -13,7 +13,7 @@ import tidegate as tg
 from tests.durable.moments import image
 from tidegate.cli.app import app
 from tidegate.durable import DurableRelease, StateError
-from tidegate.durable.folder import kept_anchor
+from tidegate.durable.folder_lock import kept_anchor
 from tidegate.errors import TidegateError
 from tidegate.ledger import CapExceeded, Ledger
 

@@ -10,13 +10,13 @@ import tidegate as tg
 from tests.durable.moments import scratch, traced
 from tests.laws.catalogue import bits
 from tidegate.durable import StateError
-from tidegate.durable.columns import DurableColumns, transfer_columns
+from tidegate.durable.durable_columns import DurableColumns, transfer_columns
 from tidegate.errors import QueryError, SettingError
 from tidegate.io import Batch, read_metadata, read_released
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.record.answer import Answer
 from tidegate.record.ratio import ratio
-from tidegate.released.columns import column_file, open_columns
+from tidegate.released.released_columns import column_file, open_columns
 
 COUNT = 60
 PIPELINES = {
@@ -127,7 +127,12 @@ def test_killed_at_any_moment_every_row_is_released_once():
                 skip = shutil.ignore_patterns("*-shm")
                 shutil.copytree(work, copies / str(found), ignore=skip)
 
-        places = ("durable/passage", "durable/columns", "durable/commit", "durable/writer")
+        places = (
+            "durable/transfer",
+            "durable/durable_columns",
+            "durable/commit",
+            "durable/output_writer",
+        )
         traced((*places, "io/text_sink", "_files"), reached, lambda: run(work))
         assert found > 30
         for number in range(1, found + 1, 3):

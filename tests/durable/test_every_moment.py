@@ -29,8 +29,8 @@ pytestmark = pytest.mark.filterwarnings(
 )
 # Where something changes: what lies between only computes.
 PLACES = (
-    "durable/release", "durable/commit", "durable/store", "durable/charging", "durable/folder",
-    "durable/user_log", "ledger/book", "ledger/chain", "_files",
+    "durable/durable_release", "durable/commit", "durable/store", "durable/charging",
+    "durable/folder_lock", "durable/user_log", "ledger/ledger", "ledger/ledger_file", "_files",
 )  # fmt: skip
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
 
@@ -272,5 +272,7 @@ def test_a_new_epoch(place, damaged):
     kills(place / "base", act, look)
     assert set(kinds) == ({"new", "damaged", "lost"} if damaged else {"new", "old"})
     kinds.clear()
-    interruptions(place / "base", act, look, ("durable/release", "durable/store", "durable/commit"))
+    interruptions(
+        place / "base", act, look, ("durable/durable_release", "durable/store", "durable/commit")
+    )
     assert {"new", "damaged" if damaged else "old"} <= set(kinds)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import tidegate as tg
 from tidegate.durable import DurableRelease, StateError
-from tidegate.record import rebuild as recording
-from tidegate.record.rebuild import Recorder
+from tidegate.record import record_from_journal
+from tidegate.record.record_from_journal import Recorder
 
 
 def _again(share, blocking):
@@ -211,7 +211,7 @@ def test_the_journal_holds_no_raw_value(tmp_path):
 
 def test_the_record_of_an_endless_guided_release_is_bounded(monkeypatch):
     """The oldest blocks go first, and what is left answers as before."""
-    monkeypatch.setattr(recording, "_MOST_CELLS", 200)
+    monkeypatch.setattr(record_from_journal, "_MOST_CELLS", 200)
     pipeline = PIPELINES["adaptive, shared"]
     release = pipeline.start(tg.seeded(3))
     release.journal_entries()

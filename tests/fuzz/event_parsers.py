@@ -14,7 +14,7 @@ from tests.entropy import beginning_with
 from tests.fuzz.mutation import atom, mutated, number_text, refused, scrambled
 from tests.fuzz.state_parsers import sealed_again
 from tidegate.clock import Clock
-from tidegate.run.column_settings import checked_names, per_column, shares_of
+from tidegate.run.column_budgets import checked_names, per_column, shares_of
 from tidegate.sealing import unseal
 from tidegate.timestamps import read_times
 

@@ -27,11 +27,11 @@ _ROLES = ("producer", "reader", "auditor", "admin")
 
 
 def _body(rng: random.Random) -> tuple[bytes, str]:
-    from tidegate.service import ingest
+    from tidegate.service import request_bodies
 
-    kind = rng.choice(["application/json", "application/x-ndjson", ingest.ARROW])
+    kind = rng.choice(["application/json", "application/x-ndjson", request_bodies.ARROW])
     rows = [rng.choice([1, 2.5, None, "x", True, 10**30, atom(rng)]) for _ in range(3)]
-    if kind == ingest.ARROW:
+    if kind == request_bodies.ARROW:
         with io.BytesIO() as out:
             table = rng.choice(_arrow_tables())
             with pa.ipc.new_stream(out, table.schema) as stream:
@@ -65,7 +65,7 @@ def _arrow_tables() -> tuple[pa.Table, ...]:
 
 def service_body(rng: random.Random) -> None:
     """The body of a request: values, or an error that quotes nothing."""
-    from tidegate.service.ingest import parsed
+    from tidegate.service.request_bodies import parsed
 
     body, kind = _body(rng)
     try:

@@ -26,7 +26,7 @@ from tidegate.errors import InputError, TidegateError
 from tidegate.exact_numbers import exact, whole
 from tidegate.guarantee import Guarantee
 from tidegate.io import open_source, read_metadata, read_released
-from tidegate.io.columns import Wanted
+from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.json_rows import JsonRows
 from tidegate.lattice import Lattice

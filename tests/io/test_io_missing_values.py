@@ -16,7 +16,7 @@ from tests.io.test_io_text_sources import outcome
 from tidegate.cli.app import app
 from tidegate.errors import InputError, SettingError
 from tidegate.io import open_source
-from tidegate.io.columns import Wanted
+from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.json_rows import JsonRows
 

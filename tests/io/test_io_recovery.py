@@ -11,11 +11,11 @@ from tidegate.errors import SettingError
 from tidegate.io import (
     SinkError,
     open_sink,
+    output_recovery,
     read_metadata,
     recover,
     recover_rows,
     recoverable,
-    recovery,
 )
 
 VALUES = np.array([10.5, 12.0, -3.25, 1e-7, 0.0, 7.0, 1e20, 5.5, 9.0, 100.0, 11.0, 12.125])
@@ -25,7 +25,7 @@ VALUES = np.array([10.5, 12.0, -3.25, 1e-7, 0.0, 7.0, 1e20, 5.5, 9.0, 100.0, 11.
 @pytest.mark.parametrize("first", [0, 98])
 @pytest.mark.parametrize("zeros", [0, 5])
 def test_cut_at_every_byte(tmp_path, monkeypatch, kind, first, zeros):
-    monkeypatch.setattr(recovery, "_READ_BYTES", 64)  # head and tail are not the whole file
+    monkeypatch.setattr(output_recovery, "_READ_BYTES", 64)  # head and tail are not the whole file
     whole = tmp_path / f"whole.{kind}"
     with open_sink(whole) as sink:
         sink.write(first, VALUES)
@@ -100,7 +100,7 @@ def test_a_file_that_is_not_ours_is_left_alone(tmp_path, name, text):
 
 
 def test_ends_that_do_not_belong_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(recovery, "_READ_BYTES", 64)
+    monkeypatch.setattr(output_recovery, "_READ_BYTES", 64)
     path = tmp_path / "out.csv"
     with open_sink(path) as sink:
         sink.write(500, np.zeros(50))

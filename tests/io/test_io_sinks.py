@@ -28,7 +28,7 @@ from tidegate.io import (
     read_released,
     recoverable,
 )
-from tidegate.io.row_text import csv_rows, json_rows, number
+from tidegate.io.released_row_text import csv_rows, json_rows, number
 
 FACTS = {"guarantee": "ε = 1 per event", "threshold": 12.5, "blocks": [1, 2]}
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tidegate.errors import InputError, SettingError
 from tidegate.io import KINDS, lines, open_source, text_source
-from tidegate.io.columns import Wanted
+from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.text_source import TextSource

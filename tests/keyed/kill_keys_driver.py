@@ -25,18 +25,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "durable"))
 
 import kill_driver as driver
 
-from tidegate.cli import events
 from tidegate.cli import release as command
+from tidegate.cli import release_events
 from tidegate.cli.release_by import _specification
 from tidegate.cli.release_columns import pipelines_of
 from tidegate.durable import DurableRelease
-from tidegate.durable.columns import DurableColumns
+from tidegate.durable.durable_columns import DurableColumns
 from tidegate.durable.store import Store
-from tidegate.io.outgoing import Outgoing
-from tidegate.keyed.durable import DurableKeyed
+from tidegate.io.output_bytes import Outgoing
+from tidegate.keyed.durable_release import DurableKeyed
 from tidegate.keyed.store import KeyedStore
 from tidegate.ledger import Ledger
-from tidegate.released.columns import column_file
+from tidegate.released.released_columns import column_file
 
 ROWS = 3000
 TOPS = {"preset": "tops", "holdout": 300, "horizon": 256, "fanout": 4, "skipped": 1}
@@ -87,7 +87,7 @@ def begin(source, options):
     if "by" in named:
         opened = DurableKeyed.open(named["state"], _specification(source, one), key=driver.KEY)
     elif "every" in named:
-        opened = DurableRelease.open(named["state"], events.build(one), key=driver.KEY)
+        opened = DurableRelease.open(named["state"], release_events.build(one), key=driver.KEY)
     else:
         pipelines = pipelines_of(named["column"], named)
         opened = DurableColumns.open(named["state"], pipelines, key=driver.KEY)

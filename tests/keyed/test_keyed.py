@@ -11,8 +11,8 @@ import pytest
 import tidegate as tg
 from tidegate.keyed import Keyed, KeyedRelease
 from tidegate.ownership import Ownership
-from tidegate.run.ends import choose
 from tidegate.run.release import Release
+from tidegate.run.two_sided_caps import choose
 from tidegate.settings import digest
 
 FLAT = tg.flat(epsilon=1, bound=20, holdout=30)

@@ -12,15 +12,15 @@ import pytest
 
 import tidegate as tg
 from tests.cli.invoking import run
-from tidegate.durable.folder import StateError
+from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
 from tidegate.io.batches import objects
-from tidegate.io.outgoing import Outgoing
-from tidegate.keyed.durable import DurableKeyed
-from tidegate.keyed.durable_transfer import transfer_durably
+from tidegate.io.output_bytes import Outgoing
+from tidegate.keyed.durable_release import DurableKeyed
 from tidegate.keyed.release import KeyedRelease
-from tidegate.keyed.row_text import RowText
+from tidegate.keyed.sink import RowText
 from tidegate.keyed.store import KeyedStore
+from tidegate.keyed.transfer import transfer_durably
 from tidegate.ledger import CapExceeded
 from tidegate.ownership import Ownership
 

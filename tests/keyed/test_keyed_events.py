@@ -12,11 +12,11 @@ import tidegate as tg
 from tests.cli.invoking import run
 from tests.laws.catalogue import bits
 from tidegate.durable import transfer
-from tidegate.durable.folder import StateError
+from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
 from tidegate.keyed import KeyedEventRelease
-from tidegate.keyed.durable import DurableKeyed
-from tidegate.keyed.durable_transfer import transfer_durably
+from tidegate.keyed.durable_release import DurableKeyed
+from tidegate.keyed.transfer import transfer_durably
 from tidegate.ledger import CapExceeded
 from tidegate.ownership import Ownership
 from tidegate.run.event_release import EventRelease

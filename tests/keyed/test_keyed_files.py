@@ -12,8 +12,8 @@ import pytest
 import tidegate as tg
 from tests.cli.invoking import run
 from tidegate.io import SourceError, open_source
-from tidegate.keyed.file import KeyedFile
 from tidegate.keyed.release import KeyedRelease
+from tidegate.keyed.released_file import KeyedFile
 from tidegate.keyed.transfer import transfer_keyed
 
 NAMES = ["north", 'a "b", c', "7"]

@@ -13,7 +13,7 @@ import tidegate as tg
 from tests.laws.catalogue import bits, exported, make, method_stages, stream
 from tidegate.local.series import Changes, PopulationDivision, Updates
 from tidegate.local.topl import Topl
-from tidegate.perturb.forest import Forest
+from tidegate.perturb.forest_geometry import Forest
 from tidegate.run.refinement import Refinement
 from tidegate.settings import Spec, digest
 

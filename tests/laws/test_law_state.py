@@ -15,11 +15,11 @@ from tests.laws.catalogue import answers, bits, inputs, length, pipelines, smoot
 from tidegate.durable.journal import encoded, entries, merged, published
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.perturb import AdaptiveTrees
-from tidegate.perturb.forest_run import ForestRun
-from tidegate.record.codec import as_text, from_text, restored_segment, segment_state
+from tidegate.perturb.forest_perturber import ForestRun
+from tidegate.record.segment_codec import as_text, from_text, restored_segment, segment_state
 from tidegate.run.non_negative import Remainder
+from tidegate.run.phase_stream import Stream
 from tidegate.run.snapshot import plain_record, record_of
-from tidegate.run.stream import Stream
 
 # One of each kind: leaves of one and of several values, gaps, chosen layouts, a followed forest.
 KINDS = (

@@ -9,8 +9,8 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import courses, inputs, perturbers, pipelines, stream
-from tidegate.perturb import forest as forest_module
-from tidegate.perturb.forest import Forest
+from tidegate.perturb import forest_geometry
+from tidegate.perturb.forest_geometry import Forest
 
 THETA = 9
 
@@ -53,7 +53,7 @@ def offline(stage: Any, sums: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", perturbers(fixed=True))
 def test_online_is_offline(name: str, grove: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if grove:
-        monkeypatch.setattr(forest_module, "_GROVE_LEAVES", grove)
+        monkeypatch.setattr(forest_geometry, "_GROVE_LEAVES", grove)
     stage = perturbers(fixed=True)[name]
     span = stage.horizon * 5 // 2 if small(stage) else stage.horizon + 100
     values = stream(span + 3 * stage.block, top=30)
@@ -126,7 +126,7 @@ def test_ranges_are_within_one_unit_of_exact_least_squares(
     fanout: int, levels: int, trees: int, grove: int, shares: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(forest_module, "_GROVE_LEAVES", grove)
+    monkeypatch.setattr(forest_geometry, "_GROVE_LEAVES", grove)
     leaves = trees * fanout ** (levels - 1)
     stage = tg.perturb.Hierarchy(
         epsilon="1/4", horizon=leaves - 1, fanout=fanout, skipped=0, levels=levels,

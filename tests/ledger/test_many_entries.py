@@ -7,8 +7,8 @@ import pytest
 
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import Ledger
-from tidegate.ledger.chain import Chain
 from tidegate.ledger.entries import charge_facts
+from tidegate.ledger.ledger_file import Chain
 
 ENTRIES = 20_000
 

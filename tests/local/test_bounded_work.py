@@ -14,7 +14,7 @@ from tidegate.local import privacy_loss, wire
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Announcement, MessageError, Report
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.reports import MECHANISMS
+from tidegate.local.report_noise import MECHANISMS
 from tidegate.local.topl import Topl
 
 REPORT = Report(round="r1", phase="stream", epsilon=Fraction(1), slot=0, client="a", report=1)

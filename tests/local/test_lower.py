@@ -12,7 +12,7 @@ from tidegate.local.collection import THRESHOLD
 from tidegate.local.messages import Announcement
 from tidegate.local.privacy_loss import WORDS, least_weight
 from tidegate.local.questions import TailQuestion, ValueQuestion
-from tidegate.local.reports import MECHANISMS
+from tidegate.local.report_noise import MECHANISMS
 
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(4))
 

@@ -9,7 +9,7 @@ import tidegate as tg
 from tidegate.errors import SettingError
 from tidegate.local.mechanisms import square_wave
 from tidegate.local.questions import WaveQuestion
-from tidegate.local.wave_threshold import Objective, best_threshold, prune, published_threshold
+from tidegate.local.square_wave_survey import Objective, best_threshold, prune, published_threshold
 
 R = 2**20
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.perturb.forest import Forest
+from tidegate.perturb.forest_geometry import Forest
 
 HORIZON = 2**20
 SCALE = 1000  # in units of θ/ε: large enough to be as good as continuous

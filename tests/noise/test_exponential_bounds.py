@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.noise import exponential, exponential_bounds
+from tidegate.noise import exponential_bounds, exponential_enclosure
 
 CASES = st.tuples(st.integers(1, 10**20), st.integers(1, 10**20), st.integers(0, 120)).filter(
     lambda case: case[0] < 200 * case[1]
@@ -32,21 +32,21 @@ def test_bounds_are_floor_and_ceiling(case):
 def test_first_precision_does_not_matter(monkeypatch, guard_bits):
     cases = [(n, d, bits) for n in (1, 7, 1000) for d in (1, 3, 10**9) for bits in (40, 63, 300)]
     expected = [exponential_bounds(*case) for case in cases]
-    monkeypatch.setattr(exponential, "_FIRST_GUARD_BITS", guard_bits)
+    monkeypatch.setattr(exponential_enclosure, "_FIRST_GUARD_BITS", guard_bits)
     assert [exponential_bounds(*case) for case in cases] == expected
 
 
 def test_too_little_precision_is_noticed(monkeypatch):
     """With one guard bit the first enclosure is too wide, and a second one is computed."""
     precisions = []
-    enclosure = exponential._enclosure
+    enclosure = exponential_enclosure._enclosure
 
     def counting(numerator, denominator, halvings, precision):
         precisions.append(precision)
         return enclosure(numerator, denominator, halvings, precision)
 
-    monkeypatch.setattr(exponential, "_FIRST_GUARD_BITS", 1)
-    monkeypatch.setattr(exponential, "_enclosure", counting)
+    monkeypatch.setattr(exponential_enclosure, "_FIRST_GUARD_BITS", 1)
+    monkeypatch.setattr(exponential_enclosure, "_enclosure", counting)
     exponential_bounds(10, 3, 63)
     assert len(precisions) > 1
 

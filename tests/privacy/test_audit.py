@@ -15,7 +15,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.perturb import flat, hierarchy
-from tidegate.perturb.forest_run import ForestRun
+from tidegate.perturb.forest_perturber import ForestRun
 
 THETA = 20
 TREES = 30_000

@@ -15,9 +15,9 @@ from tests.privacy.test_tail_quantile import law
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import Lattice
 from tidegate.randomness import Epoch, Keystream
-from tidegate.run import ends
-from tidegate.run.ends import Ends, outside, shaped
+from tidegate.run import two_sided_caps
 from tidegate.run.refinement import Refinement
+from tidegate.run.two_sided_caps import Ends, outside, shaped
 from tidegate.stages import Threshold
 from tidegate.threshold import Fixed, NoisyMax, ScaleFree, SmoothQuantile, TailQuantile
 
@@ -43,14 +43,14 @@ def joint_law(
     rule: Threshold, values: np.ndarray, stretched: float = 1.0, lattice: Lattice = LATTICE
 ) -> np.ndarray:
     """The probability of every scale and shape: two selections, the second knows the first."""
-    one = ends.scale_rule(rule)
-    rate = ends.shape_epsilon(rule) / 2
+    one = two_sided_caps.scale_rule(rule)
+    rate = two_sided_caps.shape_epsilon(rule) / 2
     of_scales = law(
         *scored(one, np.abs(values), lattice.scale), float(one.guarantee.epsilon) * stretched
     )
     rows = []
     for scale, chance in zip(scales(one, lattice), of_scales, strict=True):
-        its = ends.scores(outside(values, [scale])[0], rate)
+        its = two_sided_caps.scores(outside(values, [scale])[0], rate)
         rows.append(chance * np.array(law(its, 1 << 20, float(rate) * stretched)))
     return np.array(rows)
 
@@ -97,7 +97,7 @@ def test_the_shape_alone_costs_what_it_is_given() -> None:
         for window in itertools.combinations_with_replacement(range(-4, 5), 4):
             for scale in (1, 2, 3, 4):
                 counts = outside(np.array(window), [scale])[0]
-                its = ends.scores(counts, epsilon / 2)
+                its = two_sided_caps.scores(counts, epsilon / 2)
                 its = np.array(law(its, 1 << 20, float(epsilon) / 2 * stretched))
                 laws[window, scale] = np.log(its)
         worst = 0.0
@@ -111,18 +111,18 @@ def test_the_shape_alone_costs_what_it_is_given() -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 def test_the_guarantee_of_both_choices_is_that_of_the_rule(rule: Threshold) -> None:
-    assert ends.guarantee(rule, LATTICE) == rule.guarantee
-    parts = ends.scale_rule(rule).guarantee.epsilon, ends.shape_epsilon(rule)
+    assert two_sided_caps.guarantee(rule, LATTICE) == rule.guarantee
+    parts = two_sided_caps.scale_rule(rule).guarantee.epsilon, two_sided_caps.shape_epsilon(rule)
     assert parts == (rule.guarantee.epsilon * 5 / 8, rule.guarantee.epsilon * 3 / 8)
-    assert ends.guarantee(rule, Lattice(Fraction(3), Fraction(1))) == rule.guarantee
+    assert two_sided_caps.guarantee(rule, Lattice(Fraction(3), Fraction(1))) == rule.guarantee
 
 
 def test_a_rule_with_delta_keeps_it_for_the_scale() -> None:
     rule = SmoothQuantile(epsilon=1, delta="1/1000000", bound=3, holdout=50)
-    found = ends.guarantee(rule, LATTICE)
+    found = two_sided_caps.guarantee(rule, LATTICE)
     assert (found.epsilon, found.delta, found.arithmetic) == (1, Fraction(1, 10**6), "float")
-    assert ends.scale_rule(Fixed(3)) == Fixed(3)
-    assert ends.guarantee(Fixed(3), LATTICE) == Fixed(3).guarantee
+    assert two_sided_caps.scale_rule(Fixed(3)) == Fixed(3)
+    assert two_sided_caps.guarantee(Fixed(3), LATTICE) == Fixed(3).guarantee
 
 
 COUNTS, SCALE = np.array([0, 1, 2, 1, 2]), 64  # every shape is chosen, at rates that tell
@@ -141,9 +141,11 @@ def test_the_shape_has_the_law_of_its_budget(times: float, fits: bool) -> None:
     """χ² of 2,500 shapes of one scale, with 4 degrees of freedom: 1 in 12,000 beyond 24."""
     epsilon = Fraction(2)
     found, rate = shapes(epsilon), epsilon / 2
-    known = [Ends(SCALE * above // 8, SCALE * below // 8) for above, below in ends.SHAPES]
+    known = [Ends(SCALE * above // 8, SCALE * below // 8) for above, below in two_sided_caps.SHAPES]
     observed = np.array([found.count(one) for one in known])
-    expected = 2500 * np.array(law(ends.scores(COUNTS, rate), 1 << 20, float(rate) * times))
+    expected = 2500 * np.array(
+        law(two_sided_caps.scores(COUNTS, rate), 1 << 20, float(rate) * times)
+    )
     assert observed.sum() == 2500
     assert (float(((observed - expected) ** 2 / expected).sum()) < 24.0) == fits
 
@@ -159,20 +161,20 @@ def test_the_choice_of_both_ends_has_the_law_of_its_budget(actual: str, fits: bo
     lattice = Lattice(Fraction(4), Fraction(1), Fraction(-4))
     values = np.array([-4, -1, 2, 4])
     expected = 1500 * joint_law(claimed, values, lattice=lattice)
-    known = scales(ends.scale_rule(claimed), lattice)
+    known = scales(two_sided_caps.scale_rule(claimed), lattice)
     places = {
         Ends(-(-scale * above // 8), -(-scale * below // 8)): (at, shape)
         for at, scale in enumerate(known)
-        for shape, (above, below) in enumerate(ends.SHAPES)
+        for shape, (above, below) in enumerate(two_sided_caps.SHAPES)
     }
     merged: dict[Ends, float] = dict.fromkeys(places, 0.0)
     for at, scale in enumerate(known):  # small scales give the same ends for several shapes
-        for shape, (above, below) in enumerate(ends.SHAPES):
+        for shape, (above, below) in enumerate(two_sided_caps.SHAPES):
             merged[Ends(-(-scale * above // 8), -(-scale * below // 8))] += expected[at, shape]
     found = dict.fromkeys(places, 0)
     for seed in range(1500):
         epoch = tg.seeded(seed).new_epoch()
-        found[ends.choose(used, values, lattice, partial(_words, epoch))] += 1
+        found[two_sided_caps.choose(used, values, lattice, partial(_words, epoch))] += 1
     pairs = [(found[pair], mean) for pair, mean in merged.items() if mean > 1e-9]
     distance = sum((count - mean) ** 2 / mean for count, mean in pairs)
     limit = len(pairs) - 1 + 4.5 * math.sqrt(2 * (len(pairs) - 1))

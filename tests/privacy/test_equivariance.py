@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import tidegate as tg
 from tidegate.perturb.consistency import consistent_leaves, own_weights, prefix_leaves
-from tidegate.perturb.forest import Forest
+from tidegate.perturb.forest_geometry import Forest
 
 LARGE = 2**44
 

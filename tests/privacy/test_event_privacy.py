@@ -15,11 +15,11 @@ from tests.privacy.measured_blocks import charge_blocks
 from tests.privacy.test_tail_quantile import law, scored
 from tidegate.clock import SECOND
 from tidegate.lattice import Lattice
-from tidegate.perturb.adaptive import event_trees, trees
+from tidegate.perturb.adaptive import event_trees, tree_shapes
 from tidegate.run import event_log
+from tidegate.run.event_clock import CHOICE_SHARE, COUNT_SHARE, SUM_SHARE
 from tidegate.run.event_log import EventLog
 from tidegate.run.selection_counts import SelectionCounts
-from tidegate.run.ticks import CHOICE_SHARE, COUNT_SHARE, SUM_SHARE
 from tidegate.threshold import TailQuantile
 from tidegate.timestamps import Times, read_times
 
@@ -215,7 +215,12 @@ def leaf_sums(seed: int, value: int | None) -> np.ndarray:
 
 
 def forget() -> None:
-    for cached in (trees._law, trees._all_laws, trees.all_trees, event_trees._groups):
+    for cached in (
+        tree_shapes._law,
+        tree_shapes._all_laws,
+        tree_shapes.all_trees,
+        event_trees._groups,
+    ):
         cached.cache_clear()
 
 
@@ -231,9 +236,11 @@ def test_an_added_event_stays_below_the_claim_and_faults_are_caught(tools, monke
     with monkeypatch.context() as patch:  # events that are not truncated by themselves
         patch.setattr(event_log, "truncated", lambda units, *caps: units)
         assert bound_for(tools, 5 * THETA) > 1.2
-    right = trees.level_scales
+    right = tree_shapes.level_scales
     with monkeypatch.context() as patch:
-        patch.setattr(trees, "level_scales", lambda *spent: tuple(s / 2 for s in right(*spent)))
+        patch.setattr(
+            tree_shapes, "level_scales", lambda *spent: tuple(s / 2 for s in right(*spent))
+        )
         forget()
         assert bound_for(tools, THETA) > 1.2
     forget()

@@ -19,7 +19,7 @@ from tidegate.errors import TidegateError
 from tidegate.sealing import unseal
 
 # Where the marks are set, and whatever is changed on the way; elsewhere line by line.
-CLOSELY = ("run/release.py", "ownership.py", "units.py", "run/warm_up.py")
+CLOSELY = ("run/release.py", "ownership.py", "units.py", "run/hold_out.py")
 # Functions of settings, values and the keystream: they change nothing but caches of their own.
 PURE = (
     *(
@@ -29,18 +29,24 @@ PURE = (
         "randomness.py",
         "lattice.py",
         "run/reselection.py",
-        "run/ends.py",
+        "run/two_sided_caps.py",
         "run/pipeline.py",
     ),
-    *("noise/", "threshold/", "perturb/budget.py", "perturb/consistency.py", "perturb/forest.py"),
+    *(
+        "noise/",
+        "threshold/",
+        "perturb/level_scales.py",
+        "perturb/consistency.py",
+        "perturb/forest_geometry.py",
+    ),
     *(
         "perturb/hierarchy.py",
-        "perturb/adaptive/trees.py",
-        "perturb/adaptive/stage.py",
+        "perturb/adaptive/tree_shapes.py",
+        "perturb/adaptive/adaptive_trees.py",
         "user_ids.py",
     ),
     *(
-        "estimate/mixture/grid.py",
+        "estimate/mixture/cells.py",
         "estimate/mixture/tree_choice.py",
         "estimate/mixture/leaf_noise.py",
     ),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.perturb.forest import Forest
+from tidegate.perturb.forest_geometry import Forest
 
 THETA = 2
 

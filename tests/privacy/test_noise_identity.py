@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tidegate.perturb.forest_run import ForestRun
+from tidegate.perturb.forest_perturber import ForestRun
 from tidegate.randomness import Epoch, Keystream
 
 EPOCH = Epoch(bytes(range(32)), bytes(range(16)))

@@ -20,7 +20,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the service needs the extra [service]")
 
-from tidegate.service.pending import Pending, Receipt
+from tidegate.service.pending_requests import Pending, Receipt
 from tidegate.service.server import Service
 
 

@@ -92,7 +92,7 @@ def test_answers_are_those_of_the_service(running: tuple[Service, str]) -> None:
 
 
 def test_numbers_that_json_does_not_hold_survive() -> None:
-    from tidegate.service.answer_codec import decoded, decoded_answer, encoded
+    from tidegate.service.answers_json import decoded, decoded_answer, encoded
 
     release = tg.flat(epsilon=1, bound=10, holdout=0).start()
     release.push([1, 2, 3])

@@ -16,8 +16,7 @@ import pytest
 from tests.service.conftest import Place, served
 from tidegate.errors import RefusedError
 from tidegate.local.client import Client
-from tidegate.local.delivery import Delivered, NotAskedError, UnreachableError, patiently
-from tidegate.local.http_calls import Answer
+from tidegate.local.delivery import Answer, Delivered, NotAskedError, UnreachableError, patiently
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, REPORTS, ROUND
 from tidegate.local.topl import Topl
 from tidegate.service.server import Service
@@ -223,6 +222,14 @@ def test_many_reports_in_one_request(fleet: Served) -> None:
     rows = answer.json()["outcomes"]
     assert [row["outcome"] for row in rows] == ["accepted"] * 3 + ["malformed", "duplicate"]
     assert [row["report_id"] for row in rows[:4]] == [*(one.client for one in reports), None]
+    text, task = (
+        fleet.request("GET", f"{fleet.address}/metrics", "admin").text,
+        fleet.url.rpartition("/")[2],
+    )
+    for outcome, count in (("accepted", 3), ("malformed", 1), ("duplicate", 1)):
+        counted = f'tidegate_device_reports_total{{outcome="{outcome}",task="{task}"}} {count}.0'
+        assert counted in text
+    assert f'tidegate_devices_asked_total{{task="{task}"}} 3.0' in text
     too_many = fleet.request("POST", f"{fleet.url}/reports", content="{}\n" * 10_001)
     assert too_many.status_code == 413
     assert (

@@ -19,7 +19,7 @@ from tidegate.local.memory import Memory
 from tidegate.local.messages import Report
 from tidegate.local.task.task import LEASE
 from tidegate.service.devices.desk import Desk
-from tidegate.service.devices.requests import Asked, NotNow, Question, Reports
+from tidegate.service.devices.desk_requests import Asked, NotNow, Question, Reports
 from tidegate.service.devices.task_routes import NewTask
 from tidegate.service.server import Service
 
@@ -202,7 +202,7 @@ def test_a_crowd_chooses_a_threshold_and_is_summed_up_by_day(place: Place, time:
                 if start == 100 + 20 * day:
                     fleet.reopened()
             time.now += 24 * HOUR
-        from tidegate.service.devices.collected import collected
+        from tidegate.service.devices.answers_by_time import collected
 
         asked = {"confidence": str(1 - 1e-9), "population": "1000"}
         answer = collected(fleet.desk, fleet.id, asked)

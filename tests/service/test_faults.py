@@ -16,7 +16,7 @@ import tidegate as tg
 from tests.cli.invoking import run
 from tests.service.conftest import Place, PostgresServer, sender, served
 from tidegate.durable import StorageError
-from tidegate.service.pending import Busy, Pending
+from tidegate.service.pending_requests import Busy, Pending
 from tidegate.service.released_rows import between
 from tidegate.service.server import Service
 

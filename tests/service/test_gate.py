@@ -14,7 +14,7 @@ from tests.service.conftest import Place, sender
 from tidegate.durable import StateError, StorageError
 from tidegate.errors import MissingError, RefusedError
 from tidegate.ledger import CapExceeded
-from tidegate.service.pending import Conflict, Pending
+from tidegate.service.pending_requests import Conflict, Pending
 from tidegate.service.released_rows import Block, between
 from tidegate.service.server import Service
 

@@ -13,9 +13,8 @@ import pytest
 from tests.fuzz.service_parsers import service
 from tidegate.durable import StorageError
 from tidegate.errors import InputError
-from tidegate.service.arrow_body import MOST_ROWS
-from tidegate.service.ingest import ARROW, parsed
 from tidegate.service.released_rows import unpacked
+from tidegate.service.request_bodies import ARROW, MOST_ROWS, parsed
 
 SECRET = "Zq7secret"
 

@@ -62,6 +62,7 @@ ROUTES = {
     ("POST", "/v1/streams/{name}/keys"): {"admin"},
     ("GET", "/v1/streams/{name}/keys"): {"admin", "reader"},
     ("POST", "/v1/streams/{name}/advance"): {"producer"},
+    ("POST", "/v1/streams/{name}/finish"): {"producer"},
     ("POST", "/v1/check"): {"admin"},
     ("POST", "/v1/plan"): {"admin", "reader"},
     ("PUT", "/v1/sources/{source}"): {"admin"},
@@ -193,7 +194,7 @@ def test_no_answer_holds_what_was_sent(http: Clients) -> None:
 
 def test_too_much_is_refused_before_it_is_read(http: Clients, monkeypatch: Any) -> None:
     create(http)
-    monkeypatch.setattr("tidegate.service.ingest.MOST_BYTES", 100)
+    monkeypatch.setattr("tidegate.service.request_bodies.MOST_BYTES", 100)
     path = "/v1/streams/meters/values"
     assert http("producer", "POST", path, content=b"[" + b"1," * 60 + b"1]").status_code == 413
     pieces = iter([b"[" + b"1," * 30, b"1," * 30 + b"1]"])  # no length is announced
@@ -264,7 +265,7 @@ def test_a_fault_is_told_without_its_words(
     def broken(*_: object) -> None:
         raise ValueError(f"the value was {SECRET}")
 
-    monkeypatch.setattr("tidegate.service.ingest.parsed", broken)
+    monkeypatch.setattr("tidegate.service.request_bodies.parsed", broken)
     answer = http("producer", "POST", "/v1/streams/meters/values", content=b"[1]")
     assert (answer.status_code, answer.json()["title"]) == (500, "a fault of Tidegate")
     assert "ValueError in test_http.py" in answer.json()["detail"]

@@ -16,7 +16,7 @@ import tidegate as tg
 from tests.service.conftest import Place
 from tidegate.service.database import Database
 from tidegate.service.gate import Gate
-from tidegate.service.pending import Pending
+from tidegate.service.pending_requests import Pending
 from tidegate.service.released_rows import between
 
 PIPELINE = tg.adaptive(epsilon=1, bound=100, horizon=1000)

@@ -14,7 +14,7 @@ from tests.service.conftest import Place, sender
 from tests.service.test_http import Clients, http
 from tidegate.errors import InputError, SettingError
 from tidegate.keyed.snapshot import resumed
-from tidegate.service.pending import Conflict
+from tidegate.service.pending_requests import Conflict
 from tidegate.service.released_rows import between, page
 from tidegate.service.server import Service
 from tidegate.timestamps import read_times

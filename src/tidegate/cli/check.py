@@ -13,9 +13,9 @@ from tidegate.cli.check_times import Timing
 from tidegate.cli.exits import plain_errors
 from tidegate.cli.show import sparkline
 from tidegate.cli.stream_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
-from tidegate.cli.tables import shown, table
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import exact, positive, said
+from tidegate.tables.text import shown, table
 
 if TYPE_CHECKING:
     from tidegate.plan.preflight import Profile
@@ -99,7 +99,7 @@ def check(
 
 def _name_columns(source: str, reading: dict[str, Any]) -> None:
     """Show the owner which columns there are, where the format does not do so itself."""
-    from tidegate.io.time_columns import column_names
+    from tidegate.io.column_choice import column_names
 
     if reading["header"] is False:
         return

@@ -38,7 +38,7 @@ class Timing:
         """The column that was asked for, or the first that looks like times."""
         if column is not None or source == "-" or reading.get("header") is False:
             return cls(column, zone, format)
-        from tidegate.io.time_columns import time_columns
+        from tidegate.io.column_choice import time_columns
 
         names = time_columns(source, reading["format"], reading["delimiter"])
         return cls(names[0] if names else None, zone, None, tuple(names[1:]))

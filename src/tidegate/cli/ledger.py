@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.tables import table
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
+from tidegate.tables.text import table
 
 if TYPE_CHECKING:
     from tidegate.guarantee import Guarantee
@@ -54,7 +55,7 @@ def ledger(
       tidegate ledger state/ --json
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
-        from tidegate.durable.folder import keep_anchor, kept_anchor  # `--help` needs none
+        from tidegate.durable.folder_lock import keep_anchor, kept_anchor  # `--help` needs none
         from tidegate.exact_numbers import positive
         from tidegate.ledger import Ledger
 
@@ -74,7 +75,7 @@ def ledger(
 
 def _place(folder: Path) -> Path:
     from tidegate.durable import StateError
-    from tidegate.durable.folder import kept_anchor
+    from tidegate.durable.folder_lock import kept_anchor
     from tidegate.durable.store import NO_LEDGER
     from tidegate.io import SourceError
 
@@ -92,7 +93,7 @@ def _chosen(book: Ledger, source: str | None) -> list[str]:
         return book.sources
     if source not in book.sources:
         known = ", ".join(book.sources) or "none so far"
-        raise SettingError("source", f"{source!r} was never charged; those that were: {known}")
+        raise SettingError("source", f"{said(source)} was never charged; those that were: {known}")
     return [source]
 
 

@@ -12,8 +12,8 @@ import typer
 from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.local_options import with_topl_options
 from tidegate.cli.query import AsJson, Confidence, End, Ranges, Start, asked
-from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import MissingError, SettingError
+from tidegate.tables.text import percent, shown, table
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.local.poisoning import PoisoningBound
@@ -125,7 +125,7 @@ def query(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sum the collected reports from START up to END, with an interval.
+    """Sum the collected reports from START up to END, by default all, with an interval.
 
     Positions count the reports of the stream from 0, in the order of arrival; END is not part of
     the range. No privacy is spent, however many ranges are asked.
@@ -138,8 +138,8 @@ def query(
       tidegate local query state.db --ranges days.csv
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors(), _opened(state) as server:
-        starts, ends = asked(start, end, ranges)
-        answers = server.queries(starts, ends, confidence)
+        positions = asked(start, end, ranges)
+        answers = server.queries(*positions(server.collection.collected.count), confidence)
         if malicious is not None and not 0 <= malicious <= 1:
             raise SettingError("malicious", f"must lie between 0 and 1, not {malicious}")
         bound = None if malicious is None else server.poisoning_bound(malicious)
@@ -213,7 +213,7 @@ def _received_json(
 
 
 def _answers_json(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
-    from tidegate.record.answer_words import cautions
+    from tidegate.record.answer_text import cautions
 
     names = ("start", "end", "estimate", "low", "high", "standard_error")
     columns = {name: getattr(answers, name).tolist() for name in names}
@@ -249,7 +249,7 @@ def _answers(server: Server, answers: Answers, bound: PoisoningBound | None) -> 
         if bound is not None:
             row.append(shown(bound.expected(answer.end - answer.start)))
         rows.append(row)
-    from tidegate.record.answer_words import cautions
+    from tidegate.record.answer_text import cautions
 
     notes = [f"{_capped(answers)} {server.guarantee}.", *cautions(answers)]
     return "\n".join([table(head, rows), "", *notes])
@@ -257,7 +257,7 @@ def _answers(server: Server, answers: Answers, bound: PoisoningBound | None) -> 
 
 def _capped(answers: Answers) -> str:
     """What the numbers are sums of, in words."""
-    from tidegate.record.answer_words import moved
+    from tidegate.record.answer_text import moved
 
     upper = moved(answers.threshold, answers.highest)
     if answers.floor:

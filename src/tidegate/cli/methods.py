@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.tables import table
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.methods import Method, registered
+from tidegate.tables.text import table
 
 
 def methods(

@@ -5,26 +5,28 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidegate.cli.answer_tables import facts, remarks
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.remarks import facts, remarks
 from tidegate.cli.stream_options import Released, ReleasedColumn, ReleasedFormat, file_of
-from tidegate.cli.tables import percent, shown, table
 from tidegate.errors import QueryError, SettingError
+from tidegate.tables.text import percent, shown, table
 
 if TYPE_CHECKING:
     from tidegate.record.answers import Answers
     from tidegate.released import ReleasedFile
 
 Start = Annotated[
-    int | None, typer.Argument(metavar="START", help="First position, counted from 0.")
+    int | None, typer.Argument(metavar="START", help="First position, counted from 0. [default: 0]")
 ]
-End = Annotated[int | None, typer.Argument(metavar="END", help="Position after the last.")]
+End = Annotated[
+    int | None, typer.Argument(metavar="END", help="Position after the last. [default: the end]")
+]
 Ranges = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Many ranges: CSV with columns start and end; - is stdin."),
@@ -32,6 +34,7 @@ Ranges = Annotated[
 Confidence = Annotated[float, typer.Option(help="Probability that the interval holds the sum.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 
+Ranged = Callable[[int], tuple[list[int], list[int]]]  # starts and ends, given the end of all
 _COLUMNS = (
     "estimate", "low", "high",
     "standard_error", "noise_error", "prediction_error", "truncation_error",
@@ -77,7 +80,7 @@ def query(
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
     as_json: AsJson = False,
 ) -> None:
-    """Sum the released values from START up to END, with an interval.
+    """Sum the released values from START up to END, with an interval; without a range, all of them.
 
     Positions count released values from 0; END is not part of the range. Values above the threshold
     were capped. For an adaptive release the answer estimates what capping removed, and its interval
@@ -98,6 +101,7 @@ def query(
     Examples:
 
     \b
+      tidegate query private.csv
       tidegate query private.csv 0 86400
       tidegate query private.parquet 3600 7200 --confidence 0.99 --json
       tidegate query private.csv --ranges days.csv
@@ -112,10 +116,13 @@ def query(
         by_time = (from_, to, every) != (None, None, None)
         if by_time and (start is not None or ranges is not None):
             raise SettingError("range", "ask by position or by time, not both")
-        from tidegate.keyed.file import KeyedFile, open_released  # on demand: `--help` needs none
-        from tidegate.released.file import SimulationError
+        from tidegate.keyed.released_file import (  # on demand: `--help` needs none
+            KeyedFile,
+            open_released,
+        )
+        from tidegate.released.released_file import SimulationError
 
-        positions: tuple[list[int], list[int]] = ([], [])
+        positions = asked(start, end, ranges)
 
         def sums(file: ReleasedFile) -> tuple[list[str], Answers]:
             if every is not None:
@@ -124,29 +131,26 @@ def query(
             if by_time:
                 found = file.record.answers_between(from_, to, confidence, as_of)
             else:
-                found = file.record.queries(*positions, confidence, as_of=as_of)
+                found = file.record.queries(*positions(file.record.end), confidence, as_of=as_of)
             pairs = zip(found.start.tolist(), found.end.tolist(), strict=True)
             return [f"[{begin}, {end})" for begin, end in pairs], found
 
         if every is not None and as_of is not None:
             raise SettingError("as-of", "goes without --every")
         if ratio is not None:
-            from tidegate.cli import ratios
+            from tidegate.cli import answer_tables
 
             if column is not None:
                 raise SettingError("column", "goes without --ratio, which names two")
-            positions = positions if by_time else asked(start, end, ranges)
-            typer.echo(ratios.printed(released, ratio, sums, format, as_json=as_json))
+            typer.echo(answer_tables.printed_ratio(released, ratio, sums, format, as_json=as_json))
             return
         try:
             file = open_released(file_of(released, column), format)
         except SimulationError as rehearsal:
             from tidegate.cli import query_simulation
 
-            positions_or_none = None if by_time else asked(start, end, ranges)
-            said = query_simulation.answered(
-                rehearsal, positions_or_none, confidence, as_json=as_json
-            )
+            wanted_or_none = None if by_time else positions
+            said = query_simulation.answered(rehearsal, wanted_or_none, confidence, as_json=as_json)
             typer.echo(said)
             return
         if isinstance(file, KeyedFile):
@@ -160,28 +164,34 @@ def query(
             return
         if key or total:
             raise SettingError("key", "this file has no keys: it was released without --by")
-        positions = positions if by_time else asked(start, end, ranges)
         if every is not None:
-            from tidegate.cli.time_table import printed
+            from tidegate.cli.answer_tables import printed_times
 
             table = file.record.table(every, from_=from_, to=to, confidence=confidence)
-            typer.echo(printed(table, file, as_json=as_json))
+            typer.echo(printed_times(table, file, as_json=as_json))
             return
         answers = sums(file)[1]
     note = file.note if as_of is None else file.debts
     typer.echo(_as_json(file, answers, note) if as_json else _as_text(file, answers, note))
 
 
-def asked(start: int | None, end: int | None, ranges: str | None) -> tuple[list[int], list[int]]:
-    """The ranges that a user asks for: one, or those of a file."""
+def asked(start: int | None, end: int | None, ranges: str | None) -> Ranged:
+    """The ranges that a user asks for: one, by default all that was released, or those of a file.
+
+    Gives a function of how many values were released.
+    """
     if ranges is None:
-        if start is None or end is None:
-            raise SettingError("range", "give START and END, or many of them with --ranges FILE")
-        if max(abs(start), abs(end)) >> 62:
+        if max(abs(start or 0), abs(end or 0)) >> 62:
             raise QueryError("the range reaches beyond every stream")
-        return [start], [end]
+        return lambda released: ([start or 0], [released if end is None else end])
     if start is not None:
         raise SettingError("range", "give either START and END or --ranges, not both")
+    found = _ranges_of(ranges)
+    return lambda _: found
+
+
+def _ranges_of(ranges: str) -> tuple[list[int], list[int]]:
+    """The ranges of a file, or of standard input."""
     if ranges == "-":
         return _read_ranges(sys.stdin, "standard input")
     from tidegate.io.errors import source_error

@@ -6,12 +6,12 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.tables import percent, shown, table
-from tidegate.cli.time_table import printed
+from tidegate.cli.answer_tables import printed_times
 from tidegate.errors import QueryError, SettingError
+from tidegate.tables.text import percent, shown, table
 
 if TYPE_CHECKING:
-    from tidegate.keyed.file import KeyedFile
+    from tidegate.keyed.released_file import KeyedFile
     from tidegate.record.answer import Answer
 
 _SHOWN = ("estimate", "low", "high", "standard_error")
@@ -34,7 +34,7 @@ def answered(
         times = {"from_": where["from_"], "to": where["to"]}
         if total:
             one = file.totals(every, keys=keys, confidence=confidence, **times)
-            return printed(one, file, as_json=as_json)
+            return printed_times(one, file, as_json=as_json)
         found = file.table(every, keys=keys, confidence=confidence, **times)
         columns = found.columns()
         columns["time"] = [time for part in found.parts.values() for time in part.times]  # type: ignore[union-attr,assignment]

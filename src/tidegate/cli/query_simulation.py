@@ -5,26 +5,27 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.remarks import capped, warned
-from tidegate.cli.tables import percent, shown, table
+from tidegate.cli.answer_tables import capped, warned
 from tidegate.errors import SettingError
 from tidegate.io import SourceError
+from tidegate.tables.text import percent, shown, table
 
 if TYPE_CHECKING:
-    from tidegate.released.file import SimulationError
+    from tidegate.cli.query import Ranged
+    from tidegate.released.released_file import SimulationError
 
 _WHAT = "A rehearsal: one process played all devices. Devices would be promised: {}."
 
 
 def answered(
     error: SimulationError,
-    positions: tuple[list[int], list[int]] | None,
+    positions: Ranged | None,
     confidence: float,
     *,
     as_json: bool,
 ) -> str:
     """The sums over ranges of positions, with the intervals that the local model would give."""
-    from tidegate.local.record import Collected
+    from tidegate.local.range_sums import Collected
 
     if positions is None:
         raise SettingError("from", "is for files with times: ask a rehearsal by position")
@@ -35,7 +36,7 @@ def answered(
         raise SourceError(
             None, "its record is damaged, or of an older version", str(error.filename)
         ) from None
-    answers = collected.queries(*positions, confidence)
+    answers = collected.queries(*positions(collected.count), confidence)
     said = _WHAT.format(facts.get("would_promise", "not known"))
     names = ("start", "end", "estimate", "low", "high", "standard_error")
     columns = {name: getattr(answers, name).tolist() for name in names}

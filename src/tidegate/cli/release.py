@@ -7,24 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tidegate.cli import events
-from tidegate.cli.choices import EMITTED, LATE, PIPES
-from tidegate.cli.column_options import of_one_column
-from tidegate.cli.exits import NOTHING, complain, plain_errors
-from tidegate.cli.keys import READABLE, read_key
-from tidegate.cli.periods import with_rows
-from tidegate.cli.pipelines import build, with_config, with_length
+from tidegate.cli import release_events
+from tidegate.cli.exits import NOTHING, complain, plain_errors, stopping
+from tidegate.cli.options import EMITTED, LATE, PIPES, of_one_column
+from tidegate.cli.pipelines import build, with_config, with_length, with_rows
 from tidegate.cli.release_broker import check_broker, of_broker, run_broker
 from tidegate.cli.release_by import check_by, run_by
 from tidegate.cli.release_options import KINDS, with_release_options
-from tidegate.cli.signals import stopping
+from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.cli.stream_options import Source, check_output, holds_something
 from tidegate.errors import SettingError
 from tidegate.run.pipeline import Pipeline
 
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
     from tidegate.durable import DurableRelease, Transferred
-    from tidegate.durable.columns import DurableColumns
+    from tidegate.durable.durable_columns import DurableColumns
     from tidegate.run.release import Release
 
 
@@ -60,8 +57,8 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
 
 
 def _run(source: str, options: dict[str, Any]) -> None:
-    from tidegate.cli.failed_run import told_what_is_left
     from tidegate.cli.progress import Progress
+    from tidegate.cli.release_summary import told_what_is_left
     from tidegate.durable import transfer
     from tidegate.io import open_source
 
@@ -70,15 +67,15 @@ def _run(source: str, options: dict[str, Any]) -> None:
         run_broker(source, options)
         return
     check_options(source, options)
-    if not events.of_events(options):
+    if not release_events.of_events(options):
         options = with_rows(options, source, source_options(options))
     if "by" in options:
         run_by(source, options, options.get("output-format") or _followed(source, options))
         return
     replaced = holds_something(str(options.get("output") or ""))
-    with_ticks = events.of_events(options)
-    pipeline = events.build(options) if with_ticks else build(with_length(options, source))
-    until = events.clock(options) if with_ticks else None
+    with_ticks = release_events.of_events(options)
+    pipeline = release_events.build(options) if with_ticks else build(with_length(options, source))
+    until = release_events.clock(options) if with_ticks else None
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     first = 0 if with_ticks else pipeline.warm_up or pipeline.holdout
     with (
@@ -203,7 +200,7 @@ def close(
     run: DurableRelease | Release, result: Transferred, *, quiet: bool, column: str = ""
 ) -> None:
     """Summarise a run, or say why nothing was measured."""
-    from tidegate.cli.summary import Outcome, nothing_released, summarise, unmeasured
+    from tidegate.cli.release_summary import Outcome, nothing_released, summarise, unmeasured
     from tidegate.durable import DurableRelease
 
     outcome, named = Outcome.of(run, result), f"{column}: " if column else ""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate.cli.exits import complain
+from tidegate.cli.exits import complain, stopping
 from tidegate.cli.pipelines import build
-from tidegate.cli.signals import stopping
 from tidegate.errors import SettingError
 from tidegate.io.brokers.address import Address, is_broker
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import tidegate as tg
-from tidegate.cli import events
-from tidegate.cli.exits import NOTHING, complain
-from tidegate.cli.keys import READABLE, read_key
+from tidegate.cli import release_events
+from tidegate.cli.exits import NOTHING, complain, stopping
 from tidegate.cli.pipelines import DEFAULT_PRESET, build
+from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError
 from tidegate.keyed import Keyed, KeyedRelease
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
     from tidegate.io import Source
     from tidegate.keyed.transfer import KeyedTransferred
 
-_GO_WITHOUT = ("user-column", "follow", "stdin", "emit")
+_GO_WITHOUT = ("user-column", "stdin", "emit")
 _ENDLESS = 1 << 60  # what a file says about the past is not forgotten
 _SHORTEST = 1000  # rows that a key is expected to have at least
 
@@ -61,9 +61,9 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
     from tidegate.io import open_source
     from tidegate.keyed.transfer import transfer_keyed
 
-    with_ticks = events.of_events(options)
+    with_ticks = release_events.of_events(options)
     specification = _specification(source, options)
-    quiet = bool(options.get("quiet"))
+    quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     with (
         open_source(
             source,
@@ -78,14 +78,16 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
             delimiter=options.get("delimiter"),
             decimal=options.get("decimal"),
             count=bool(options.get("count")),
+            follow=follow,
         ) as opened,
         Progress(opened, quiet=quiet, output=options.get("output")) as progress,
+        stopping(opened if follow else None),
     ):
         into: dict[str, Any] = {
             "format": output_format,
             "late": options.get("late", "refuse"),
             "progress": progress.advance,
-            "until": events.until(options) if with_ticks else None,
+            "until": release_events.clock(options) if with_ticks else None,
         }
         if "state" in options:
             release, result = _durably(opened, specification, options, into)
@@ -110,8 +112,8 @@ def _durably(
     opened: Source, specification: Keyed, options: dict[str, Any], into: dict[str, Any]
 ) -> tuple[KeyedRelease, KeyedTransferred]:
     """With state: every row once, whatever happens in between."""
-    from tidegate.keyed.durable import DurableKeyed
-    from tidegate.keyed.durable_transfer import transfer_durably
+    from tidegate.keyed.durable_release import DurableKeyed
+    from tidegate.keyed.transfer import transfer_durably
 
     key = read_key(options.get("key-file"))
     named: dict[str, Any] = {"source": options.get("ledger-source"), "cap": options.get("cap")}
@@ -129,8 +131,8 @@ def _durably(
 def _specification(source: str, options: dict[str, Any]) -> Keyed:
     keys = read_keys(options["keys"]) if "keys" in options else None
     shared = "shared" if options.get("shared-threshold") else "per key"
-    if events.of_events(options):
-        pipeline = events.build(options)
+    if release_events.of_events(options):
+        pipeline = release_events.build(options)
     else:
         pipeline = build(_with_length(options, source, keys))
     if shared == "shared" and pipeline.reselect is not None:
@@ -161,7 +163,7 @@ def read_keys(path: Path | str) -> list[str]:
 
 def _with_length(options: dict[str, Any], source: str, keys: list[str] | None) -> dict[str, Any]:
     """The options, with the rows that a key has on average as horizon: public numbers."""
-    fixed = {"horizon", "holdout", "state", "start-early", "rethreshold"}
+    fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
         return options
     from tidegate.io.row_count import rows_at_most

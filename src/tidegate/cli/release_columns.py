@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.column_options import by_column
-from tidegate.cli.exits import complain
+from tidegate.cli.exits import complain, stopping
+from tidegate.cli.options import by_column
 from tidegate.cli.pipelines import build, with_length
 from tidegate.cli.release import (
     check_options,
@@ -14,12 +14,11 @@ from tidegate.cli.release import (
     state_options,
     tell_unsealed,
 )
-from tidegate.cli.signals import stopping
 from tidegate.cli.stream_options import holds_something
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import positive
 from tidegate.guarantee import sequential
-from tidegate.run.column_settings import checked_names, shares_of
+from tidegate.run.column_budgets import checked_names, shares_of
 
 if TYPE_CHECKING:
     from tidegate.durable import DurableRelease
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
 
 def release_columns(source: str, options: dict[str, Any]) -> None:
     """Release several columns of one source."""
-    from tidegate.cli.failed_run import told_what_is_left
     from tidegate.cli.progress import Progress
-    from tidegate.durable.columns import DurableColumns, transfer_columns
+    from tidegate.cli.release_summary import told_what_is_left
+    from tidegate.durable.durable_columns import DurableColumns, transfer_columns
     from tidegate.io import open_source
-    from tidegate.released.columns import column_file
+    from tidegate.released.released_columns import column_file
 
     names = checked_names(options["column"])
     output = options.get("output")

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate.cli.choices import EMITTED, LATE, PIPES
-from tidegate.cli.option_table import flag, kinds, path, text, texts, whole, with_options
+from tidegate.cli.options import (
+    EMITTED,
+    LATE,
+    PIPES,
+    flag,
+    kinds,
+    path,
+    text,
+    texts,
+    whole,
+    with_options,
+)
 from tidegate.cli.pipelines import DEFAULT_PRESET, PRESETS, SMOOTHERS
 from tidegate.cli.stream_options import (
     DecimalSign,

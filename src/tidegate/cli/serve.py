@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli.exits import complain, plain_errors
-from tidegate.cli.keys import READABLE, key_of_command, read_key
+from tidegate.cli.sealing_key import READABLE, key_of_command, read_key
 from tidegate.errors import MissingError
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts

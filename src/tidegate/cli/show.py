@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidegate.cli.answer_tables import warned
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.remarks import warned
 from tidegate.cli.stream_options import Released, ReleasedColumn, ReleasedFormat, file_of
-from tidegate.cli.tables import percent
 from tidegate.errors import QueryError, SettingError, TidegateError
+from tidegate.tables.text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -39,7 +39,7 @@ def shuffle(
     with plain_errors():
         token = _token(token_file)
         try:
-            from tidegate.service.shuffler.server import run
+            from tidegate.service.shuffler.app import run
         except ModuleNotFoundError as error:
             raise MissingError(
                 f"the shuffler needs the extra 'service' ({error.name} is missing). Run pip "

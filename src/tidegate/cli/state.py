@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.keys import READABLE, read_key
+from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import SettingError
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.choices import FORMATS, offering
+from tidegate.cli.options import FORMATS, offering
 from tidegate.errors import SettingError
 
 Source = Annotated[
@@ -75,7 +75,9 @@ ReleasedFormat = Annotated[
 def file_of(released: Path, column: str | None) -> Path:
     """The file of a column; without one, the file itself."""
     if column is not None:
-        from tidegate.released.columns import column_file  # on demand: `--help` needs no files
+        from tidegate.released.released_columns import (
+            column_file,  # on demand: `--help` needs no files
+        )
 
         return Path(column_file(released, column))
     if not released.exists():

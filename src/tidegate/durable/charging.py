@@ -10,7 +10,7 @@ from tidegate.durable.store_contract import Anchors
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ledger import CapExceeded, Ledger
-from tidegate.run import ends
+from tidegate.run import two_sided_caps
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement import Refinement
 
@@ -50,7 +50,7 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
     if again is None:
         yield Cost("stream", holdout, None, stream)
         return
-    selection = widen(ends.guarantee(again.threshold, pipeline.lattice))
+    selection = widen(two_sided_caps.guarantee(again.threshold, pipeline.lattice))
     if not again.blocking:
         yield Cost("stream", holdout, None, stream)
     number, begun = 0, 0

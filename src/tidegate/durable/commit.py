@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from tidegate._chain import START
+from tidegate._hash_chain import START
 from tidegate._version import __version__
-from tidegate.durable.folder import Anchor, StateError
+from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.input_digests import InputDigests
 from tidegate.durable.journal import encoded, merged
+from tidegate.durable.state_file import WAY_ON, Changes, UserRows
 from tidegate.durable.store_contract import StateStore
-from tidegate.durable.tables import WAY_ON, Changes, UserRows
 from tidegate.durable.user_log import UserLog
 from tidegate.lattice import IntArray
 from tidegate.ledger import Ledger

@@ -1,8 +1,8 @@
 """The journal: released sums and predictions, from which published values are computed again.
 
 A row holds what one commit added. Everything in it was released, so emitting it again costs no
-privacy; it contains no raw values and no noise. Rows are chained by a keyed hash (`_chain`): a row
-that was changed, dropped or moved is noticed.
+privacy; it contains no raw values and no noise. Rows are chained by a keyed hash (`_hash_chain`):
+a row that was changed, dropped or moved is noticed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import fields
 
 import numpy as np
 
-from tidegate._chain import START, head_of, link
-from tidegate.durable.folder import StateError
+from tidegate._hash_chain import START, head_of, link
+from tidegate.durable.folder_lock import StateError
 from tidegate.errors import SnapshotError
 from tidegate.estimate.published_values import fill_cells, fill_equal_cells
 from tidegate.record.journal_entry import JournalEntry, Trace

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidegate.clock import Clock
-from tidegate.durable.metadata import public_facts
+from tidegate.durable.public_facts import public_facts
 from tidegate.errors import SettingError
-from tidegate.record.rebuild import Recorder
+from tidegate.record.record_from_journal import Recorder
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
 from tidegate.run.event_release import EventRelease

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from tidegate.durable import tables
-from tidegate.durable.folder import Anchor, StateError
-from tidegate.durable.state_file import DATABASE_ERRORS, StateFile
-from tidegate.durable.tables import TABLES, Changes, UserRows
+from tidegate.durable import state_file
+from tidegate.durable.folder_lock import Anchor, StateError
+from tidegate.durable.state_file import DATABASE_ERRORS, TABLES, Changes, StateFile, UserRows
 from tidegate.ledger import Ledger
 from tidegate.run.phased_run import Phase
 
@@ -69,7 +68,7 @@ class Store(StateFile):
             )
             if changes.inputs:
                 database.execute("INSERT INTO inputs (digests) VALUES (?)", (changes.inputs,))
-            tables.write_phases(database, changes.phases)
+            state_file.write_phases(database, changes.phases)
 
     def replace_state(self, state: bytes, facts: dict[str, bytes], users: UserRows) -> None:
         """Replace the state (another key, or erasure); `scrub` must follow."""
@@ -127,7 +126,7 @@ class Store(StateFile):
 
     def phases(self) -> list[Phase]:
         """Every phase so far."""
-        rows = self._all(tables.SELECT_PHASES)
+        rows = self._all(state_file.SELECT_PHASES)
         if any([*map(type, row)] != [int, float, str, float] for row in rows):
             raise self._damaged()
         return [Phase(*row) for row in rows]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from tidegate.durable.folder import Anchor
-from tidegate.durable.tables import Changes, UserRows
+from tidegate.durable.folder_lock import Anchor
+from tidegate.durable.state_file import Changes, UserRows
 from tidegate.ledger import Ledger
 from tidegate.run.phased_run import Phase
 

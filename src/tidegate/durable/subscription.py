@@ -14,10 +14,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tidegate.durable.folder import StateError
-from tidegate.durable.passage import Passage, Transferred
-from tidegate.durable.release import DurableRelease
-from tidegate.durable.writer import Output
+from tidegate.durable.durable_release import DurableRelease
+from tidegate.durable.folder_lock import StateError
+from tidegate.durable.output_writer import Output
+from tidegate.durable.transfer import Passage, Transferred
 from tidegate.errors import SettingError
 from tidegate.io import Batch
 from tidegate.io.brokers import BrokerSink, Reader

@@ -1,16 +1,16 @@
 """The counts of users on disk: a full table now and then, and one row of changes for each commit.
 
-The rows are chained by a keyed hash (`_chain`) whose head is in the state, so that a changed or
-missing row is noticed. Names of users are secret: rows are sealed like the state.
+The rows are chained by a keyed hash (`_hash_chain`) whose head is in the state, so that a changed
+or missing row is noticed. Names of users are secret: rows are sealed like the state.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tidegate._chain import START, head_of, link
-from tidegate.durable.folder import StateError
-from tidegate.durable.tables import UserRows
+from tidegate._hash_chain import START, head_of, link
+from tidegate.durable.folder_lock import StateError
+from tidegate.durable.state_file import UserRows
 from tidegate.errors import SnapshotError
 from tidegate.run.user_cap import UserCap
 from tidegate.sealing import seal, understood, unseal

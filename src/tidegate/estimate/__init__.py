@@ -7,7 +7,7 @@ what they share. `Mixture` (in `mixture/`) also chooses how the next block is me
 from tidegate.estimate.exponential import Exponential
 from tidegate.estimate.mean import Mean
 from tidegate.estimate.median import Median
-from tidegate.estimate.mixture.stage import Mixture
+from tidegate.estimate.mixture.mixture import Mixture
 from tidegate.estimate.moving_average import MovingAverage
 from tidegate.estimate.recent import Recent
 from tidegate.estimate.unsmoothed import Unsmoothed

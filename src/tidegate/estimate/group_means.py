@@ -7,8 +7,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from tidegate.estimate.sample_and_hold import SampleAndHold
-from tidegate.estimate.sample_and_hold_posterior import known_until
+from tidegate.estimate.sample_and_hold import SampleAndHold, known_until
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
 from tidegate.stages import Parts, Perturber, Recorded, Spans

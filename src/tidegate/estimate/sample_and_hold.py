@@ -1,4 +1,6 @@
-"""The base of estimators that publish a level until the next measurement.
+"""Range sums over published levels, with the noise of each level and what happened in between.
+
+The base of estimators that publish a level until the next measurement.
 
     published   ───level 0───┐●──level 1──┐●────level 2──── …      ● a measured value
     leaves      |            ●|           ●|                       it ends its leaf
@@ -9,6 +11,7 @@ Which values are measured is decided by the perturber (`Perturber.irregular`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -16,10 +19,120 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.estimate.defaults import EstimatorDefaults
 from tidegate.estimate.published_values import fill_cells
-from tidegate.estimate.sample_and_hold_posterior import SampleAndHoldPosterior
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.sealing import State, restore, state_of
-from tidegate.stages import NO_CELLS, Cells, Layout, Noisy, Perturber, Recorded, Saved, Spans
+from tidegate.stages import NO_CELLS, Cells, Layout, Noisy, Parts, Perturber, Recorded, Saved, Spans
+
+_RECENT = 16  # how many of the last measurements say how much values scatter
+
+
+class SampleAndHoldPosterior:
+    """What was released up to `until` says about ranges: sums of published levels.
+
+    A *run* is a measured value and the values after it that were published as its level. In a range
+    that covers m values of a run, h of them not measured, the error of the sum has two parts:
+
+    - m times the error of the level, whose variance the method says;
+    - how far the h values lie from the measured one. For independent values of variance s² that is
+      h(h + 1)·s²; for a level that walks at random it is less than that, with s² half the mean
+      squared difference of neighbouring measurements. So s² is estimated as half that difference,
+      noise taken out, of the last 16 measurements, and at no less than (θ/4)².
+
+    Runs are counted as independent.
+    """
+
+    def __init__(
+        self,
+        recorded: Recorded,
+        until: int,
+        level_variances: Callable[[Recorded, Spans], FloatArray],
+    ) -> None:
+        known = known_until(recorded.leaves.spans(), until)
+        self._step = recorded.step
+        widths = np.diff(known.edges)
+        # Published running sums at the edges: whole numbers below 2^53, so exact.
+        totals = (widths - 1) * known.levels[:-1] + known.levels[1:]
+        self._totals = np.concatenate(([0.0], np.cumsum(totals)))
+        self._edges, self._levels = known.edges, known.levels
+        measured = np.flatnonzero(known.marks)
+        # The run before the first measurement that is known: published from nothing.
+        self._starts = np.concatenate(([known.edges[0]], known.edges[measured + 1] - 1))
+        threshold = float(recorded.threshold)
+        noise = 2.0 * np.square(known.marks[measured].astype(np.float64))
+        levels = level_variances(recorded, known)[measured]
+        unknown = 0.0
+        if known.edges[0] > recorded.origin:  # its measurement is forgotten
+            off = float(known.levels[0]) + recorded.below - threshold / 2
+            unknown = max(off**2, float(levels.max(initial=0.0)))
+        self._noise = np.concatenate(([unknown], levels))
+        numbers = known.numbers[measured].astype(np.float64)
+        scatter = np.full(numbers.size, threshold**2 / 16)
+        if numbers.size > 1:
+            squares = (np.square(np.diff(numbers)) - noise[1:] - noise[:-1]) / 2
+            running = np.concatenate(([0.0], np.cumsum(squares)))
+            at = np.arange(1, numbers.size)
+            since = np.maximum(at - _RECENT, 0)
+            recent = (running[at] - running[since]) / (at - since)
+            scatter = np.maximum(scatter, np.concatenate((recent[:1], recent)))
+        # Values in [0, θ] vary by no more than (θ/2)².
+        most = threshold**2 / 4
+        self._scatter = np.concatenate(([most], np.minimum(scatter, most)))
+
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
+        """The sums over [start, end)."""
+        noise, scatter = self._variances(starts, ends)
+        squared = self._step**2
+        return Parts(
+            (self._running(ends) - self._running(starts)) * self._step,
+            noise * squared,
+            scatter * squared,
+            float(self._noise.max()) * squared,
+        )
+
+    def _running(self, positions: IntArray) -> FloatArray:
+        leaf = np.searchsorted(self._edges, positions, side="right") - 1
+        found: FloatArray = (
+            self._totals[leaf] + (positions - self._edges[leaf]) * self._levels[leaf]
+        )
+        return found
+
+    def _variances(self, starts: IntArray, ends: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Whole runs by running sums, the two runs at the ends by themselves."""
+        lengths = np.diff(self._starts).astype(np.float64)  # of all runs but the last
+        noise, scatter = self._noise, self._scatter
+        whole = [
+            np.concatenate(([0.0], np.cumsum(noise[:-1] * np.square(lengths)))),
+            np.concatenate(([0.0], np.cumsum(scatter[:-1] * (lengths - 1) * lengths))),
+        ]
+        first = np.searchsorted(self._starts, starts, side="right") - 1
+        last = np.maximum(np.searchsorted(self._starts, ends, side="left") - 1, first)
+        limit = np.append(self._starts[1:], ends.max(initial=self._starts[-1]))
+        inside = np.minimum(ends, limit[first]) - starts
+        parts = []
+        for count, run in ((inside, first), (ends - self._starts[last], last)):
+            measured = (self._starts[run] >= starts) & (run > 0)
+            free = np.maximum(count - measured, 0).astype(np.float64)
+            parts.append((noise[run] * np.square(count), scatter[run] * free * (free + 1)))
+        apart = last > first
+        between = [
+            np.where(apart, sums[last] - sums[np.minimum(first + 1, last)], 0.0) for sums in whole
+        ]
+        one, two = parts
+        return (
+            one[0] + np.where(apart, two[0], 0.0) + between[0],
+            one[1] + np.where(apart, two[1], 0.0) + between[1],
+        )
+
+
+def known_until(spans: Spans, until: int) -> Spans:
+    """The leaves that were complete when `until` values were released."""
+    count = int(np.searchsorted(spans.edges, until, side="right"))
+    return Spans(
+        spans.edges[:count],
+        spans.numbers[: count - 1],
+        spans.marks[: count - 1],
+        spans.levels[:count],
+    )
 
 
 class LevelFilter(Protocol):

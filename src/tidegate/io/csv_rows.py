@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
-from tidegate.io.columns import Wanted, choose, index_of
+from tidegate.io.column_choice import Wanted, choose, index_of
 from tidegate.io.csv_dialect import Dialect
 from tidegate.io.optional import require
-from tidegate.tables.arrow_memory import to_numpy
+from tidegate.tables.arrow import to_numpy
 
 _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "Null"]  # the others are left to `one`
 _MISSING_WORDS = frozenset({b"", b"nan", b"null"})

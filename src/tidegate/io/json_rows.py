@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
-from tidegate.io.columns import Wanted
+from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_rows import from_arrow
 from tidegate.io.optional import require
 

@@ -12,13 +12,13 @@ import numpy as np
 from tidegate._contexts import Completed
 from tidegate.clock import Clock
 from tidegate.io.errors import SinkError
-from tidegate.io.metadata import KEY, encode
+from tidegate.io.metadata_files import KEY, encode
 from tidegate.io.optional import require
-from tidegate.io.outgoing import Bytes, Outgoing
-from tidegate.io.row_text import NAMES
+from tidegate.io.output_bytes import Bytes, Outgoing
+from tidegate.io.released_row_text import NAMES
 from tidegate.io.text_sink import Levels, Positions, Times
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.tables.arrow_memory import to_arrow
+from tidegate.tables.arrow import to_arrow
 
 GROUP_ROWS = 1 << 20
 """Rows of a row group, for any lengths of writes."""

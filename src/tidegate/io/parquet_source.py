@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from tidegate._contexts import Closed
 from tidegate.errors import SettingError
 from tidegate.io.batches import Batch
-from tidegate.io.columns import Wanted, choose
+from tidegate.io.column_choice import Wanted, choose
 from tidegate.io.csv_rows import users_from_arrow
 from tidegate.io.errors import SourceError, source_error
-from tidegate.io.incoming import Incoming
+from tidegate.io.input_bytes import Incoming
 from tidegate.io.optional import require
 from tidegate.io.time_reader import TimeReader, batched
-from tidegate.tables.arrow_column import as_numbers, is_number
+from tidegate.tables.arrow import as_numbers, is_number
 
 # Rows a batch: what stays in the cache is faster to decode than the longest batch allowed.
 _ROWS = 1 << 17

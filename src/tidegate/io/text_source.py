@@ -1,8 +1,11 @@
-"""CSV and JSON Lines as a source: from a file, a pipe, or a file that grows."""
+"""Standard input: CSV, or JSON Lines if the first line begins with a brace.
+
+CSV and JSON Lines as a source: from a file, a pipe, or a file that grows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,11 +14,46 @@ from numpy.typing import NDArray
 from tidegate._contexts import Closed
 from tidegate.errors import InputError, SettingError
 from tidegate.io.batches import Batch, objects
-from tidegate.io.columns import Wanted
+from tidegate.io.column_choice import Wanted
+from tidegate.io.csv_rows import CsvRows
 from tidegate.io.errors import SourceError
-from tidegate.io.incoming import Incoming
+from tidegate.io.input_bytes import Incoming
+from tidegate.io.json_rows import JsonRows
 from tidegate.io.lines import LONGEST_LINE, Lines, LineTooLongError, read_lines
 from tidegate.io.time_reader import TimeReader, batched
+
+
+class CsvOrJson:
+    """Decides by the first byte that is not blank. No number begins with a brace, nor does a name
+    of a column that could be asked for: what the values are decides nothing.
+    """
+
+    def __init__(self, wanted: Sequence[Wanted]) -> None:
+        self._wanted = wanted
+        self._rows: CsvRows | JsonRows = CsvRows(wanted)
+        self._known = False
+
+    @property
+    def doubt(self) -> str:
+        """What is strange about the first row; may be empty."""
+        return getattr(self._rows, "doubt", "")
+
+    def begin(self, line: bytes) -> bool | None:
+        """Whether the first line names the columns; None: the next line may, this one is blank."""
+        if not self._known and line.strip():
+            self._known = True
+            if line.lstrip().startswith(b"{"):
+                self._rows = JsonRows(self._wanted)
+        return self._rows.begin(line)
+
+    def one(self, line: bytes, position: int) -> list[Any]:
+        """The wanted fields of a row."""
+        return self._rows.one(line, position)
+
+    def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:
+        """The wanted columns of a block."""
+        return self._rows.many(text, count)
+
 
 # Below this a block is read row by row: pyarrow takes longer to get going.
 _SMALL = 2048

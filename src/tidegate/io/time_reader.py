@@ -1,19 +1,63 @@
-"""Times of a source, batch by batch: one clock, in order. Errors name the row, never a time."""
+"""Times of a source, batch by batch: one clock, in order. Errors name the row, never a time.
+
+Read times in a format that the user gives, such as 31.12.2024 23:59.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from tidegate.clock import Clock
-from tidegate.errors import InputError
+from tidegate.errors import InputError, SettingError
 from tidegate.io.batches import Batch
-from tidegate.io.columns import Wanted
-from tidegate.io.time_format import TimeFormat
+from tidegate.io.column_choice import Wanted
 from tidegate.record.time_index import check_order, first_late
 from tidegate.timestamps import Times, read_times
+
+_OTHER_FORMS = "; --time-format reads other forms, such as --time-format '%d.%m.%Y %H:%M'"
+_SAMPLE = datetime(2024, 12, 31, tzinfo=UTC)
+
+
+class TimeFormat:
+    """Reads times by a pattern of `datetime.strptime`.
+
+    >>> TimeFormat("%d.%m.%Y %H:%M").iso(["31.12.2024 23:59"], 0)
+    ['2024-12-31T23:59:00']
+    """
+
+    def __init__(self, pattern: str) -> None:
+        try:
+            found = datetime.strptime(_SAMPLE.strftime(pattern), pattern)  # noqa: DTZ007  # %z may be in it
+        except (ValueError, re.error):
+            found = None
+        if found is None or found.date() != _SAMPLE.date():
+            raise SettingError(
+                "time-format",
+                "must be a pattern of strptime with day, month and year, such as '%d.%m.%Y %H:%M' "
+                "or '%m/%d/%Y %I:%M %p'",
+            )
+        self._pattern = pattern
+
+    def iso(self, column: Iterable[Any], position: int) -> list[str]:
+        """The same times in ISO 8601. `position` is that of the first, for messages."""
+        found = []
+        for at, value in enumerate(column, start=position):
+            text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+            if text is None or text == "":
+                raise InputError(f"time at position {at} is missing")
+            if not isinstance(text, str):
+                raise InputError(f"time at position {at} is not text: leave --time-format out")
+            try:
+                moment = datetime.strptime(text.strip(), self._pattern)  # noqa: DTZ007  # as above
+            except ValueError:
+                raise InputError(f"time at position {at} does not match --time-format") from None
+            found.append(moment.isoformat())
+        return found
 
 
 class TimeReader:
@@ -33,7 +77,7 @@ class TimeReader:
         try:
             times = self._read(column)
         except InputError as error:
-            hint = "; --time-format reads other forms" if str(error).endswith("since 1970") else ""
+            hint = _OTHER_FORMS if str(error).endswith("since 1970") else ""
             problem = InputError(f"{error}{hint}")
             good = self._first_good(column)
             times = self._read(column[:good])

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError
-from tidegate.keyed.event_objects import EventObjects
+from tidegate.keyed.object_engine import EventObjects
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import IntArray
 from tidegate.record.time_ranges import Moment
-from tidegate.run.ticks import Ticks
+from tidegate.run.event_clock import Ticks
 from tidegate.timestamps import Times
 
 _AT_ONCE = 1 << 18  # rows that are released together

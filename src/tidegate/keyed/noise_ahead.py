@@ -14,10 +14,10 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from tidegate.keyed.names import Names
+from tidegate.keyed.key_names import Names
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.noise.discrete_laplace import discrete_laplace, discrete_laplace_rows
-from tidegate.perturb.forest import Forest
+from tidegate.perturb.forest_geometry import Forest
 from tidegate.randomness import EPOCH_BYTES, SECRET_BYTES, Epoch, Keystream, counter_block
 
 _HASH = "sha256"

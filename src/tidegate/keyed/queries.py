@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
-from tidegate.keyed.names import key_text
+from tidegate.keyed.key_names import key_text
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers

@@ -10,18 +10,16 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.errors import InputError, SettingError, TidegateError
-from tidegate.keyed.engine import Released
-from tidegate.keyed.engines import Engine, engine
-from tidegate.keyed.groups import Groups
-from tidegate.keyed.names import Names
-from tidegate.keyed.public_side import ReadableKeyed
-from tidegate.keyed.rows import KeyedRows
+from tidegate.keyed.engine_choice import Engine, engine
+from tidegate.keyed.key_names import Names
+from tidegate.keyed.readable_keyed import ReadableKeyed
+from tidegate.keyed.rows import Groups, KeyedRows, Released
 from tidegate.keyed.snapshot import sealed
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
-from tidegate.run.ends import Ends, choose
-from tidegate.run.warm_up import HoldOut
+from tidegate.run.hold_out import HoldOut
+from tidegate.run.two_sided_caps import Ends, choose
 from tidegate.settings import digest
 from tidegate.timestamps import Times, read_times
 

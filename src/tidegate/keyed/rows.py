@@ -1,9 +1,19 @@
-"""`KeyedRows`: released rows of many keys."""
+"""Rows of many keys: released ones, and which rows each key and block has.
+
+`KeyedRows`: released rows of many keys.
+
+The contract of engines: both ways to run many streams look alike from outside.
+
+Rows by key: which rows each key has, in their order.
+
+Rows of many keys, cut into the pieces of blocks that they fill.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,3 +79,99 @@ class KeyedRows(Tabular):
         times = {} if self.times is None else {"time": self.times.astype("datetime64[ns]")}
         numbers = {"position": self.positions, "value": self.values, "level": self.levels}
         return {"key": self.keys, **times, **numbers}
+
+
+@dataclass
+class Released:
+    """What was released for each row of a push; `released` is false for rows that were held out."""
+
+    released: NDArray[np.bool_]
+    positions: IntArray
+    values: FloatArray
+    levels: FloatArray
+
+    @classmethod
+    def empty(cls, rows: int) -> Released:
+        """Nothing yet: zeros, never memory that may hold something else."""
+        released = np.zeros(rows, dtype=np.bool_)
+        return cls(released, np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows))
+
+
+_SMALL = 1 << 15
+
+
+class Groups:
+    """Rows of codes ≥ 0, grouped when someone asks for it.
+
+    Attributes:
+        codes: of all rows.
+    """
+
+    def __init__(self, codes: IntArray) -> None:
+        self.codes = codes
+
+    @cached_property
+    def once(self) -> bool:
+        """Whether no key has two rows."""
+        codes = self.codes
+        if codes.size < 2 or bool((codes[1:] > codes[:-1]).all()):
+            return True
+        mark = np.zeros(int(codes.max()) + 1, dtype=np.int32)
+        places = np.arange(codes.size, dtype=np.int32)
+        mark[codes] = places
+        return bool((mark[codes] == places).all())
+
+    @cached_property
+    def order(self) -> IntArray:
+        """The rows, key by key; rows of a key in their order."""
+        # Numbers of 16 bits are sorted by digits: several times as fast.
+        small = not self.codes.size or self.codes.max() < _SMALL
+        keys = self.codes.astype(np.int16) if small else self.codes
+        return np.argsort(keys, kind="stable")
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Where each key begins in `order`."""
+        return np.flatnonzero(np.diff(self.codes[self.order], prepend=-1))
+
+    @property
+    def present(self) -> IntArray:
+        """The codes that there are, ascending."""
+        return self.codes[self.order[self.starts]]
+
+    def parts(self) -> Iterator[tuple[int, IntArray]]:
+        """Each code with its rows."""
+        starts = [*self.starts.tolist(), self.codes.size]
+        for at, code in enumerate(self.present.tolist()):
+            yield code, self.order[starts[at] : starts[at + 1]]
+
+
+class Segments:
+    """Pieces in the order of `groups.order`: of one key and one block each.
+
+    Attributes:
+        keys, counts: the codes that there are, and how many rows each has.
+        positions: of each row within its key.
+        starts, sizes: of each piece, in rows.
+        codes, leaves: of each piece: its key, and its block, counted over all horizons.
+        closes: whether a piece fills its block.
+        first, last: of each key, the first and the last piece.
+    """
+
+    def __init__(self, groups: Groups, position: IntArray, block: int) -> None:
+        self.keys = groups.present
+        self.counts = np.diff(groups.starts, append=groups.codes.size)
+        shift = position[self.keys] - groups.starts
+        self.positions: IntArray = np.arange(groups.codes.size) + np.repeat(shift, self.counts)
+        blocks = self.positions // block
+        begins = np.ones(blocks.size, dtype=np.bool_)
+        begins[1:] = blocks[1:] != blocks[:-1]
+        begins[groups.starts] = True
+        self.starts: IntArray = np.flatnonzero(begins)
+        self.sizes = np.diff(self.starts, append=blocks.size)
+        self.codes = groups.codes[groups.order[self.starts]]
+        self.leaves = blocks[self.starts]
+        ends = self.positions[self.starts + self.sizes - 1]
+        self.closes = (ends + 1) % block == 0
+        self.first: IntArray = np.searchsorted(self.starts, groups.starts)
+        self.last: IntArray = np.append(self.first[1:], self.starts.size) - 1

@@ -9,7 +9,7 @@ from tidegate.clock import Clock
 from tidegate.errors import SnapshotError
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
-from tidegate.run.ends import Ends
+from tidegate.run.two_sided_caps import Ends
 from tidegate.sealing import seal, unseal
 
 if TYPE_CHECKING:

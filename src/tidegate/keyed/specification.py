@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, by_key
 from tidegate.keyed.event_release import KeyedEventRelease
-from tidegate.keyed.names import declared_keys
+from tidegate.keyed.key_names import declared_keys
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.snapshot import resumed
 from tidegate.ownership import Ownership

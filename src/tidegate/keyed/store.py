@@ -1,4 +1,10 @@
-"""What a durable keyed release keeps in a folder: one SQLite file, with the keys in sealed pages.
+"""The store of a durable keyed release: its contract, and a folder with one SQLite file.
+
+The contract of a store of a keyed release: a folder, or a shared database.
+
+The rows of the last commit of a durable keyed release, and the length of the output before.
+
+What a durable keyed release keeps in a folder: one SQLite file, with the keys in sealed pages.
 
 head       the secret, the counts, where the output is                   sealed
 names      the keys in the order of their codes                          sealed
@@ -9,14 +15,94 @@ inputs     keyed digests of what was read
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
-from tidegate.durable.folder import Anchor, StateError
+import numpy as np
+
+from tidegate.clock import Clock
+from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.state_file import StateFile
-from tidegate.keyed.committed_rows import packed
-from tidegate.keyed.store_contract import KeyedChanges
+from tidegate.durable.store_contract import ChargedStore
+from tidegate.keyed.rows import KeyedRows
 from tidegate.ledger import Ledger
+from tidegate.sealing import seal, unseal
+
+
+class KeyedChanges(NamedTuple):
+    """What one commit of a keyed release writes.
+
+    Attributes:
+        head: counts, and the secret of the noise; sealed. Replaces the one before.
+        pages: states of some keys each, by number; sealed. Replace those before.
+        names: keys that came since the last commit; sealed. Added to those before.
+        inputs: digests of what was read; added.
+        rows: what is released by this commit.
+    """
+
+    head: bytes
+    pages: Mapping[int, bytes]
+    names: bytes
+    inputs: bytes
+    rows: KeyedRows | None
+
+
+class KeyedStateStore(ChargedStore, Protocol):
+    """Keeps the state of one keyed release."""
+
+    def commit(self, changes: KeyedChanges) -> None:
+        """Commit everything together."""
+
+    def fact(self, name: str) -> bytes | None:
+        """The `head`, and other facts."""
+
+    def names(self) -> list[bytes]:
+        """All names that were committed, in order."""
+
+    def pages(self) -> list[bytes]:
+        """All pages."""
+
+    def inputs(self) -> bytes:
+        """The digests of all that was read."""
+
+
+_TAIL = 4096  # bytes of the output that are recognised
+
+
+def written_length(path: str) -> dict[str, Any]:
+    """How long the output is, and what it ends with."""
+    size = Path(path).stat().st_size
+    return {"before": size, "tail": tail_digest(Path(path), size)}
+
+
+def tail_digest(path: Path, end: int) -> str:
+    """A digest of what stands before byte `end`."""
+    with path.open("rb") as file:
+        file.seek(max(0, end - _TAIL))
+        return hashlib.sha256(file.read(min(end, _TAIL))).hexdigest()
+
+
+def packed(rows: KeyedRows) -> bytes:
+    """Released rows as bytes; none of it is secret."""
+    clock = None if rows.clock is None else rows.clock.plain()
+    body = {name: getattr(rows, name) for name in ("codes", "positions", "values", "levels")}
+    times = rows.times if rows.times is not None else np.zeros(0, dtype=np.int64)
+    return seal({"content": "rows"}, {**body, "times": times, "clock": clock}, None)
+
+
+def unpacked(data: bytes, names: list[str]) -> KeyedRows | None:
+    """The rows that `packed` was given; None: there were none."""
+    if not data:
+        return None
+    _, body = unseal(data, None)
+    clock = body["clock"] and Clock.from_plain(body["clock"])
+    numbers = (body["codes"], body["positions"], body["values"], body["levels"])
+    if not numbers[0].size:
+        return None
+    return KeyedRows(names, *numbers, body["times"] if clock else None, clock)
+
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS pages (number INTEGER PRIMARY KEY, body BLOB NOT NULL)",

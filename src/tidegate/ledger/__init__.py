@@ -24,7 +24,6 @@ tidegate.ledger.entries.CapExceeded: meters: with this charge of ε = 0.1 the to
 What it guarantees, what it does not: see `Ledger`. POSIX only (it locks with `flock`).
 """
 
-from tidegate.ledger.book import Ledger
 from tidegate.ledger.composition import ChargedRange
 from tidegate.ledger.entries import (
     CapChange,
@@ -37,6 +36,7 @@ from tidegate.ledger.entries import (
     Note,
     Opening,
 )
+from tidegate.ledger.ledger import Ledger
 
 __all__ = [
     "CapChange",

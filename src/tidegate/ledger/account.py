@@ -1,12 +1,19 @@
-"""Totals of ledger entries, without files."""
+"""Totals of ledger entries, without files.
+
+What a ledger is told that costs nothing: caps, disjoint sources, remarks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
-from tidegate.errors import SettingError
+from tidegate.errors import NAME, SettingError, shortened
+from tidegate.exact_numbers import Number, positive
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import composition
 from tidegate.ledger.entries import (
@@ -17,6 +24,7 @@ from tidegate.ledger.entries import (
     Declaration,
     Entry,
     chargeable,
+    check_text,
 )
 
 
@@ -120,8 +128,9 @@ class Account:
         if (before.unit, before.model) != (guarantee.unit, guarantee.model):
             raise SettingError(
                 "guarantee",
-                f"{source} is charged per {before.unit} in the {before.model} model; a charge per "
-                f"{guarantee.unit} in the {guarantee.model} model cannot be added to that",
+                f"{shortened(source, NAME)} is charged per {before.unit} in the {before.model} "
+                f"model; a charge per {guarantee.unit} in the {guarantee.model} model cannot be "
+                "added to that",
             )
 
     def _spent_with(
@@ -153,3 +162,41 @@ class Account:
         if source not in self._spent:
             self._spent[source] = composition.spent(self.charges(source))
         return self._spent[source]
+
+
+class Declarations(Account, ABC):
+    """An account that can be written to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._writing = threading.Lock()  # from the check of a charge until it is written
+
+    @abstractmethod
+    def _append(self, kind: str, facts: Mapping[str, Any], note: str) -> Entry:
+        """Append an entry, durably."""
+
+    def set_cap(self, epsilon: Number, note: str = "", *, source: str | None = None) -> None:
+        """Change how much ε any one source may spend, or `source` alone, from now on.
+
+        A source that has spent more already is refused every further charge.
+        """
+        wanted = positive("cap", epsilon)
+        if source is not None:
+            check_text("source", source)
+        named = {} if source is None else {"source": source}
+        with self._writing:
+            self._append("cap", {"epsilon": str(wanted), **named}, note)
+
+    def declare(self, source: str, *, disjoint: bool, note: str = "") -> None:
+        """Declare that a source has no value in common with any other, or take that back.
+
+        The total over all sources then takes the larger cost instead of the sum.
+        """
+        check_text("source", source)
+        with self._writing:
+            self._append("source", {"source": source, "disjoint": bool(disjoint)}, note)
+
+    def remark(self, note: str) -> None:
+        """Append a note, which costs nothing."""
+        with self._writing:
+            self._append("note", {}, note)

@@ -20,8 +20,8 @@ from tidegate.errors import InputError, RefusedError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.messages import question_from_plain
 from tidegate.local.questions import Question, ValueQuestion
-from tidegate.local.record import Collected
-from tidegate.local.reports import largest_variance
+from tidegate.local.range_sums import Collected
+from tidegate.local.report_noise import largest_variance
 from tidegate.local.running_sums import CAPACITY
 from tidegate.local.schedule import Repetition, Reporter, Schedule
 from tidegate.local.survey import MOST, Decision, Survey, Tally, counts_of

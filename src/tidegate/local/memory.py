@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate._contexts import Closed
-from tidegate.local.memory_file import DeviceMemoryError, MemoryFile
-from tidegate.local.pin import DIGEST, Pin
+from tidegate.local.memory_file import DIGEST, DeviceMemoryError, MemoryFile, Pin
 from tidegate.ownership import Ownership, refused_as
 from tidegate.randomness import random_bytes
 

@@ -16,7 +16,7 @@ from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.local.messages import Announcement
-from tidegate.local.questions.bulk import slices
+from tidegate.local.questions.question import slices
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 CLOSED = "late"
@@ -41,7 +41,7 @@ class RejectedError(TidegateError, ValueError):
         super().__init__(reason)
         self.reason = reason
 
-    def __str__(self) -> str:
+    def _message(self) -> str:
         return f"the report was rejected: {REASONS[self.reason]}"
 
 

@@ -16,22 +16,22 @@ from tidegate.lattice import COARSE, Lattice, default_resolution
 from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.reports import MECHANISMS
+from tidegate.local.report_noise import MECHANISMS
 from tidegate.local.running_sums import CAPACITY
-from tidegate.local.schedule import Repetition
-from tidegate.local.simulation import Simulation, refuse_below, run
-from tidegate.local.survey import Survey
-from tidegate.local.surveys import (
+from tidegate.local.schedule import (
     ADAPTIVE,
     AUTHORS,
     PERCENTILE,
     PUBLISHED,
+    Repetition,
     asked_first,
     check_announceable,
     first_survey,
     later_surveys,
     refuse_hopeless,
 )
+from tidegate.local.simulation import Simulation, refuse_below, run
+from tidegate.local.survey import Survey
 from tidegate.randomness import Randomness, secure
 from tidegate.sealing import State
 from tidegate.settings import (

@@ -24,8 +24,8 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from tidegate.methods._method import Method
-from tidegate.run.stored_stages import more_stages
+from tidegate.methods._registration import Method
+from tidegate.run.stages_by_kind import more_stages
 from tidegate.settings import Spec
 
 __all__ = ["Method", "find", "names", "registered"]

@@ -16,12 +16,12 @@ from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee, concentrated
 from tidegate.lattice import IntArray
 from tidegate.methods._budget import per_event_gaussian
-from tidegate.methods._method import Method
 from tidegate.methods._preset import Concentrated, preset
+from tidegate.methods._registration import Method
 from tidegate.noise import discrete_gaussian
 from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun, noise_place
-from tidegate.perturb.adaptive.stage import AdaptiveTrees
-from tidegate.perturb.adaptive.trees import shares
+from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
+from tidegate.perturb.adaptive.tree_shapes import shares
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import State

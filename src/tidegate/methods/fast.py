@@ -15,9 +15,9 @@ from tidegate.estimate.sample_and_hold import SampleAndHold
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
-from tidegate.methods._method import Method
 from tidegate.methods._preset import Common, assembled, preset
-from tidegate.perturb.sampled import SampledStage
+from tidegate.methods._registration import Method
+from tidegate.perturb.sampled_values import SampledStage
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Exact, OptionalWhole, Spec, Whole

@@ -13,16 +13,16 @@ from tidegate.exact_numbers import Number, whole
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._budget import per_event
-from tidegate.methods._method import Method
 from tidegate.methods._preset import PerEvent, preset
+from tidegate.methods._registration import Method
 from tidegate.methods.binary_tree import whole_tree
-from tidegate.perturb.budget import check_headroom, level_scales
 from tidegate.perturb.consistency import residuals_from_below
-from tidegate.perturb.forest import Forest, level_count
-from tidegate.perturb.forest_stage import ForestStage
+from tidegate.perturb.forest_geometry import Forest, level_count
+from tidegate.perturb.forest_perturber import ForestStage
+from tidegate.perturb.level_scales import check_headroom, level_scales
 from tidegate.perturb.running_sum_noise import check_leaves
 from tidegate.run.pipeline import Pipeline
-from tidegate.settings import Epsilon, Spec, Whole
+from tidegate.settings import Epsilon, Spec, Whole, flag
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class BottomUpTree(ForestStage, Spec):
     """Discrete Laplace noise on every node of one tree per horizon; running sums of estimates.
 
     **Privacy**: pure ε for one replaced value. Released: functions of the noisy nodes (argument:
-    `tidegate.perturb.forest_run.ForestRun`; `BottomUpForest.combine` is equivariant). A replaced
+    `forest_perturber.ForestRun`; `BottomUpForest.combine` is equivariant). A replaced
     value moves one node per level, the root's among them, by at most θ, and the scales of all
     levels satisfy Σ θ/scale ≤ ε exactly. Horizons are disjoint. How nodes are weighted is
     post-processing.
@@ -172,7 +172,7 @@ def honaker(
     """
     given = per_event(epsilon, bound, shared)
     fanout = whole("fanout", fanout, minimum=2)
-    if full:
+    if flag("full", full):
         return given.pipeline(whole_tree(given, fanout, consistent=True))
     return given.pipeline(BottomUpTree(epsilon=given.epsilon, horizon=given.horizon, fanout=fanout))
 

@@ -30,7 +30,7 @@ from tidegate.noise.discrete_laplace import (
     discrete_laplace_variance,
     one_discrete_laplace,
 )
-from tidegate.noise.exponential import exponential_bounds
+from tidegate.noise.exponential_enclosure import exponential_bounds
 from tidegate.noise.float_laplace import float_laplace
 from tidegate.noise.selection import exponential_mechanism, permute_and_flip
 from tidegate.noise.uniform import uniform_below

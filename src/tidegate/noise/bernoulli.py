@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import SettingError
 from tidegate.noise._arguments import exact_fraction
-from tidegate.noise.exponential import exponential_bounds
+from tidegate.noise.exponential_enclosure import exponential_bounds
 from tidegate.randomness import WordSource
 
 # What is assumed of numpy: `np.exp` is right to a relative 2**-46 (64 units in the last place;

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.noise._arguments import exact_fraction, whole_number
-from tidegate.noise.exponential import exponential_bounds
+from tidegate.noise.exponential_enclosure import exponential_bounds
 from tidegate.randomness import WordSource
 
 # What is assumed of numpy: `np.log` is right to an absolute 2**-43 on [2**-64, 1], which is 16

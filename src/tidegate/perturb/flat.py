@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import ClassVar
 
 from tidegate.guarantee import Guarantee
-from tidegate.perturb.budget import check_headroom, level_scales
-from tidegate.perturb.forest import Forest
-from tidegate.perturb.forest_stage import ForestStage, forest_of
+from tidegate.perturb.forest_geometry import Forest
+from tidegate.perturb.forest_perturber import ForestStage, forest_of
+from tidegate.perturb.level_scales import check_headroom, level_scales
 from tidegate.settings import Epsilon, Spec, Whole
 
 _ALL = (Fraction(1),)

@@ -14,9 +14,9 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, exact, positive
 from tidegate.guarantee import Guarantee
-from tidegate.perturb.budget import check_headroom, level_scales
-from tidegate.perturb.forest import Forest, level_count
-from tidegate.perturb.forest_stage import ForestStage, forest_of
+from tidegate.perturb.forest_geometry import Forest, level_count
+from tidegate.perturb.forest_perturber import ForestStage, forest_of
+from tidegate.perturb.level_scales import check_headroom, level_scales
 from tidegate.settings import Epsilon, Flag, OptionalWhole, Setting, Spec, Whole
 
 _MOST_LEVELS = 64
@@ -42,7 +42,7 @@ class Hierarchy(ForestStage, Spec):
     """Discrete Laplace noise on every node of a `fanout`-ary forest, made consistent.
 
     Guarantee: pure ε-DP for one replaced value. Each value lies in one node per level; levels share
-    ε by `shares`, and horizons are disjoint (argument: `tidegate.perturb.forest_run.ForestRun`).
+    ε by `shares`, and horizons are disjoint (argument: `forest_perturber.ForestRun`).
 
     Args:
         epsilon: the budget of the stream.

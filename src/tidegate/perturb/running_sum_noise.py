@@ -14,8 +14,8 @@ from typing import ClassVar, Protocol
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, concentrated
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.perturb.forest import over_horizons
-from tidegate.perturb.forest_run import ForestLike, ForestRun
+from tidegate.perturb.forest_geometry import over_horizons
+from tidegate.perturb.forest_perturber import ForestLike, ForestRun
 from tidegate.perturb.one_layout import OneLayoutStage
 from tidegate.randomness import Keystream
 from tidegate.stages import Layout, NoiseLaw

@@ -5,10 +5,10 @@ inside a block add depends on the data, so it rests on one stated assumption: a 
 `roughness`·θ away from its prediction. The paper assumes 1/3; a calm stream has less.
 """
 
+from tidegate.plan.best_tree import Choice, best_hierarchy
 from tidegate.plan.expectation import PAPER_ROUGHNESS, Expectation, expect, half_width
+from tidegate.plan.needed_epsilon import needed_epsilon
 from tidegate.plan.setting_warnings import setting_warnings
-from tidegate.plan.target import needed_epsilon
-from tidegate.plan.workload import Choice, best_hierarchy
 
 __all__ = [
     "PAPER_ROUGHNESS",

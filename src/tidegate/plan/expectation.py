@@ -12,10 +12,11 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, exact, positive, said, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.plan.adaptive import mean_parts, played
+from tidegate.plan.adaptive_expectation import mean_parts, played
 from tidegate.record.answers import Answers, truncation_errors
 from tidegate.record.record import checked_confidence, quantile
 from tidegate.run.pipeline import Pipeline
+from tidegate.settings import Exact
 from tidegate.stages import Excess, Perturber, fixed_law
 
 PAPER_ROUGHNESS = Fraction(1, 3)
@@ -79,7 +80,7 @@ def expect(
         floor: the lowest value to assume that counts; None: `lower`, the worst case.
         roughness: how far a block's mean lies from its prediction, as a share of θ. Of an
             adaptive pipeline: how far the stream's level wanders over a horizon
-            (`tidegate.plan.adaptive`).
+            (`tidegate.plan.adaptive_expectation`).
 
     >>> from tidegate import adaptive, tops
     >>> (day,) = expect(tops(epsilon=0.1, bound=1657), [86_400], threshold=50)
@@ -207,7 +208,7 @@ def variances(
 
 
 def _checked(roughness: Number) -> float:
-    share = float(exact("roughness", roughness))
-    if share < 0:
-        raise SettingError("roughness", f"must not be negative, not {roughness}")
-    return share
+    share = exact("roughness", roughness)
+    if not 0 <= share <= Exact.largest:
+        raise SettingError("roughness", f"must be 0 to 1e18, not {said(roughness)}")
+    return float(share)

@@ -1,11 +1,14 @@
-"""`Answer`: the result of one range query."""
+"""`Answer`: the result of one range query.
+
+Error messages for ranges that cannot be answered.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from tidegate.record import answer_words
+from tidegate.record import answer_text
 
 
 @dataclass(frozen=True)
@@ -69,36 +72,50 @@ class Answer:
         says.
         """
         full = self.threshold * (self.end - self.start) if self.full is None else self.full
-        return self.estimate > answer_words.CROWDED * full > 0
+        return self.estimate > answer_text.CROWDED * full > 0
 
     @property
     def crowded_below(self) -> bool:
         """The same for the lower end: the true sum may be much smaller then."""
         empty = self.floor * (self.end - self.start) if self.empty is None else self.empty
-        return self.estimate < answer_words.CROWDED * empty < 0
+        return self.estimate < answer_text.CROWDED * empty < 0
 
     @property
     def blind(self) -> bool:
         """Whether too few values chose the threshold, so that `high` is hardly more than a limit.
 
-        A function of what was released (`tidegate.record.unseen`): free.
+        A function of what was released (`tidegate.record.threshold_evidence`): free.
         """
-        return self.unseen > answer_words.MUCH * abs(self.estimate)
+        return self.unseen > answer_text.MUCH * abs(self.estimate)
 
     @property
     def cut(self) -> str:
         """Where values were cut, in words."""
-        return answer_words.cut(self)
+        return answer_text.cut(self)
 
     @property
     def warning(self) -> str:
         """What to fear if most values lie at one of the ends; may be empty."""
         if self.crowded:
-            return answer_words.CUT_ABOVE if self.floor else answer_words.CUT
-        return answer_words.CUT_BELOW if self.crowded_below else ""
+            return answer_text.CUT_ABOVE if self.floor else answer_text.CUT
+        return answer_text.CUT_BELOW if self.crowded_below else ""
 
     def __str__(self) -> str:
-        return answer_words.sentence(self)
+        return answer_text.sentence(self)
 
     def _repr_html_(self) -> str:
-        return answer_words.facts(self)
+        return answer_text.facts(self)
+
+
+def out_of_range(start: int, end: int, oldest: int, newest: int) -> str:
+    """What is wrong with [start, end), where [oldest, newest) is known."""
+    if start > end:
+        return f"range [{start}, {end}) ends before it starts"
+    if end > newest:
+        return f"range [{start}, {end}) reaches beyond the {newest} values released so far"
+    if start < 0:
+        return f"range [{start}, {end}) starts before the first released value"
+    return (
+        f"range [{start}, {end}) is older than the record, which begins at {oldest}: ask a "
+        "stored record, or keep more with `history` (a fork's record begins where it branched)"
+    )

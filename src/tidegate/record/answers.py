@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record import answer_words
+from tidegate.record import answer_text
 from tidegate.record.answer import Answer
 from tidegate.stages import Excess
 from tidegate.tables.from_numpy import Tabular
@@ -128,7 +128,7 @@ class Answers(Tabular):
         """Of which ranges the upper end is hardly more than a limit: see `Answer.blind`."""
         if self.unseen is None:
             return np.zeros(len(self), dtype=np.bool_)
-        found: NDArray[np.bool_] = self.unseen > answer_words.MUCH * np.abs(self.estimate)
+        found: NDArray[np.bool_] = self.unseen > answer_text.MUCH * np.abs(self.estimate)
         return found
 
     @property
@@ -149,10 +149,10 @@ class Answers(Tabular):
         return table
 
     def __repr__(self) -> str:
-        return answer_words.lines(self)
+        return answer_text.lines(self)
 
     def _repr_html_(self) -> str:
-        return answer_words.rows(self)
+        return answer_text.rows(self)
 
     def __len__(self) -> int:
         return self.start.size
@@ -173,7 +173,7 @@ class Answers(Tabular):
     @property
     def warnings(self) -> dict[str, int]:
         """What to fear of these answers (`Answer.warning`), and of how many."""
-        return answer_words.warnings(self)
+        return answer_text.warnings(self)
 
 
 def normal_quantile(confidence: float) -> float:

@@ -11,21 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tidegate.errors import QueryError, SettingError
-from tidegate.exact_numbers import exact, whole
+from tidegate.exact_numbers import exact, said, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import time_sums
+from tidegate.record.answer import out_of_range
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile
-from tidegate.record.moving_average import small_picture
-from tidegate.record.refusals import out_of_range
+from tidegate.record.levels import small_picture
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
-from tidegate.record.threshold_evidence import aims
+from tidegate.record.threshold_evidence import Hidden, aims, unseen
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable
-from tidegate.record.unseen import Hidden, unseen
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 
-_FARTHEST = (1 << 63) - 1
+_FARTHEST, _SUREST = (1 << 63) - 1, 1 - 1e-12
 
 
 @dataclass
@@ -197,7 +196,7 @@ class Record(RangeQueries):
         from what was released up to position t. Adaptive releases answer with posterior means.
         Where blocks have one size, sums of whole blocks are final; inside a block that a range
         cuts, the released values were predictions, and are replaced by a line through the block
-        sums once these are known (`tidegate.estimate.block_shape`).
+        sums once these are known (`tidegate.estimate.block_posterior`).
 
         The noise part is exact: the covariance of the published noise, for each range. Inside the
         block that is still open, the variance after k of B values is estimated as (k/B)²·D² +
@@ -283,11 +282,11 @@ def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
 
 
 def checked_confidence(confidence: float) -> float:
-    """A confidence level strictly between 0 and 1."""
-    if type(confidence) is float and 0 < confidence < 1:
+    """A confidence level between 0 and 1; floats lack the quantiles of one that is closer to 1."""
+    if type(confidence) is float and 0 < confidence <= _SUREST:
         return confidence
-    if not 0 < exact("confidence", confidence) < 1:
-        raise SettingError("confidence", f"must lie between 0 and 1, not {confidence}")
+    if not 0 < exact("confidence", confidence) <= _SUREST:
+        raise SettingError("confidence", f"must be from 0 to 1 - 1e-12, not {said(confidence)}")
     return float(confidence)
 
 

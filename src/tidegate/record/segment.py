@@ -10,9 +10,8 @@ import numpy as np
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.journal_entry import Trace
-from tidegate.record.ring_buffer import RingBuffer
-from tidegate.record.span_buffer import SpanBuffer
-from tidegate.record.unmeasured import Unmeasured
+from tidegate.record.leaf_buffers import RingBuffer, SpanBuffer
+from tidegate.record.withheld_values import Unmeasured
 from tidegate.stages import (
     NO_AIM,
     Aim,

@@ -10,7 +10,7 @@ A regular stream of any length has two knots; an irregular one has a knot for ea
 
 A row that is older than one before it (`late="keep"`) stands at its place with the newest time so
 far: so these times never go back, and a range of time is a range of positions. Its own time is kept
-beside (`late`), and sums by time count it there (`tidegate.record.late_rows`).
+beside (`late`), and sums by time count it there (`tidegate.record.time_sums`).
 """
 
 from __future__ import annotations
@@ -68,6 +68,12 @@ class TimeIndex:
         self.clock = clock
         self._pieces = [Knots(NO_SUMS, NO_SUMS) if knots is None else knots]
         self._late = [] if late is None or not late.places.size else [late]
+
+    def view(self) -> TimeIndex:
+        """What is known now, for another thread to read. Knots themselves never change."""
+        found = TimeIndex(self.clock)
+        found._pieces, found._late = list(self._pieces), list(self._late)
+        return found
 
     @property
     def late(self) -> Knots:

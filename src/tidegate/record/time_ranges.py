@@ -12,7 +12,7 @@ import numpy as np
 from tidegate.clock import SECOND, Clock
 from tidegate.errors import InputError, QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer_words import SHOWN, cautions, numbers
+from tidegate.record.answer_text import SHOWN, cautions, numbers
 from tidegate.record.answers import Answers
 from tidegate.record.time_index import TimeIndex
 from tidegate.tables import html, text

@@ -1,21 +1,113 @@
-"""Sums over ranges of time; late rows count at their own time."""
+"""Sums over ranges of time; late rows count at their own time.
+
+Late rows in sums by time: each counts where its own time lies.
+
+A record is by position, and a range of time is a range of positions, but for rows that came late
+(`late="keep"`). Row p with time t stands among later rows:
+
+    part of time      0 · · · · ·|1 · · · · p · ·|2 · · ·
+    its own time t        t
+
+The sum of part 0 gets the estimate for [p, p + 1), the sum of part 1 loses it. Neighbours that move
+together are moved as one range. Errors of a moved range and of a sum are correlated, in ways that
+no record keeps, so they are added and not their squares: a standard deviation of a sum is at most
+the sum of the standard deviations. The interval is too wide rather than too narrow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tidegate.lattice import IntArray
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answers import Answers
-from tidegate.record.late_rows import counted_by_time, moves
+from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable, asked, check_rows, edges, reach
 
 if TYPE_CHECKING:
     from tidegate.record.record import Record
+
+Ask = Callable[[IntArray, IntArray], Answers]
+
+
+class Moves(NamedTuple):
+    """Ranges of positions that count in another part than the one they stand in."""
+
+    start: IntArray
+    end: IntArray
+    source: IntArray  # parts; outside of all of them: -1 or their number
+    target: IntArray
+
+
+def moves(index: TimeIndex, cuts: IntArray, places: IntArray, known: tuple[int, int]) -> Moves:
+    """What late rows move between the parts that `cuts` (times) and `places` (positions) bound.
+
+    Only rows at the positions [known[0], known[1]) are looked at.
+    """
+    late = index.late
+    inside = (late.places >= known[0]) & (late.places < known[1])
+    at, ticks = late.places[inside], late.ticks[inside]
+    source = np.searchsorted(places, at, side="right") - 1
+    target = np.searchsorted(cuts, ticks, side="right") - 1
+    moved = source != target
+    at, source, target = at[moved], source[moved], target[moved]
+    joined = (np.diff(at) == 1) & (np.diff(source) == 0) & (np.diff(target) == 0)
+    first = np.flatnonzero(np.concatenate(([True], ~joined))) if at.size else at
+    last = np.append(first[1:], at.size) - 1 if at.size else at
+    return Moves(at[first], at[last] + 1, source[first], target[first])
+
+
+def counted_by_time(sums: Answers, moved: Moves, ask: Ask) -> tuple[Answers, IntArray]:
+    """The sums of the parts with late rows where their times lie, and how many rows each wins."""
+    parts = len(sums)
+    if not moved.start.size:
+        return sums, np.zeros(parts, dtype=np.int64)
+    found = ask(moved.start, moved.end)
+    size = (moved.end - moved.start).astype(np.float64)
+    leaves = (moved.source >= 0) & (moved.source < parts)
+    joins = (moved.target >= 0) & (moved.target < parts)
+
+    def won(of: FloatArray) -> FloatArray:
+        return np.bincount(moved.target[joins], of[joins], parts).astype(np.float64)
+
+    def lost(of: FloatArray) -> FloatArray:
+        return np.bincount(moved.source[leaves], of[leaves], parts).astype(np.float64)
+
+    def change(of: FloatArray) -> FloatArray:
+        return won(of) - lost(of)
+
+    below, above = found.estimate - found.low, found.high - found.estimate
+    estimate = sums.estimate + change(found.estimate)
+    errors = {
+        name: getattr(sums, name) + won(getattr(found, name)) + lost(getattr(found, name))
+        for name in ("noise_error", "prediction_error", "truncation_error")
+    }
+    caps = sums.caps
+    if caps is not None and found.caps is not None:
+        caps = caps.copy()
+        for column in (2, 5):  # sums of thresholds and floors
+            caps[:, column] += change(found.caps[:, column])
+        for column, extreme in ((0, np.minimum), (1, np.maximum), (3, np.maximum), (4, np.minimum)):
+            extreme.at(caps[:, column], moved.target[joins], found.caps[joins, column])
+    unseen = sums.unseen
+    if found.unseen is not None:  # of the rows that join; those that leave may have less of it
+        unseen = won(found.unseen) if unseen is None else unseen + won(found.unseen)
+    result = replace(
+        sums,
+        estimate=estimate,
+        low=estimate - (sums.estimate - sums.low) - won(below) - lost(above),
+        high=estimate + (sums.high - sums.estimate) + won(above) + lost(below),
+        caps=caps,
+        unseen=unseen,
+        threshold=min(sums.threshold, found.threshold),
+        capped=sums.capped or found.capped,
+        **errors,
+    )
+    return result, np.rint(change(size)).astype(np.int64)
 
 
 def between(

@@ -11,8 +11,8 @@
 | `plot` | level, moving average and error band |
 """
 
-from tidegate.released.file import ReleasedFile
 from tidegate.released.release_table import release
 from tidegate.released.released import Released
+from tidegate.released.released_file import ReleasedFile
 
 __all__ = ["Released", "ReleasedFile", "release"]

@@ -11,6 +11,7 @@ from typing import IO, Any, ClassVar
 import numpy as np
 
 from tidegate.errors import QueryError
+from tidegate.exact_numbers import LARGEST
 from tidegate.io import SourceError, read_released
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.run.phased_run import Phase
@@ -124,7 +125,10 @@ class _BlockSums:
             self.prediction, self.partial = float(rest[0]), float(rest.sum())
 
     def _close(self, sums: FloatArray, firsts: FloatArray) -> None:
-        units = self._units(sums / self._step)
+        scaled = sums / self._step
+        if not abs(self.sum) + float(np.abs(scaled).sum()) < LARGEST:
+            raise QueryError("values of this file are beyond any that a release has: it is damaged")
+        units = self._units(scaled)
         rows = np.empty(units.size, dtype=row_kind(self._block))
         running = np.cumsum(np.concatenate(([self.sum], units)))
         rows["sum"], self.sum = running[:-1], int(running[-1])

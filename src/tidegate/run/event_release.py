@@ -12,9 +12,9 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.randomness import Randomness
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
+from tidegate.run.event_clock import Ticks
 from tidegate.run.event_run import EventRun
 from tidegate.run.release import Release
-from tidegate.run.ticks import Ticks
 from tidegate.run.timeline import Timeline
 from tidegate.run.user_cap import checked_users
 from tidegate.timestamps import Times

@@ -16,11 +16,11 @@ from tidegate.estimate.mixture.event_mixture import step_of
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.event_trees import STEPS, noisy_total
 from tidegate.record.journal_entry import JournalEntry, Trace
-from tidegate.run.ends import NO_ENDS, Ends
+from tidegate.run.event_clock import CHOICE_SHARE, COUNT_SHARE, EVIDENCE
 from tidegate.run.event_state import EventState
 from tidegate.run.refinement_blocks import Blocks
 from tidegate.run.selection_counts import SelectionCounts
-from tidegate.run.ticks import CHOICE_SHARE, COUNT_SHARE, EVIDENCE
+from tidegate.run.two_sided_caps import NO_ENDS, Ends
 from tidegate.stages import Layout, Noisy
 from tidegate.threshold.least_threshold import least_threshold
 

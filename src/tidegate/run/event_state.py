@@ -10,14 +10,13 @@ from tidegate.estimate.mixture.event_mixture import EventMixture, EventMixtureRu
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.perturb.adaptive.event_trees import EventTrees, EventTreesRun
 from tidegate.record.levels import Levels
-from tidegate.run.ends import Ends
+from tidegate.run.event_clock import Ticks
 from tidegate.run.event_log import EventLog
-from tidegate.run.phase_keys import PhaseKeys
-from tidegate.run.phased_run import PhasedRun
+from tidegate.run.phased_run import PhasedRun, PhaseKeys
 from tidegate.run.refinement import STRETCH, Refinement
 from tidegate.run.refinement_blocks import Blocks
 from tidegate.run.selection_counts import SelectionCounts
-from tidegate.run.ticks import Ticks
+from tidegate.run.two_sided_caps import Ends
 from tidegate.sealing import restore, state_of
 from tidegate.stages import Saved
 from tidegate.threshold import TailQuantile

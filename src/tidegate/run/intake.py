@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from tidegate.lattice import IntArray, Lattice
 from tidegate.record.rows import Rows
-from tidegate.run.ends import choose
-from tidegate.run.phase_keys import PhaseKeys
-from tidegate.run.phases import Phases
-from tidegate.run.public_side import ReadableRelease
+from tidegate.run.phased_run import PhaseKeys
+from tidegate.run.readable_release import ReadableRelease
+from tidegate.run.threshold_phases import Phases
 from tidegate.run.timeline import Timeline, checked_times
+from tidegate.run.two_sided_caps import choose
 from tidegate.run.user_cap import checked_users
 from tidegate.settings import digest
 from tidegate.timestamps import Times

@@ -1,21 +1,59 @@
-"""The base of all runs with phases: public facts, record segments, remainder, log."""
+"""The base of all runs with phases: noise keys, public facts, record segments, remainder, log.
+
+The noise keys of a refined release, phase by phase.
+
+The base of all runs with phases: public facts, record segments, remainder, log.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray
-from tidegate.record.codec import restored_segment, segment_state
+from tidegate.randomness import Epoch, Keystream
 from tidegate.record.journal_entry import JournalEntry, Trace
 from tidegate.record.levels import Levels
 from tidegate.record.segment import Segment
-from tidegate.run.ends import Ends
+from tidegate.record.segment_codec import restored_segment, segment_state
 from tidegate.run.non_negative import Remainder
-from tidegate.run.phase_keys import PhaseKeys
+from tidegate.run.two_sided_caps import Ends
 from tidegate.sealing import restore, state_of
+from tidegate.settings import digest
+
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
+
+
+class PhaseKeys:
+    """Every phase has an epoch of its own, and every use in it a key of its own.
+
+    All facts that decide about a choice or a scale are part of its key, positions count from the
+    beginning of the release: the same noise never meets other settings.
+    """
+
+    def __init__(self, pipeline: Pipeline, epoch: Epoch, origin: int) -> None:
+        self.pipeline, self._epoch, self.origin = pipeline, epoch, origin
+        self._latest = 0, epoch  # the phase that was last asked for
+
+    def epoch(self, number: int) -> Epoch:
+        """That of phase `number`; the first is the release's own."""
+        if self._latest[0] != number:
+            self._latest = number, self._epoch.child(number) if number else self._epoch
+        return self._latest[1]
+
+    def choice(self, number: int, values: int, purpose: str = "threshold") -> Keystream:
+        """For the choice of θ, or of the shape of both ends, from so many values."""
+        facts = {**self.pipeline.resolved(), "phase": number, "values": values}
+        return self.epoch(number).keystream(purpose, digest(facts))
+
+    def noise(self, purpose: str, number: int, ends: Ends, start: int, **facts: Any) -> Keystream:
+        """For sums of values that are capped at θ or its multiples."""
+        law = self.pipeline.noise_identity(ends.width, ends.below).hex()
+        identity = digest({"law": law, "start": start - self.origin, **facts})
+        return self.epoch(number).keystream(purpose, identity)
 
 
 @dataclass(frozen=True)

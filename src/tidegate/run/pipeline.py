@@ -15,13 +15,13 @@ from tidegate.lattice import FINE, Lattice, default_resolution
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
 from tidegate.record.segment import Method
-from tidegate.run import ends
+from tidegate.run import two_sided_caps
+from tidegate.run.event_clock import EventLattice, Ticks
 from tidegate.run.event_release import EventRelease
 from tidegate.run.refinement import Refinement
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
-from tidegate.run.stored_stages import built, parts
-from tidegate.run.ticks import EventLattice, Ticks
+from tidegate.run.stages_by_kind import built, parts
 from tidegate.sealing import understood
 from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
@@ -44,7 +44,7 @@ class Pipeline(Spec):
             a fine one, by the bound (`tidegate.lattice.default_resolution`), as presets do.
         non_negative: publish no negative values (see `tidegate.run.non_negative.Remainder`).
         lower: public lower bound of a value, 0 or below; smaller values count as this. Below 0,
-            both ends of what counts are chosen privately (`tidegate.run.ends`).
+            both ends of what counts are chosen privately (`tidegate.run.two_sided_caps`).
         unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
         reselect: when to choose the threshold again (`Reselection`), or how to release the values
             that choose, too (`Refinement`); None: never.
@@ -94,7 +94,7 @@ class Pipeline(Spec):
         if self.lower and self.non_negative:
             raise SettingError("non_negative", "must be False where `lower` is below 0")
         if not isinstance(self.ticks, Ticks | None):
-            raise SettingError("ticks", "must be a tidegate.run.ticks.Ticks, or None")
+            raise SettingError("ticks", "must be a tidegate.run.event_clock.Ticks, or None")
         if self.ticks is not None:
             self.ticks.check(self)
         elif isinstance(self.unit, units.AddedEvent):
@@ -117,7 +117,7 @@ class Pipeline(Spec):
 
     def _decide_resolution(self) -> None:
         """The finest default that 64-bit sums allow; what is kept and compared is a number."""
-        rules = [ends.scale_rule(rule) if self.lower else rule for rule in self._rules]
+        rules = [two_sided_caps.scale_rule(rule) if self.lower else rule for rule in self._rules]
         steps = min(getattr(rule, "steps", FINE) for rule in rules)
         resolution = default_resolution(max(self.threshold.bound, -self.lower), steps)
         while True:
@@ -181,9 +181,9 @@ class Pipeline(Spec):
     @property
     def choice_guarantee(self) -> Guarantee:
         """What the choice of the threshold, or of both ends, costs the held-out values."""
-        return ends.guarantee(self.threshold, self.lattice)
+        return two_sided_caps.guarantee(self.threshold, self.lattice)
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """Derived: hold-out and stream are disjoint, so the larger of their costs, for the unit.
 
@@ -217,12 +217,14 @@ class Pipeline(Spec):
             return self.reselect.guarantee(self.threshold, self.perturber, self.choices)
         if self.reselect is None:
             return stream
-        return self.reselect.widen(stream, ends.guarantee(self.reselect.threshold, self.lattice))
+        return self.reselect.widen(
+            stream, two_sided_caps.guarantee(self.reselect.threshold, self.lattice)
+        )
 
     @property
     def choices(self) -> tuple[Fraction, ...]:
         """Parts of a choice's budget: all for θ, or for scale and shape if values below 0 count."""
-        return ends.PARTS if self.lower else (Fraction(1),)
+        return two_sided_caps.PARTS if self.lower else (Fraction(1),)
 
     @property
     def kept_history(self) -> int:

@@ -13,8 +13,8 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
 from tidegate.record.journal_entry import Trace
 from tidegate.record.segment import Segment
-from tidegate.run.ends import raised
 from tidegate.run.selection_counts import SelectionCounts
+from tidegate.run.two_sided_caps import raised
 from tidegate.stages import NO_SUMS, Layout, Noisy
 
 Row = tuple[int, int, int, int]  # of a block that was begun: start, length, choice, model_weights

@@ -17,12 +17,12 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import noisy_sum
 from tidegate.record.journal_entry import JournalEntry, Trace
 from tidegate.record.segment import WARMING, Segment
-from tidegate.run.ends import Ends, outside, raised, shaped
+from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement import KEEP
 from tidegate.run.refinement_blocks import Blocks, Row
 from tidegate.run.refinement_state import RefinementState
 from tidegate.run.selection_counts import SelectionCounts
-from tidegate.run.warm_up import HoldOut
+from tidegate.run.two_sided_caps import Ends, outside, raised, shaped
 from tidegate.stages import NO_SUMS, Layout
 from tidegate.threshold.least_threshold import least_threshold
 

@@ -14,13 +14,12 @@ from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.lattice import IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, RefinementTreesRun
 from tidegate.record.levels import Levels
-from tidegate.run.ends import LONGER, Ends
-from tidegate.run.phase_keys import PhaseKeys
-from tidegate.run.phased_run import PhasedRun
+from tidegate.run.hold_out import HoldOut
+from tidegate.run.phased_run import PhasedRun, PhaseKeys
 from tidegate.run.refinement import Refinement, later_length
 from tidegate.run.refinement_blocks import Blocks
 from tidegate.run.selection_counts import SelectionCounts
-from tidegate.run.warm_up import HoldOut
+from tidegate.run.two_sided_caps import LONGER, Ends
 from tidegate.sealing import restore, state_of
 from tidegate.stages import Layout, Noisy, Saved
 from tidegate.threshold import TailQuantile
@@ -166,7 +165,7 @@ class RefinementState(PhasedRun):
         rule, perturber = self._pipeline.threshold, self._pipeline.perturber
         theta, *shape = (share * part for part in self._pipeline.choices)
         stage = self._refinement.choice(rule, perturber, values, theta, age=age)
-        return stage, sum(shape, Fraction(0)) * perturber.epsilon
+        return stage, sum(shape) * perturber.epsilon if shape else Fraction(0)
 
     def _warm_up(self) -> HoldOut:
         """For the values of the warm-up that begins the present phase."""

@@ -21,17 +21,17 @@ from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.record.journal_entry import JournalEntry
 from tidegate.record.rows import Rows
-from tidegate.run.ends import Ends
 from tidegate.run.event_run import EventRun
+from tidegate.run.hold_out import HoldOut
 from tidegate.run.intake import Intake
-from tidegate.run.phase_keys import PhaseKeys
-from tidegate.run.phases import Phases
+from tidegate.run.phased_run import PhaseKeys
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.snapshot import opened_snapshot, sealed_snapshot
+from tidegate.run.threshold_phases import Phases
 from tidegate.run.timeline import Timeline
+from tidegate.run.two_sided_caps import Ends
 from tidegate.run.user_cap import cap_of
-from tidegate.run.warm_up import HoldOut
-from tidegate.tables.series import Column, like
+from tidegate.tables.from_numpy import Column, like
 from tidegate.tables.to_numpy import MISSING
 
 if TYPE_CHECKING:

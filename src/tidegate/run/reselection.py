@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, exact
+from tidegate.exact_numbers import Number, exact, said
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.settings import Flag, OptionalWhole, Spec
 from tidegate.stages import Threshold, fulfils
@@ -108,5 +108,5 @@ def share_of(share: Number | None, start_early: int | None, every: int | None) -
         raise SettingError("rethreshold_share", "needs rethreshold_every or start_early")
     part = exact("rethreshold_share", share)
     if not 0 < part < 1:
-        raise SettingError("rethreshold_share", f"must lie between 0 and 1, not {share}")
+        raise SettingError("rethreshold_share", f"must lie between 0 and 1, not {said(share)}")
     return part

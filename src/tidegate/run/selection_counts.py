@@ -12,8 +12,8 @@ import numpy as np
 
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
-from tidegate.run.ends import SHAPES, Ends, outside, shaped
 from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE
+from tidegate.run.two_sided_caps import SHAPES, Ends, outside, shaped
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import lifted
 
@@ -87,7 +87,7 @@ class SelectionCounts:
     ) -> Ends:
         """θ in lattice units, or both ends, from the counts of the whole window.
 
-        Privacy: as `tidegate.run.ends.choose`, from counts instead of values. `positive` is the
+        Privacy: as `two_sided_caps.choose`, from counts instead of values. `positive` is the
         share of values that are thought to lie above 0, by what was released; `fallen` says that
         the present θ stayed where it began.
         """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidegate.errors import SnapshotError
-from tidegate.record.codec import restored_segment
 from tidegate.record.record import Record
+from tidegate.record.segment_codec import restored_segment
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import understood, unseal
 

@@ -9,19 +9,19 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from tidegate._version import __version__
-from tidegate.service import devices, page, problems
+from tidegate.service import devices, problems, static_page
 from tidegate.service.access import Access, Who
+from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.etags import Given
-from tidegate.service.front import Front
 from tidegate.service.gate import Gate
-from tidegate.service.group import Group
-from tidegate.service.ingest_app import Ingest
-from tidegate.service.limits import Limits
-from tidegate.service.live import Live
 from tidegate.service.metrics import Metrics
+from tidegate.service.push_route import Ingest
 from tidegate.service.range_routes import range_routes
+from tidegate.service.request_limits import Front, Limits
+from tidegate.service.server_sent_events import Live
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
+from tidegate.service.transaction_group import Group
 from tidegate.service.trust_routes import trust_routes
 from tidegate.service.value_routes import value_routes
 
@@ -49,7 +49,9 @@ def make_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         live.begin(asyncio.get_running_loop())
+        closing = asyncio.create_task(ClockTicks(gate).run())
         yield
+        closing.cancel()
         await asyncio.to_thread(gate.close)
 
     app = FastAPI(
@@ -65,7 +67,9 @@ def make_app(
     access = Access(tokens, public_reading=public_reading, issued=issued)
     metrics = Metrics(live)
     values = Ingest(gate, access)
-    app.add_middleware(Front, access=access, limits=limits or Limits(), values=values)
+    app.add_middleware(
+        Front, access=access, limits=limits or Limits(), values=values, telemetry=gate.telemetry
+    )
 
     def released(group: Group) -> None:
         metrics.count(group)
@@ -77,6 +81,6 @@ def make_app(
     app.include_router(value_routes(gate, live, access))
     app.include_router(range_routes(gate, access))
     app.include_router(trust_routes(gate, access, metrics))
-    devices.install(app, gate, access)
-    page.install(app)
+    devices.install(app, gate, access).listener = metrics.count_devices
+    static_page.install(app)
     return app

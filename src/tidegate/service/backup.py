@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tidegate import _files
 from tidegate.durable import StateError, StorageError
-from tidegate.durable.folder import FolderLock
+from tidegate.durable.folder_lock import FolderLock
 from tidegate.errors import MissingError, RefusedError
 from tidegate.service import ledger_mirror
 from tidegate.service.database import FILE, RESTORED

@@ -30,7 +30,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from tidegate import _files
 from tidegate.durable import StateError, StorageError
-from tidegate.durable.folder import Anchor, FolderLock
+from tidegate.durable.folder_lock import Anchor, FolderLock
 from tidegate.randomness import random_bytes
 from tidegate.service import schema
 from tidegate.service.ledger_mirror import LedgerMirror
@@ -67,6 +67,11 @@ class Database:
         self._readers: Engine | None = None
         self._connection: Connection | None = None
         self._commits: Anchor = (0, "")
+
+    @property
+    def kind(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return "sqlite" if self._url is None else "postgresql"
 
     # -- opening and closing ---------------------------------------------------------------------
 

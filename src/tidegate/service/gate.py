@@ -9,24 +9,27 @@ so it is forgotten and read again.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from tidegate.durable import StorageError
 from tidegate.errors import TidegateError
 from tidegate.ledger import Ledger
 from tidegate.service.database import Database
-from tidegate.service.group import Group
-from tidegate.service.pending import Busy, Fault, Pending
-from tidegate.service.streams import Run, Streams
+from tidegate.service.open_streams import Run, Streams
+from tidegate.service.pending_requests import Busy, Fault, Pending
+from tidegate.service.telemetry import Telemetry
+from tidegate.service.transaction_group import Group
 
 Result = TypeVar("Result")
 _MOST_WAITING = 4096  # requests
 _MOST_VALUES = 1 << 22  # of all that wait
 _GROUP = 1024  # requests in a transaction
+_ASKERS = 4  # threads that work out answers
 
 
 class Gate:
@@ -48,7 +51,9 @@ class Gate:
         self._news = threading.Condition()
         self._stopping = False
         self._thread: threading.Thread | None = None
+        self._askers = ThreadPoolExecutor(_ASKERS, "tidegate question")
         self.listener: Callable[[Group], None] | None = None  # is told of what was released
+        self.telemetry = Telemetry()
         self.failure: str | None = None  # why the last transaction failed; None: it did not
 
     def open(self) -> None:
@@ -73,6 +78,7 @@ class Gate:
             self._news.notify()
         if self._thread is not None:
             self._thread.join()
+        self._askers.shutdown(wait=False, cancel_futures=True)
         self.database.close()
 
     # -- from any thread -------------------------------------------------------------------------
@@ -106,12 +112,19 @@ class Gate:
         return waiting.answer
 
     def ask(self, name: str, question: Callable[[Run], Result]) -> Result:
-        """Ask a stream about what is committed. Nothing is pushed meanwhile."""
+        """Ask a stream about what is committed. Nothing is pushed meanwhile: for short questions.
+
+        Others take a view of the stream (`answers_json.view_of`), and `work_out` answers from it.
+        """
         with self.lock:
             if not self.streams.loaded(name):
                 with self._transaction(refusable=True):
                     self.streams.run(name)
             return question(self.streams.run(name))
+
+    async def work_out(self, answer: Callable[[], Result]) -> Result:
+        """An answer that may take long, in a thread that nothing else waits for."""
+        return await asyncio.get_running_loop().run_in_executor(self._askers, answer)
 
     def spent(self, question: Callable[[Ledger], Result]) -> Result:
         """Ask the ledger about what is committed."""
@@ -166,8 +179,10 @@ class Gate:
     def _released(self, requests: list[Pending]) -> None:
         group = Group(self.streams, self.database)
         try:
-            with self.lock, self._transaction():
-                group.push(requests)
+            with self.telemetry.commit(requests, self.database.kind) as span:
+                with self.lock, self._transaction():
+                    group.push(requests)
+                span.set_attribute("tidegate.released_rows", group.size)
         except Exception as error:  # noqa: BLE001  # its words may quote what is secret
             known = isinstance(error, StorageError)
             for one in requests:

@@ -22,7 +22,7 @@ from tidegate.errors import (
     TidegateError,
 )
 from tidegate.ledger import CapExceeded
-from tidegate.service.pending import Busy, Conflict, Fault
+from tidegate.service.pending_requests import Busy, Conflict, Fault
 
 MEDIA_TYPE = "application/problem+json"
 _MOST = 8  # places of a wrong request that are named

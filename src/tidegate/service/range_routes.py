@@ -8,14 +8,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidegate.durable import DurableRelease
+from tidegate.durable.journal_record import JournalView
 from tidegate.errors import QueryError
-from tidegate.keyed.committed import CommittedKeyed
+from tidegate.keyed.views import KeyedView
 from tidegate.service.access import Access
-from tidegate.service.answer_codec import encoded, encoded_table
+from tidegate.service.answers_json import View, encoded, encoded_table, view_of
 from tidegate.service.gate import Gate
 from tidegate.service.problems import PROBLEMS
-from tidegate.service.streams import Run
 
 _MOST_RANGES = 100_000
 _MOST_KEYS = 10_000
@@ -38,25 +37,25 @@ class Question(BaseModel):
         None, description="One key, or a group whose total is asked for; without it, all."
     )
 
-    def asked(self, run: Run) -> dict[str, Any]:
+    def asked(self, view: View) -> dict[str, Any]:
         """The answers of a stream."""
-        if not isinstance(run, DurableRelease):
-            return self._keyed(run)
+        if isinstance(view, KeyedView):
+            return self._keyed(view)
         if self.keys is not None:
             raise QueryError("this stream has no keys")
         if self.every is not None:
-            return self._table(run, self.every)
+            return self._table(view, self.every)
         if self.starts is not None and self.ends is not None:
             if self.from_ is not None or self.to is not None:
                 raise QueryError("give a range once: starts and ends, or from and to")
-            many = run.queries(self.starts, self.ends, self.confidence, as_of=self.as_of)
+            many = view.queries(self.starts, self.ends, self.confidence, as_of=self.as_of)
             return {"answers": encoded(many)}
-        found = run.query(
+        found = view.query(
             from_=self.from_, to=self.to, confidence=self.confidence, as_of=self.as_of
         )
         return {"answer": encoded(found)}
 
-    def _keyed(self, run: CommittedKeyed) -> dict[str, Any]:
+    def _keyed(self, view: KeyedView) -> dict[str, Any]:
         """The answer of one key, or the total over a group: of one range, or by time."""
         chosen: dict[str, Any] = {"keys": self.keys, "confidence": self.confidence}
         if self.as_of is not None:
@@ -64,20 +63,20 @@ class Question(BaseModel):
         if isinstance(self.every, int):
             raise QueryError("every must be a length of time for a stream with keys, such as 1d")
         if self.every is not None:
-            found = run.release.totals(self.every, from_=self.from_, to=self.to, **chosen)
+            found = view.totals(self.every, from_=self.from_, to=self.to, **chosen)
             return encoded_table(found)
         if self.starts is None or self.ends is None:
-            answer = run.release.query(from_=self.from_, to=self.to, **chosen)
+            answer = view.query(from_=self.from_, to=self.to, **chosen)
         elif len(self.starts) == len(self.ends) == 1:
-            answer = run.release.query(self.starts[0], self.ends[0], **chosen)
+            answer = view.query(self.starts[0], self.ends[0], **chosen)
         else:
             raise QueryError("starts and ends: one range at a time for a stream with keys")
         return {"answer": encoded(answer)}
 
-    def _table(self, run: DurableRelease, every: str | int) -> dict[str, Any]:
+    def _table(self, view: JournalView, every: str | int) -> dict[str, Any]:
         if isinstance(every, int):
-            return {"answers": encoded(run.table(every, self.confidence))}
-        found = run.table(every, self.confidence, from_=self.from_, to=self.to)
+            return {"answers": encoded(view.table(every, self.confidence))}
+        found = view.table(every, self.confidence, from_=self.from_, to=self.to)
         return encoded_table(found)
 
 
@@ -87,6 +86,7 @@ def range_routes(gate: Gate, access: Access) -> APIRouter:
 
     @routes.post("/{name}/query", dependencies=[access.allowed("read")])
     async def query(name: str, question: Question) -> dict[str, Any]:
-        return await asyncio.to_thread(gate.ask, name, question.asked)
+        view = await asyncio.to_thread(gate.ask, name, lambda run: view_of(run, question.keys))
+        return await gate.work_out(lambda: question.asked(view))
 
     return routes

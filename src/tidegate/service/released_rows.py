@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import select
 
-from tidegate.durable.folder import StorageError
+from tidegate.durable.folder_lock import StorageError
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.rows import Rows

@@ -1,9 +1,14 @@
-"""The state of one stream in the service's database."""
+"""The state of one stream in the service's database, with keys or without.
+
+The state of one stream in the service's database.
+
+The state of one stream with keys in the service's database.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import (
@@ -17,10 +22,12 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 
 from tidegate.durable import StateError
-from tidegate.durable.folder import Anchor
-from tidegate.durable.tables import Changes, UserRows
+from tidegate.durable.folder_lock import Anchor
+from tidegate.durable.state_file import Changes, UserRows
+from tidegate.keyed.store import KeyedChanges
 from tidegate.ledger import Ledger
 from tidegate.run.phased_run import Phase
 from tidegate.service import schema
@@ -247,3 +254,38 @@ class SqlStore(SqlPlace):
 
 def _bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
+
+
+class SqlKeyedStore(SqlPlace):
+    """Keeps one stream with keys; only changed pages are written."""
+
+    def commit(self, changes: KeyedChanges) -> None:
+        """Write what changed. The rows are written by the group: readers need them by position."""
+        self._write_facts({"head": changes.head})
+        if changes.pages:
+            self._write_pages(changes.pages)
+        if changes.names:
+            self._add(schema.names, [changes.names])
+        if changes.inputs:
+            self._add(schema.inputs, [changes.inputs])
+
+    def _write_pages(self, pages: Mapping[int, bytes]) -> None:
+        table = schema.pages
+        kind = postgresql if self._open.dialect.name == "postgresql" else sqlite
+        change = kind.insert(table)
+        replaced = change.on_conflict_do_update(
+            index_elements=[table.c.stream, table.c.number], set_={"body": change.excluded.body}
+        )
+        rows = [
+            {"stream": self._name, "number": number, "body": body} for number, body in pages.items()
+        ]
+        self._open.execute(replaced, rows)
+
+    def names(self) -> list[bytes]:
+        """All names that were committed, in order."""
+        return self._bodies(schema.names)
+
+    def pages(self) -> list[bytes]:
+        """All pages."""
+        query = select(schema.pages.c.body).where(self._here(schema.pages))
+        return [bytes(body) for body in self._open.execute(query).scalars()]

@@ -9,14 +9,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidegate.keyed.committed import CommittedKeyed
+from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.service.access import Access
-from tidegate.service.answers import described
 from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate
 from tidegate.service.new_stream import NewStream, Plan
+from tidegate.service.open_streams import Run
 from tidegate.service.problems import PROBLEMS
-from tidegate.service.streams import Run
 
 Name = Annotated[str, Path(max_length=200, description="Of a stream; NAME@1 is its first epoch.")]
 _MOST_KEYS = 10_000  # in an answer
@@ -52,6 +51,7 @@ def stream_routes(gate: Gate, access: Access) -> APIRouter:
     async def create(new: NewStream) -> dict[str, Any]:
         pipeline = await asyncio.to_thread(new.pipeline)
         more: dict[str, Any] = {"part": new.part, "keys": new.key_settings(pipeline)}
+        more["grace"] = new.grace(pipeline)
         return await changed(lambda: gate.streams.create(new.name, pipeline, new.source, **more))
 
     @routes.get("/streams", dependencies=read)
@@ -61,11 +61,17 @@ def stream_routes(gate: Gate, access: Access) -> APIRouter:
 
     @routes.get("/streams/{name}", dependencies=read)
     async def one(request: Request, name: Name) -> Response:
-        return await conditional(request, gate, name, described)
+        return await conditional(request, gate, name)
 
     @routes.post("/streams/{name}/retire", dependencies=manage)
     async def retire(name: Name) -> dict[str, Any]:
         return await changed(lambda: gate.streams.retire(name))
+
+    @routes.post("/streams/{name}/finish", dependencies=[access.allowed("write")])
+    async def finish(name: Name) -> dict[str, Any]:
+        """End open warm-ups from the values that came: for a stream that is over."""
+        await asyncio.wrap_future(gate.call(lambda: gate.streams.finish(name)))
+        return {"finished": True}
 
     @routes.post("/streams/{name}/epochs", status_code=201, dependencies=manage)
     async def begin_epoch(name: Name) -> dict[str, Any]:

@@ -12,18 +12,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.record.time_ranges import moment
-from tidegate.service import ingest, released_rows, value_formats
+from tidegate.service import released_rows, request_bodies, row_formats
 from tidegate.service.access import Access
-from tidegate.service.answers import codes_of, sums, table
+from tidegate.service.answers_json import asked_keys, codes_of, sums, table
 from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate
-from tidegate.service.live import Live
-from tidegate.service.pending import Pending
+from tidegate.service.open_streams import Run
+from tidegate.service.pending_requests import Pending
 from tidegate.service.problems import PROBLEMS
-from tidegate.service.pushing import names_of, position_of
-from tidegate.service.questions import LARGEST, AskedRows, AskedSum, AskedTable
+from tidegate.service.push_by_kind import names_of, position_of
+from tidegate.service.push_route import refuse_clock
+from tidegate.service.query_parameters import LARGEST, AskedRows, AskedSum, AskedTable
+from tidegate.service.server_sent_events import Live
 from tidegate.service.stream_routes import Name
-from tidegate.service.streams import Run
 
 Place = Annotated[int, Query(ge=0, le=LARGEST)]
 Text = Annotated[str | None, Query(max_length=200)]
@@ -43,7 +44,7 @@ def value_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
     read, write = [access.allowed("read")], [access.allowed("write")]
 
     @routes.post(
-        "/{name}/values", status_code=202, dependencies=write, openapi_extra=value_formats.INGEST
+        "/{name}/values", status_code=202, dependencies=write, openapi_extra=row_formats.INGEST
     )
     async def push(name: Name) -> Response:
         """Described here, and answered by `ingest_app` before a request comes this far."""
@@ -52,7 +53,8 @@ def value_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
     @routes.post("/{name}/advance", status_code=202, dependencies=write)
     async def advance(name: Name, clock: Moment) -> dict[str, Any]:
         """Release the ticks of an event stream that are over."""
-        pending = Pending(name, value_formats.NOTHING, until=clock.until)
+        refuse_clock(gate.streams.existing(name))
+        pending = Pending(name, row_formats.NOTHING, until=clock.until)
         gate.submit(pending)
         await asyncio.wrap_future(pending.answer)
         return {"until": clock.until}
@@ -68,16 +70,22 @@ def value_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
         names, codes, times = await asyncio.to_thread(gate.ask, name, asked)
         place = (gate.database, stored, question.start, question.limit)
         page = await asyncio.to_thread(released_rows.page, *place, codes=codes, times=times)
-        arrow = ingest.ARROW in request.headers.get("accept", "")
-        return value_formats.answer(page, names, arrow=arrow, start=question.start)
+        arrow = request_bodies.ARROW in request.headers.get("accept", "")
+        return row_formats.answer(page, names, arrow=arrow, start=question.start)
 
     @routes.get("/{name}/sum", dependencies=read, response_model=None)
     async def total(request: Request, name: Name, question: AskedSum) -> Response:
-        return await conditional(request, gate, name, lambda run: sums(run, question.given()))
+        asked = question.given()
+        return await conditional(
+            request, gate, name, lambda view: sums(view, asked), asked_keys(asked)
+        )
 
     @routes.get("/{name}/table", dependencies=read, response_model=None)
     async def by_time(request: Request, name: Name, question: AskedTable) -> Response:
-        return await conditional(request, gate, name, lambda run: table(run, question.given()))
+        asked = question.given()
+        return await conditional(
+            request, gate, name, lambda view: table(view, asked), asked_keys(asked)
+        )
 
     @routes.get("/{name}/live", dependencies=read, response_model=None)
     async def follow(

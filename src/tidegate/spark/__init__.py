@@ -22,11 +22,11 @@ Nothing of Spark is imported before this package is.
 
 from tidegate.spark.charges import charges, spent_by_key
 from tidegate.spark.events import release_events
-from tidegate.spark.packing import pack, unpack
+from tidegate.spark.frames import pack, unpack
+from tidegate.spark.range_sums import range_sums, register, totals
 from tidegate.spark.release import release
 from tidegate.spark.reshard import reshard
-from tidegate.spark.sums import range_sums, register, totals
-from tidegate.spark.thresholds import SharedThreshold, shared_threshold
+from tidegate.spark.shared_threshold import SharedThreshold, shared_threshold
 
 __all__ = [
     "SharedThreshold",

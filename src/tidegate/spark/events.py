@@ -12,14 +12,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from tidegate.errors import InputError, SettingError
-from tidegate.keyed.names import declared_keys
+from tidegate.keyed.key_names import declared_keys
 from tidegate.ownership import Ownership
 from tidegate.randomness import random_bytes
 from tidegate.run.event_release import EventRelease
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.initial import SHARD
 from tidegate.spark.secret import MasterSecret
-from tidegate.spark.shards import shard_of
+from tidegate.spark.shard import SHARD, shard_of
 from tidegate.timestamps import Times
 
 _SCHEMA = (
@@ -47,7 +46,7 @@ def release_events(
     every tick up to `until`, with or without events: neither keys nor numbers of rows tell of an
     event. An event belongs to one key, whose stream alone reads it, with noise of its own: keys are
     parallel. The epoch of a shard follows from a random id of this call and a keyed digest of its
-    events, as in `tidegate.spark.batch`: evaluated again over other events it has other noise.
+    events, as in `spark.batch_operator`: evaluated again over other events it has other noise.
 
     Args:
         df: events in any order; not streaming: when a tick is over must come from a clock.

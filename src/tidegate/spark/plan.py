@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import exact
+from tidegate.exact_numbers import exact, said
 from tidegate.keyed import Keyed, keyed
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import digest
@@ -47,7 +47,7 @@ class Plan:
         check_gaps(self.gaps)
         if self.cap is not None and self.epsilon > self.cap:
             raise SettingError(
-                "cap", f"is below the ε = {self.epsilon} that one release of a key costs"
+                "cap", f"is below the ε = {said(self.epsilon)} that one release of a key costs"
             )
 
     @property

@@ -10,18 +10,16 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Sp
 from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, exact
-from tidegate.keyed.names import declared_keys
+from tidegate.exact_numbers import Number, exact, said
+from tidegate.keyed.key_names import declared_keys
 from tidegate.keyed.specification import UNDECLARED_KEYS
 from tidegate.randomness import random_bytes
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.batch import shard_function
 from tidegate.spark.charges import spent_by_key
-from tidegate.spark.initial import SCHEMA, SHARD
+from tidegate.spark.operators import ShardProcessor, shard_function
 from tidegate.spark.plan import Plan
-from tidegate.spark.processor import ShardProcessor
 from tidegate.spark.secret import MasterSecret
-from tidegate.spark.shards import shard_of
+from tidegate.spark.shard import SCHEMA, SHARD, shard_of
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -132,7 +130,7 @@ def _rows(
     """The rows that executors get, and whether they are packed."""
     for setting, name in (("key", key), ("order", order), ("value", value), ("time", time)):
         if name is not None and name not in df.columns:
-            raise SettingError(setting, f"there is no column {name!r}: {', '.join(df.columns)}")
+            raise SettingError(setting, f"there is no column {said(name)}: {', '.join(df.columns)}")
     kind = df.schema[value].dataType
     packed = isinstance(kind, T.ArrayType)
     item = kind.elementType if isinstance(kind, T.ArrayType) else kind

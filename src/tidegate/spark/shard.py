@@ -1,5 +1,9 @@
 """One shard at work: a keyed release of its keys, and the newest sequence number of each.
 
+Which shard a key belongs to.
+
+What a shard begins with: keys of another checkpoint, and ε that keys have spent before.
+
     rows of a batch → in order, each once → keyed release ║ released rows
     sealed bytes  →  Shard  →  sealed bytes               ║
 
@@ -8,14 +12,18 @@ Everything that is secret is in the sealed bytes: Spark stores them in RocksDB, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
 
 from tidegate.errors import SnapshotError
+from tidegate.exact_numbers import exact
 from tidegate.io.optional import require
 from tidegate.keyed import KeyedRelease
 from tidegate.lattice import FloatArray, IntArray
@@ -24,6 +32,23 @@ from tidegate.randomness import Epoch
 from tidegate.sealing import seal, understood, unseal
 from tidegate.spark.plan import Plan
 from tidegate.spark.sequence import NOTHING_YET, InputRows, Ordered, in_order
+
+
+def shard_of(key: Column, shards: int) -> Column:
+    """Which shard a key belongs to."""
+    return F.pmod(F.xxhash64(key), F.lit(shards)).cast("int")
+
+
+SHARD, BODY, NAME, EPSILON = "shard", "body", "key", "epsilon"  # columns of the initial state
+SCHEMA = f"{SHARD} int, {BODY} binary, {NAME} string, {EPSILON} string"
+
+
+def with_spent(shard: Shard, names: Sequence[str], amounts: Sequence[str]) -> None:
+    """Remember what keys of a shard have spent in earlier epochs."""
+    for name, amount in zip(names, amounts, strict=True):
+        before = shard.spent.get(name, Fraction(0))
+        shard.spent[name] = before + exact("epsilon", amount)
+
 
 _CONTENT = "spark shard"
 

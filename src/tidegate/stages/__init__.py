@@ -4,7 +4,6 @@
 and what is known of it.
 """
 
-from tidegate.stages.checks import fixed_law, fulfils
 from tidegate.stages.contracts import (
     ENDLESS,
     Estimator,
@@ -13,6 +12,8 @@ from tidegate.stages.contracts import (
     PerturberRun,
     Saved,
     Threshold,
+    fixed_law,
+    fulfils,
 )
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS, NoiseLaw, Noisy

@@ -14,6 +14,8 @@ chooses it.
 
 A stage is a frozen specification (`tidegate.settings.Spec`). `start` gives a run. `state` of a run
 is a plain mapping (numbers, lists, arrays) that `start` takes back whole.
+
+Check that a stage fulfils the contract that is asked for.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.randomness import Keystream
@@ -259,3 +262,24 @@ class Estimator(Protocol):
     def settings(self) -> dict[str, Any]:
         """The stage as plain data."""
         ...
+
+
+# What only a threshold, only a perturber, only an estimator has.
+_MARKS = {"choose", "noise_law", "posterior"}
+
+
+def fulfils(stage: object, contract: type) -> bool:
+    """Whether a stage has everything that its contract names (and is of no other kind)."""
+    given = {**vars(contract), **contract.__annotations__}
+    names = {name for name in given if not name.startswith("_")}
+    return all(hasattr(stage, name) for name in names) and not any(
+        hasattr(stage, mark) for mark in _MARKS - names
+    )
+
+
+def fixed_law(perturber: Perturber, threshold: int) -> NoiseLaw:
+    """The noise law of a perturber with one option; others are refused."""
+    law = perturber.noise_law(threshold)
+    if law is None:
+        raise SettingError("perturber", "must have blocks of one size, such as perturb.Hierarchy")
+    return law

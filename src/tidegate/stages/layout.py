@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,13 @@ class Layout:
     used: int | None = None
     cap_step: int = 0
     consistent: bool = True
+
+    def __hash__(self) -> int:
+        return self._hash  # kept: caches ask for it often, and that of a fraction takes long
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.length, self.nodes, self.cap, self.scales, self.used))
 
     @property
     def identity(self) -> str:

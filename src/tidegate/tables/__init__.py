@@ -4,8 +4,9 @@ None of these libraries is imported unless an object of it is at hand, or is ask
 
 | module | what it is |
 | --- | --- |
-| `incoming` | a column of any of them → what numpy reads; a missing value keeps its place |
-| `arrow_column`, `pandas_column`, `polars_column` | one library each |
-| `series` | a pandas or polars Series went in: one comes out, with its index or name |
-| `outgoing` | named arrays → a table of any of them |
+| `to_numpy` | a column of any of them → what numpy reads; a missing value keeps its place |
+| `arrow` | columns of Arrow as arrays, and back |
+| `from_numpy` | named arrays → a table of any of them; a Series comes out as a Series |
+| `table_input` | pick named columns out of a table |
+| `text`, `html` | tables and pictures for people |
 """

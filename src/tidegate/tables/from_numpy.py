@@ -1,15 +1,23 @@
-"""Convert named arrays to a table of pyarrow, pandas or polars."""
+"""Arrays as columns and tables of pyarrow, pandas and polars.
+
+Convert named arrays to a table of pyarrow, pandas or polars.
+
+A Series went in, so a Series comes out: with the index of pandas, with the name of polars.
+"""
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.lattice import FloatArray
 from tidegate.tables.libraries import require
+from tidegate.tables.to_numpy import NUMPY, library_of
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -73,3 +81,34 @@ class Tabular(ABC):
     def to_polars(self) -> Any:
         """A `polars.DataFrame`."""
         return polars_frame(self.columns(), self.zone)
+
+
+class NamedColumn(Protocol):
+    """A Series of pandas or polars."""
+
+    @property
+    def name(self) -> Any:
+        """Of the column."""
+
+    def to_numpy(self) -> Any:
+        """As an array."""
+
+
+Column = TypeVar("Column", bound=NamedColumn)
+
+
+def like(values: Any) -> Callable[[FloatArray], Any] | None:
+    """What makes a Series of released values; None if `values` is no Series.
+
+    What was released belongs to the last rows that went in: a hold-out takes the first ones.
+    """
+    if type(values) in NUMPY:
+        return None
+    library = library_of(values)
+    if library == "pandas" and isinstance(values, sys.modules["pandas"].Series):
+        return lambda out: sys.modules["pandas"].Series(
+            out, index=values.index[len(values) - out.size :], name=values.name
+        )
+    if library == "polars" and isinstance(values, sys.modules["polars"].Series):
+        return lambda out: sys.modules["polars"].Series(values.name, out)
+    return None

@@ -7,10 +7,11 @@ and the lattice counts it as 0.
 
 from __future__ import annotations
 
-import importlib
+import sys
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.errors import InputError, TidegateError
 
@@ -74,20 +75,29 @@ def refuse_others(missing: Any, position: int) -> np.ndarray[Any, Any]:
 def _reader(values: Any) -> Any:
     if type(values) in NUMPY:
         return None
-    library = library_of(values)
-    if library == "duckdb":
-        return _from_duckdb
-    if library:
-        name = "arrow" if library == "pyarrow" else library
-        return _module(name).numbers
+    readers = {
+        "duckdb": _from_duckdb,
+        "pandas": numbers_of_pandas,
+        "polars": numbers_of_polars,
+        "pyarrow": _from_pyarrow,
+    }
+    if library := library_of(values):
+        return readers[library]
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
-        return _module("arrow").from_protocol
+        return _from_protocol
     return None
 
 
-def _module(library: str) -> Any:
-    """On demand: they import this one."""
-    return importlib.import_module(f"tidegate.tables.{library}_column")
+def _from_pyarrow(column: Any, position: int) -> Any:
+    from tidegate.tables import arrow  # it imports this module
+
+    return arrow.numbers(column, position)
+
+
+def _from_protocol(column: Any, position: int) -> Any:
+    from tidegate.tables import arrow  # it imports this module
+
+    return arrow.from_protocol(column, position)
 
 
 def _from_duckdb(relation: Any, position: int) -> Any:
@@ -98,3 +108,70 @@ def _from_duckdb(relation: Any, position: int) -> Any:
         raise InputError(f"the relation {ONE_COLUMN.replace('table', 'relation')}")
     (column,) = columns.values()
     return plain(column, position)  # an enum comes as a categorical of pandas
+
+
+def numbers_of_pandas(column: Any, position: int = 0) -> Any:
+    """Numbers with NaN for what is missing; an array of objects where the column has objects."""
+    pandas = sys.modules["pandas"]
+    if isinstance(column, pandas.DataFrame):
+        if column.shape[1] != 1:
+            raise InputError(f"this {ONE_COLUMN}")
+        column = column.iloc[:, 0]
+    if not isinstance(column, pandas.Series | pandas.Index | pandas.api.extensions.ExtensionArray):
+        raise InputError("this object of pandas is not a column: give a Series")
+    kind = column.dtype
+    if isinstance(kind, pandas.CategoricalDtype):
+        return _categorical(pandas.Series(column), position)
+    if isinstance(kind, np.dtype):
+        array = column.to_numpy()
+        return np.where(pandas.isna(array), None, array) if kind.kind == "O" else array
+    missing = np.asarray(column.isna(), dtype=bool)
+    kinds = pandas.api.types
+    if not (kinds.is_numeric_dtype(kind) or kinds.is_bool_dtype(kind)):
+        return refuse_others(missing, position)
+    if kind.kind in "iub" and not missing.any():
+        return column.to_numpy(dtype=np.uint64 if kind.kind == "u" else np.int64)
+    return _floats(column, pandas)
+
+
+def _floats(column: Any, pandas: Any) -> NDArray[np.float64]:
+    if isinstance(column.dtype, pandas.SparseDtype):
+        return np.asarray(column, dtype=np.float64)
+    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _categorical(column: Any, position: int) -> Any:
+    """Categories that are numbers are an encoding of numbers; others are refused."""
+    codes, categories = column.cat.codes.to_numpy(), column.cat.categories
+    if not sys.modules["pandas"].api.types.is_numeric_dtype(categories.dtype):
+        return refuse_others(codes < 0, position)
+    known = np.asarray(numbers_of_pandas(categories, position), dtype=np.float64)
+    with_missing: NDArray[np.float64] = np.append(known, np.nan)
+    return with_missing[codes]  # what is missing has the code −1: the last one
+
+
+_WIDE = ("Int128", "UInt128")  # numpy has no such integers
+
+
+def numbers_of_polars(column: Any, position: int = 0) -> Any:
+    """Numbers with NaN for null; an array of objects where the column has objects."""
+    polars = sys.modules["polars"]
+    if isinstance(column, polars.DataFrame):
+        if column.width != 1:
+            raise InputError(f"this {ONE_COLUMN}")
+        column = column.to_series()
+    if not isinstance(column, polars.Series):
+        raise InputError(
+            "this object of polars is not a column: give a Series (collect a lazy frame first)"
+        )
+    kind = column.dtype
+    if kind == polars.Object:
+        array = np.empty(len(column), dtype=object)
+        array[:] = column.to_list()
+        return array
+    if not (kind.is_numeric() or kind in (polars.Boolean, polars.Null)):
+        return refuse_others(column.is_null().to_numpy(), position)
+    if kind.is_integer() and not column.null_count() and str(kind) not in _WIDE:
+        return column.to_numpy()
+    # Not strict: a number that no float equals becomes the nearest one.
+    return column.cast(polars.Float64, strict=False).to_numpy()

@@ -6,8 +6,8 @@ from tidegate.threshold.fixed import Fixed
 from tidegate.threshold.gaussian_quantile import GaussianQuantile
 from tidegate.threshold.log_histogram import LogHistogram
 from tidegate.threshold.noisy_max import NoisyMax
-from tidegate.threshold.quantile import SmoothQuantile
 from tidegate.threshold.scale_free import ScaleFree
+from tidegate.threshold.smooth_quantile import SmoothQuantile
 from tidegate.threshold.tail_quantile import TailQuantile
 
 __all__ = [

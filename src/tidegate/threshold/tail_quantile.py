@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -92,6 +92,13 @@ class TailQuantile(Spec):
     stream_epsilon: OptionalExact = OptionalExact(default=None)
     visible: Whole = Whole(minimum=1, default=VISIBLE)
 
+    def __hash__(self) -> int:
+        return self._hash  # kept: caches ask for it often, and that of a fraction takes long
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.epsilon, self.bound, self.holdout, self.horizon, self.stream_epsilon))
+
     @property
     def guarantee(self) -> Guarantee:
         """ε-DP for the values that choose; the rest of the stream is not looked at."""
@@ -138,9 +145,13 @@ class TailQuantile(Spec):
 
         Decimals, because they give the same digits on every machine.
         """
+        return _grid(lattice.top, self._ratio)
+
+    @cached_property
+    def _ratio(self) -> str:
+        """By which factor candidates grow."""
         known = self.epsilon * self.holdout
-        ratio = next(ratio for least, ratio in RATIOS if known >= least)
-        return np.array(_grid(lattice.top, ratio), dtype=np.int64)
+        return next(ratio for least, ratio in RATIOS if known >= least)
 
     def above(self, values: IntArray, lattice: Lattice) -> IntArray:
         """How many values exceed each candidate, in 256ths: all that a choice needs of raw values.
@@ -222,11 +233,14 @@ def _decimal(number: Fraction) -> Decimal:
 
 
 @lru_cache(maxsize=64)
-def _grid(top: int, ratio: str) -> tuple[int, ...]:
+def _grid(top: int, ratio: str) -> IntArray:
     with localcontext(Context(prec=_DIGITS)):
         last = Decimal(top)
         count = int(last.ln() / Decimal(ratio).ln()) + 1
-        return tuple(sorted({round(last ** (Decimal(step) / count)) for step in range(count + 1)}))
+        steps = {round(last ** (Decimal(step) / count)) for step in range(count + 1)}
+    found: IntArray = np.array(sorted(steps), dtype=np.int64)
+    found.flags.writeable = False  # everyone gets this one
+    return found
 
 
 @lru_cache(maxsize=1024)

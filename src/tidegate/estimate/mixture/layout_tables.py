@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.grid import Cells, cells_of
+from tidegate.estimate.mixture.cells import Cells, cells_of
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Layout
 

@@ -16,9 +16,8 @@ The offset is part of the durable state, in the commit of the values that it bel
 
 from __future__ import annotations
 
-from tidegate.io.brokers.address import Address, is_broker
+from tidegate.io.brokers.address import Address, is_broker, open_broker_sink, open_reader
 from tidegate.io.brokers.contract import BrokerSink, Message, Reader
-from tidegate.io.brokers.opening import open_broker_sink, open_reader
 
 __all__ = [
     "Address",

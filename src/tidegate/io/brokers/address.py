@@ -1,11 +1,18 @@
-"""The address of a stream, subject or topic: `nats://host:4222/STREAM/subject`."""
+"""The address of a stream, subject or topic: `nats://host:4222/STREAM/subject`.
+
+Open a reader or a sink by its address. Libraries are imported when they are needed.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tidegate.errors import SettingError
+from tidegate.io.brokers.contract import BrokerSink, Reader
+from tidegate.tables import libraries
 
 PORTS = {"nats": 4222, "mqtt": 1883, "redis": 6379, "kafka": 9092}
 _FORMS = {
@@ -65,3 +72,32 @@ class Address:
 
     def __repr__(self) -> str:
         return f"<Address {self}>"
+
+
+# The module of ours and the library that it needs.
+_MODULES = {
+    "nats": ("jetstream", "nats"),
+    "mqtt": ("mqtt", "paho.mqtt.client"),
+    "redis": ("redis_streams", "redis"),
+    "kafka": ("kafka", "confluent_kafka"),
+}
+
+
+def open_reader(address: str, *, client: str) -> Reader:
+    """A connection that reads; `client` is a name for it that stays the same after a restart."""
+    place = Address.read(address, "source")
+    reader: Reader = _module(place).open_reader(place, client)
+    return reader
+
+
+def open_broker_sink(address: str, *, epoch: str, client: str) -> BrokerSink:
+    """A connection that writes the rows of an epoch."""
+    place = Address.read(address, "output")
+    sink: BrokerSink = _module(place).open_sink(place, epoch, client)
+    return sink
+
+
+def _module(place: Address) -> Any:
+    name, library = _MODULES[place.scheme]
+    libraries.require(library, f"{place.scheme}://", "brokers")
+    return import_module(f"tidegate.io.brokers.{name}")

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from tidegate._contexts import Completed
 from tidegate.clock import Clock
-from tidegate.io.row_text import json_rows
+from tidegate.io.released_row_text import json_rows
 from tidegate.io.text_sink import Levels, Positions, Times
 from tidegate.lattice import FloatArray
 

@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.errors import InputError, SettingError
 from tidegate.io.batches import Batch, objects
 from tidegate.io.brokers.contract import Message
-from tidegate.io.columns import Wanted
+from tidegate.io.column_choice import Wanted
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.time_reader import TimeReader
 from tidegate.lattice import FloatArray

@@ -1,13 +1,74 @@
-"""What all questions have in common, and the words that answer them."""
+"""Many answers at once: the same functions of the same words as `answer`, in slices of a cache.
+
+What all questions have in common, and the words that answer them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import InputError
 from tidegate.lattice import IntArray
+from tidegate.local.privacy_loss import WORD_BITS, WORDS
 from tidegate.randomness import WordSource
+
+Word32Array = NDArray[np.uint32]
+PackedArray = NDArray[np.uint64]
+
+# Up to here, whole numbers and twice them are exact as floats.
+MOST_STEPS = 1 << 53
+
+_SLICE = 1 << 14
+
+
+def whole_steps(values: NDArray[Any]) -> IntArray:
+    """The values as integers of 64 bits; refuses what is not a list of whole numbers."""
+    if values.ndim != 1 or values.dtype.kind not in "iu":  # a float would be cut, True is no step
+        raise InputError("values must be whole steps of the resolution, in one dimension")
+    if values.dtype == np.uint64:
+        values = np.minimum(values, np.uint64(MOST_STEPS))
+    return values.astype(np.int64, copy=False)
+
+
+def slices(count: int) -> Iterator[slice]:
+    """Slices of `count` values whose intermediate arrays fit into a processor's second cache."""
+    for start in range(0, count, _SLICE):
+        yield slice(start, min(start + _SLICE, count))
+
+
+def word_pairs(count: int, total: int, words: WordSource) -> tuple[Word32Array, Word32Array]:
+    """For each of `count` devices a word, and one that is uniform below `total`.
+
+    Both are halves of one word of 64 bits. Where the second is not below the total it is drawn
+    again, each time from a new word of 64 bits, until it is.
+    """
+    high, second = halves(words.take(count))
+    if total == WORDS:
+        return high, second
+    second = second.copy()
+    again = np.flatnonzero(second >= total)
+    while again.size:
+        second[again] = halves(words.take(again.size))[1]
+        again = again[second[again] >= total]
+    return high, second
+
+
+def packed(high: IntArray, low: IntArray) -> PackedArray:
+    """Two numbers of 32 bits in one of 64: a table of them costs one look instead of two."""
+    result: PackedArray = high.astype(np.uint64) << np.uint64(WORD_BITS) | low.astype(np.uint64)
+    return result
+
+
+def halves(pairs: PackedArray) -> tuple[Word32Array, Word32Array]:
+    """The high and the low 32 bits, as views."""
+    ends = np.ascontiguousarray(pairs).astype("<u8", copy=False).view("<u4")
+    return ends[1::2], ends[0::2]
+
 
 # A device throws words away until one is below the total. A message with a total below this could
 # keep it busy for ever: refused.

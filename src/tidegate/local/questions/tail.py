@@ -12,8 +12,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.local.privacy_loss import WORDS, check_loss, coin_weights
-from tidegate.local.questions.bulk import MOST_STEPS, slices, whole_steps, word_pairs
-from tidegate.local.questions.question import Words
+from tidegate.local.questions.question import MOST_STEPS, Words, slices, whole_steps, word_pairs
 from tidegate.local.wire import number, whole_field
 from tidegate.randomness import WordSource
 

@@ -15,10 +15,15 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.privacy_loss import WORDS, check_loss, drawn
-from tidegate.local.questions.bulk import halves, slices, whole_steps, word_pairs
-from tidegate.local.questions.guide import Guide
-from tidegate.local.questions.places import Places
-from tidegate.local.questions.question import LEAST_TOTAL, Words
+from tidegate.local.questions.question import (
+    LEAST_TOTAL,
+    Words,
+    halves,
+    slices,
+    whole_steps,
+    word_pairs,
+)
+from tidegate.local.questions.table_lookup import Guide, Places
 from tidegate.local.wire import number, whole_field
 from tidegate.randomness import WordSource
 

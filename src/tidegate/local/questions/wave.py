@@ -12,8 +12,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.local.privacy_loss import WORDS, check_loss, drawn
-from tidegate.local.questions.bulk import slices, whole_steps, word_pairs
-from tidegate.local.questions.question import LEAST_TOTAL, Words
+from tidegate.local.questions.question import LEAST_TOTAL, Words, slices, whole_steps, word_pairs
 from tidegate.local.wire import whole_field
 from tidegate.randomness import WordSource
 

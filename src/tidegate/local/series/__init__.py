@@ -1,21 +1,19 @@
 """Series of users: everyone has a yes or no at every step, and ε protects a window or all of it.
 
-| scheme | file | ε protects | published as |
-|---|---|---|---|
-| `Changes` | `changes.py` | a user's whole series | Erlingsson et al., *Amplification by Shuffling*, SODA 2019 |
-| `Updates` | `updates.py` | a user's whole series | Joseph et al., *Local Differential Privacy for Evolving Data*, NeurIPS 2018 |
-| `PopulationDivision` | `population.py` | any w steps of a user | Ren et al., *LDP-IDS*, SIGMOD 2022 |
+| scheme | ε protects | published as |
+|---|---|---|
+| `Changes` | a user's whole series | Erlingsson et al., *Amplification by Shuffling*, SODA 2019 |
+| `Updates` | a user's whole series | Joseph et al., *Local Differential Privacy for Evolving Data*, NeurIPS 2018 |
+| `PopulationDivision` | any w steps of a user | Ren et al., *LDP-IDS*, SIGMOD 2022 |
 
-A scheme is a frozen specification that both sides know. `devices` holds what users do: it sees
+A scheme (`schemes`) is a frozen specification that both sides know. `devices` holds what users do: it sees
 values and gives reports. `collectors` holds what the server does: it sees reports alone. The two
 never import each other. Many users are one array; a single device is an array of one.
 """  # noqa: E501  # a table
 
 from __future__ import annotations
 
-from tidegate.local.series.changes import Changes
-from tidegate.local.series.population import PopulationDivision
+from tidegate.local.series.schemes import Changes, PopulationDivision, Updates
 from tidegate.local.series.simulation import simulate
-from tidegate.local.series.updates import Updates
 
 __all__ = ["Changes", "PopulationDivision", "Updates", "simulate"]

@@ -7,10 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from tidegate.lattice import IntArray
-from tidegate.local.series.changes import Changes
 from tidegate.local.series.coins import Bits, as_signs, contrast, share_of_ones, share_variance
-from tidegate.local.series.population import PopulationDivision
-from tidegate.local.series.updates import Updates
+from tidegate.local.series.schemes import Changes, PopulationDivision, Updates
 from tidegate.randomness import WordSource
 
 _GRAIN = 1 << 20  # published means are multiples of 1/2**20, so that devices compare them exactly

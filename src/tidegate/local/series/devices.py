@@ -9,10 +9,8 @@ import numpy as np
 
 from tidegate.errors import InputError, RefusedError
 from tidegate.lattice import IntArray
-from tidegate.local.series.changes import Changes
 from tidegate.local.series.coins import Bits, fair, picked, told
-from tidegate.local.series.population import PopulationDivision
-from tidegate.local.series.updates import Updates
+from tidegate.local.series.schemes import Changes, PopulationDivision, Updates
 from tidegate.randomness import WordSource
 
 

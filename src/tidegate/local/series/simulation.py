@@ -8,12 +8,10 @@ import numpy as np
 
 from tidegate.errors import InputError, SettingError
 from tidegate.lattice import FloatArray
-from tidegate.local.series.changes import Changes
 from tidegate.local.series.coins import Bits
 from tidegate.local.series.collectors import ChangeCollector, PopulationCollector, UpdateCollector
 from tidegate.local.series.devices import ChangeDevices, PopulationDevices, UpdateDevices
-from tidegate.local.series.population import PopulationDivision
-from tidegate.local.series.updates import Updates
+from tidegate.local.series.schemes import Changes, PopulationDivision, Updates
 from tidegate.randomness import Randomness, WordSource, secure
 from tidegate.settings import digest
 

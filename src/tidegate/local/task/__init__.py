@@ -26,8 +26,8 @@ Which slot a device gets depends on when it asked, never on its value; sums by t
 post-processing.
 """
 
-from tidegate.local.task.by_time import RoundSums, sums_by_time
 from tidegate.local.task.round_calendar import RoundCalendar
+from tidegate.local.task.sums_by_time import RoundSums, sums_by_time
 from tidegate.local.task.task import Task
 from tidegate.local.task.task_round import TaskRound
 

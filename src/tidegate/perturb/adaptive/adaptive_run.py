@@ -9,14 +9,14 @@ import numpy as np
 
 from tidegate.lattice import IntArray
 from tidegate.noise import discrete_laplace
-from tidegate.perturb.adaptive.trees import RANGE_ERROR
+from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 from tidegate.perturb.consistency import consistent_groves, own_weights
 from tidegate.randomness import Keystream
 from tidegate.sealing import State
 from tidegate.stages import NO_SUMS, Layout, Noisy
 
 if TYPE_CHECKING:
-    from tidegate.perturb.adaptive.stage import AdaptiveTrees
+    from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 
 
 # Room in the address of noise, for the levels of a tree and the blocks of a horizon.

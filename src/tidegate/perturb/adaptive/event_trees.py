@@ -12,9 +12,9 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.noise import discrete_laplace
+from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
-from tidegate.perturb.adaptive.stage import AdaptiveTrees
-from tidegate.perturb.adaptive.trees import BLIND, RANGE_ERROR, all_trees
+from tidegate.perturb.adaptive.tree_shapes import BLIND, RANGE_ERROR, all_trees
 from tidegate.randomness import Keystream
 from tidegate.sealing import State
 from tidegate.settings import Epsilon, Exact, Flag, Whole

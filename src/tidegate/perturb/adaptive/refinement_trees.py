@@ -17,8 +17,8 @@ import numpy as np
 from tidegate.lattice import IntArray
 from tidegate.noise import discrete_laplace
 from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun
-from tidegate.perturb.adaptive.stage import AdaptiveTrees
-from tidegate.perturb.adaptive.trees import BLIND, all_trees
+from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
+from tidegate.perturb.adaptive.tree_shapes import BLIND, all_trees
 from tidegate.randomness import Keystream
 from tidegate.sealing import State
 from tidegate.settings import Epsilon
@@ -90,9 +90,13 @@ class RefinementTrees(AdaptiveTrees):
         For the part of a warm-up, given below 0: one node, whose cap is θ.
         """
         groups = _groups(self, length, threshold, ceiling)
-        parts = (*self.blocks, *(-part for part in self.warm_ups))
-        at = parts.index(part)
+        at = self._parts.index(part)
         return sum(map(len, groups[:at])), groups[at]
+
+    @cached_property
+    def _parts(self) -> tuple[Fraction, ...]:
+        """Those of blocks, then those of warm-ups below 0: as `_groups` has them."""
+        return (*self.blocks, *(-part for part in self.warm_ups))
 
     def warm_up(
         self, part: Fraction, length: int, threshold: int, ceiling: int
@@ -104,10 +108,9 @@ class RefinementTrees(AdaptiveTrees):
     def part_of(self, choice: int, length: int, threshold: int, ceiling: int) -> Fraction:
         """The part of ε that an option of `every_layout` is measured with; below 0: a warm-up's."""
         groups = _groups(self, length, threshold, ceiling)
-        parts = (*self.blocks, *(-part for part in self.warm_ups))
         return next(
             part
-            for part, end in zip(parts, accumulate(map(len, groups)), strict=True)
+            for part, end in zip(self._parts, accumulate(map(len, groups)), strict=True)
             if choice < end
         )
 

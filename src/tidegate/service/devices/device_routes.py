@@ -1,18 +1,25 @@
-"""What devices and shufflers call: which round, what am I asked, here are reports."""
+"""What devices and shufflers call: which round, what am I asked, here are reports.
+
+Pages of other sites may report: these routes answer to any origin. Nothing is opened by that: no
+cookie is read, and a report needs a token.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate.errors import InputError, MissingError
-from tidegate.local.messages import Report
+from tidegate.local.messages import Report, parsed
 from tidegate.local.shuffle import Shuffled
 from tidegate.local.task_messages import (
     ANNOUNCEMENT,
@@ -25,9 +32,56 @@ from tidegate.local.task_messages import (
 )
 from tidegate.local.wire import name_of
 from tidegate.service.access import Access
-from tidegate.service.devices.bodies import read_body, reports_of
 from tidegate.service.devices.desk import Desk
-from tidegate.service.devices.requests import Batch, NotNow, Question, Reports
+from tidegate.service.devices.desk_requests import Batch, NotNow, Question, Reports
+
+_MOST_REPORTS = 10_000  # in one request
+_MOST_BYTES = 4 << 20
+_SMALL = 1 << 14  # bytes of a body that is parsed at once
+
+
+async def read_body(request: Request) -> bytes:
+    """The body; too long a one is refused before all of it was read."""
+    pieces, size = [], 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > _MOST_BYTES:
+            raise HTTPException(413, f"at most {_MOST_BYTES >> 20} MiB in one request")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def reports_of(body: bytes) -> list[Report | str]:
+    """The reports, a line each, as they were read, or why they could not be."""
+    lines = [line for line in body.splitlines() if line.strip()]
+    if len(lines) > _MOST_REPORTS:
+        raise HTTPException(413, f"at most {_MOST_REPORTS:,} reports in one request")
+    if len(body) > _SMALL:
+        return await asyncio.to_thread(lambda: [parsed(line) for line in lines])
+    return [parsed(line) for line in lines]
+
+
+_DEVICE = re.compile(r"/v1/tasks/[^/]+/(round|announcement|reports)")
+
+
+class DeviceCORS:
+    """Adds the headers to the routes of devices alone, errors included."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._open = CORSMiddleware(
+            app,
+            allow_origins=["*"],
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", "If-None-Match"],
+            expose_headers=["ETag", "Retry-After"],
+            max_age=86_400,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        device = scope["type"] == "http" and _DEVICE.fullmatch(scope["path"])
+        await (self._open if device else self._app)(scope, receive, send)
 
 
 def device_routes(desk: Desk, access: Access) -> APIRouter:

@@ -10,12 +10,12 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.errors import SettingError
-from tidegate.local.surveys import check_announceable
+from tidegate.local.schedule import check_announceable
 from tidegate.local.task import RoundCalendar
 from tidegate.local.topl import Topl
 from tidegate.randomness import random_bytes
 from tidegate.service.access import Access
-from tidegate.service.devices.collected import collected, described
+from tidegate.service.devices.answers_by_time import collected, described
 from tidegate.service.devices.desk import Desk
 from tidegate.service.devices.stored_tasks import TaskFacts
 

@@ -1,4 +1,7 @@
-"""The shuffler over HTTP: to devices it looks like the service."""
+"""The shuffler over HTTP: to devices it looks like the service.
+
+The shuffler as a process.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,22 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from urllib.parse import quote
+from pathlib import Path
+from urllib.parse import quote, urlsplit
 
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response
 
-from tidegate.local.http_calls import Answer, call
+from tidegate.errors import SettingError
+from tidegate.local.delivery import Answer, call
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, ROUND, RoundMessage, outcomes_json
 from tidegate.local.wire import LONGEST
 from tidegate.service import problems
-from tidegate.service.devices.bodies import read_body, reports_of
-from tidegate.service.devices.cors import DeviceCORS
-from tidegate.service.devices.requests import device_digest
-from tidegate.service.pending import Busy
+from tidegate.service.devices.desk_requests import device_digest
+from tidegate.service.devices.device_routes import DeviceCORS, read_body, reports_of
+from tidegate.service.pending_requests import Busy
 from tidegate.service.shuffler.forwarding import Forwarder
 from tidegate.service.shuffler.store import ShufflerStore
 
@@ -151,3 +156,34 @@ def _as_it_came(answer: Answer, kind: str) -> Response:
     media = kind if answer.status == _OK else problems.MEDIA_TYPE
     body = answer.body if answer.status != 204 else b""  # as HTTP counts
     return Response(body, answer.status, headers, media_type=media)
+
+
+def run(
+    folder: Path,
+    service: str,
+    token: str,
+    *,
+    host: str,
+    port: int,
+    size: int,
+    every: float,
+    certificate: Path | None = None,
+    private_key: Path | None = None,
+) -> None:
+    """Serve until a signal comes; what waits is on the disk."""
+    place = urlsplit(service)
+    if place.scheme not in ("http", "https") or not place.hostname:
+        raise SettingError("to", "must be the address of a service: https://host")
+    store = ShufflerStore(folder)
+    forwarder = Forwarder(store, service, token, size=size, every=every)
+    uvicorn.run(
+        ShufflerApp(store, forwarder, service).app(),
+        host=host,
+        port=port,
+        ssl_certfile=certificate,
+        ssl_keyfile=private_key,
+        log_level="warning",
+        access_log=False,  # it would hold addresses of devices
+        server_header=False,
+        timeout_graceful_shutdown=5,
+    )

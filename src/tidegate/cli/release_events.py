@@ -1,0 +1,110 @@
+"""`tidegate release --every`: rows are events, and the stream is their sum per tick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tidegate as tg
+from tidegate.cli.pipelines import parts_of
+from tidegate.errors import QueryError, SettingError
+from tidegate.record.time_ranges import Moment, length_of
+
+_NOW = "now"
+OPTIONS = ("every", "start", "until", "count")
+# What readings have, and events do not.
+_UNUSED = (
+    "late", "preset", "holdout", "estimator", "fanout", "skipped", "delta", "set", "unit",
+    "rethreshold", "start-early", "user-column",
+)  # fmt: skip
+_ARGUMENTS = ("epsilon", "bound", "lower", "resolution", "horizon", "every", "start", "zone")
+_END = (
+    "is required: the time up to which ticks are released. It is public, so it is not read off the "
+    "file; `--until now` is the time of this computer"
+)
+
+
+def of_events(options: dict[str, Any]) -> bool:
+    """Whether the options describe an event stream."""
+    if "every" in options:
+        return True
+    for name in OPTIONS:
+        if name in options:
+            raise SettingError(name, "goes with --every, the length of a tick")
+    return False
+
+
+def until(options: dict[str, Any]) -> Moment:
+    """The time up to which ticks are released."""
+    if "until" not in options:
+        raise SettingError("until", _END)
+    given = str(options["until"])
+    if given.partition("-")[0].strip() != _NOW:
+        return given
+    return moment_now(options, _behind(given))
+
+
+def clock(options: dict[str, Any]) -> Moment | Callable[[], Moment]:
+    """The same; with --follow, a clock that goes on."""
+    if not options.get("follow"):
+        return until(options)
+    following = {"until": _NOW, **options}
+    if str(following["until"]).partition("-")[0].strip() != _NOW:
+        raise SettingError(
+            "until", "must be now, or a while before, such as now-5min, with --follow"
+        )
+    _behind(str(following["until"]))
+    return lambda: until(following)
+
+
+def _behind(given: str) -> int:
+    """How far behind the clock `now-5min` is, in nanoseconds."""
+    _, minus, length = given.partition("-")
+    try:
+        return length_of(length.strip()) if minus else 0
+    except QueryError:
+        raise SettingError("until", "must be a time, now, or such as now-5min") from None
+
+
+def moment_now(options: dict[str, Any], behind: int = 0) -> str:
+    """The time of this computer, written as the times of the stream are; or so long before."""
+    from datetime import UTC, datetime, timedelta
+
+    from tidegate.clock import zone_of
+    from tidegate.timestamps import read_times
+
+    clock = read_times([options["start"]], zone=options.get("zone")).clock
+    if clock.zone is None:
+        here = datetime.now()  # noqa: DTZ005  # the wall clock here, as times are there
+        return (here - timedelta(microseconds=behind // 1000)).isoformat()
+    there = datetime.now(UTC) - timedelta(microseconds=behind // 1000)
+    return there.astimezone(zone_of(clock.zone)).isoformat()
+
+
+_REQUIRED = {
+    "epsilon": "the privacy budget, for example --epsilon 1",
+    "time": "the column of times, for example --time when",
+    "start": "a public time when the first tick begins, for example --start 2024-02-01",
+}
+
+
+def build(options: dict[str, Any]) -> tg.Pipeline:
+    """The pipeline of an event stream; its horizon is the ticks that come, if that is known."""
+    for name, what in _REQUIRED.items():
+        if name not in options:
+            raise SettingError(name, f"is required for events (--every): {what}")
+    for name in _UNUSED:
+        if name in options:
+            raise SettingError(name, "is not for events (--every)")
+    counts = bool(options.get("count"))
+    if counts == ("bound" in options):
+        raise SettingError("bound", "is required for sums of events; --count counts them instead")
+    arguments = {name: options[name] for name in _ARGUMENTS if name in options}
+    arguments["non_negative"] = bool(options.get("non-negative"))
+    if "period" in options:
+        arguments["period"] = parts_of(options)
+    pipeline = tg.events(**arguments)
+    if pipeline.ticks is None or {"horizon", "state", "follow"} & options.keys():
+        return pipeline
+    ticks = pipeline.ticks.complete(until(options))
+    return tg.events(**{**arguments, "horizon": max(1, min(ticks, pipeline.perturber.horizon))})

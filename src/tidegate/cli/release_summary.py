@@ -1,0 +1,190 @@
+"""The summary of `tidegate release` on stderr: public facts only.
+
+Describe a run that failed in the middle: released rows, their cost, and how to continue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidegate.cli.exits import complain
+from tidegate.durable import DurableRelease
+from tidegate.durable.durable_columns import DurableColumns
+from tidegate.errors import RefusedError, TidegateError
+from tidegate.guarantee import sequential
+from tidegate.run.release import Release
+from tidegate.tables.text import percent, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegate.durable import DurableRelease, Transferred
+    from tidegate.guarantee import Guarantee
+    from tidegate.record.answer import Answer
+    from tidegate.run.pipeline import Pipeline
+    from tidegate.run.release import Release
+
+Durable = DurableRelease | DurableColumns
+
+
+@contextmanager
+def told_what_is_left(run: Durable | Sequence[Release], output: str | None) -> Iterator[None]:
+    """Add it to an error on its way to the user. What was refused for privacy explains itself."""
+    try:
+        yield
+    except (TidegateError, KeyboardInterrupt) as error:
+        if not isinstance(error, RefusedError):
+            with suppress(TidegateError):  # a release that was interrupted may say nothing
+                if isinstance(run, Durable):
+                    error.add_note(_continued(run))
+                else:
+                    error.add_note(_spent(run, output))
+        raise
+
+
+def _continued(run: Durable) -> str:
+    rows, seen = f"{run.position:,} rows are released", f"the first {run.seen:,} rows"
+    if isinstance(run, DurableRelease) and run.pipeline.ticks is not None:
+        seen = "what was read before"  # how many events there are is nobody's business
+    again = "run the same command again: it continues from there, and nothing is spent twice"
+    if not run.seen:
+        return f"no rows are released. When that is mended, {again}"
+    return f"{rows} and stay valid. When that is mended ({seen} must stay as they are), {again}"
+
+
+def _spent(runs: Sequence[Release], output: str | None) -> str:
+    position, seen = (min(getattr(run, name) for run in runs) for name in ("position", "seen"))
+    promise = sequential(*(run.guarantee for run in runs))
+    if not position:
+        return "no rows were released, so no epsilon was spent"
+    rest = f"the rows from {seen:,} on (counted from 0)"
+    if runs[0].pipeline.ticks is not None:  # how many events there are is nobody's business
+        rest = "later ticks"
+    cost = (
+        f"They have spent {promise}, and a new run spends that again on the same rows: "
+        f"release only {rest}, or accept that costs add up. "
+        "With --state, the same command would continue where it stopped"
+    )
+    if output in (None, "-"):
+        return f"{position:,} rows were released before that. {cost}"
+    marked = "and its metadata says that it is not complete"
+    return f"{output} holds the first {position:,} rows, {marked}. {cost}"
+
+
+# Beyond, the record of a durable run is read again for as long as the run itself took.
+_LONGEST = 1 << 22
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to."""
+
+    pipeline: Pipeline
+    guarantee: Guarantee  # of everything that was released of this source
+    seen: int  # rows that were read, by this run and those before
+    released: int
+    held: int  # values that the hold-out still needs
+    threshold: float | None
+    floor: float  # smaller values count as this
+    total: Callable[[], Answer | None]  # of what was released, as far back as the record goes
+
+    @classmethod
+    def of(cls, run: DurableRelease | Release, result: Transferred) -> Outcome:
+        """The outcome of a transfer, while the release is still open."""
+
+        def total() -> Answer | None:
+            record = run.record
+            return None if record is None else record.query(record.start, record.end)
+
+        return cls(
+            run.pipeline,
+            run.guarantee,
+            result.read,
+            result.released,
+            result.held,
+            result.threshold,
+            run.phases[-1].floor if run.phases else 0.0,
+            total,
+        )
+
+
+def summarise(outcome: Outcome, named: str = "") -> None:
+    """Rows in and out, the threshold, ε, the error of a total, and what is doubtful."""
+    from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
+
+    for line in _lines(outcome):
+        complain(f"{named}{line}")
+    for warning in setting_warnings(outcome.pipeline):
+        complain(f"{named}warning: {warning}")
+
+
+def nothing_released(outcome: Outcome, *, durable: bool) -> str:
+    """Why there is no output, and what would do. Rows are counted, and their number is public."""
+    pipeline, rows = outcome.pipeline, outcome.seen
+    if pipeline.ticks is not None:
+        return "nothing was released: no tick is over. Give a later --until, or an earlier --start"
+    if not rows:
+        return "nothing was released: the input has no rows. No output was written"
+    held = pipeline.holdout
+    if not outcome.held:
+        return (
+            f"nothing was released: all {rows:,} rows chose the threshold, and the next row is the "
+            "first to be released"
+        )
+    return (
+        f"nothing was released: the threshold takes {held:,} rows (--holdout), and the input has "
+        f"{rows:,}. No output was written. "
+        + (
+            f"Run the same command again when there are {outcome.held:,} more rows"
+            if durable
+            else f"Use {outcome.held:,} more rows, or --holdout {max(1, rows // 16):,}"
+        )
+    )
+
+
+def unmeasured(result: Transferred, *, durable: bool) -> str:
+    """What an input that ended inside its warm-up has left."""
+    rows = f"the warm-up needs {result.unmeasured:,} more rows. The {result.released:,} rows are "
+    if result.threshold is None:
+        rows += "placeholders: nothing is measured yet."
+    else:
+        rows += "placeholders; their sum is in the file's record: ask `tidegate query`."
+    more = "Continue with the same --state. " if durable else ""
+    return f"{rows} {more}For a stream this short, give --horizon, the number of values to come."
+
+
+def _lines(outcome: Outcome) -> list[str]:
+    rows, released = outcome.seen, outcome.released
+    first = f"released {released:,} of {rows:,} rows"
+    if outcome.pipeline.ticks is not None:  # how many events there were is not said
+        first = f"released {released:,} ticks of {outcome.pipeline.ticks.every}"
+    elif released < rows:
+        first += f" (the first {rows - released:,} chose the threshold and are not released)"
+    lines = [
+        f"{first}; {_counted(outcome)}",
+        f"spent: {outcome.guarantee}",
+    ]
+    total = outcome.total() if released <= _LONGEST else None
+    if total is not None:
+        half, size = (total.high - total.low) / 2, total.end - total.start
+        rows_known = f"{'all' if size == released else 'the last'} {size:,} released rows"
+        lines.append(
+            f"a sum over {rows_known} is known to ± {shown(half)} ({percent(total.confidence)})"
+            f"{', apart from what the threshold cuts' if total.capped else ''}"
+        )
+        if total.warning:
+            lines.append(f"warning: {total.warning}. Use more epsilon, or more values")
+    return lines
+
+
+def _counted(outcome: Outcome) -> str:
+    """What values beyond the ends count as."""
+    if outcome.pipeline.ticks is not None:
+        largest = f"{outcome.threshold:g}" if outcome.threshold is not None else "?"
+        return f"an event counts as {largest} at most"
+    if outcome.floor:
+        return f"values count from {outcome.floor:g} to {outcome.threshold:g}"
+    return f"larger values count as {outcome.threshold:g}, values below 0 as 0 (see --lower)"

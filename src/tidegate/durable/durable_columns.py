@@ -1,0 +1,211 @@
+"""Several columns of one source: a release for each, one ledger that is charged with the sum.
+
+    source ─┬─ fare → DurableRelease in FOLDER/0-fare → its file
+            └─ tip  → DurableRelease in FOLDER/1-tip  → its file
+    FOLDER/ledger.jsonl: what a row has spent, all columns together
+
+**Privacy.** A row has a value in each column; neighbours differ in one row, in any of them. Each
+column is released by itself with noise of its own, at cost ε_i for its value, so everything
+together costs Σ ε_i: sequential composition, computed from the pipelines. The ledger is charged
+with that sum before any column reads a value. Each column is durable and exactly-once as a release
+of one column is; after a crash they may stand at different places, and each goes on from its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tidegate import _files
+from tidegate._contexts import Closed
+from tidegate.durable.charging import Charging, costs_together
+from tidegate.durable.durable_release import DurableRelease
+from tidegate.durable.folder_lock import FolderLock, StateError
+from tidegate.durable.output_writer import Output
+from tidegate.durable.store import Store
+from tidegate.durable.transfer import Passage, Transferred
+from tidegate.errors import SettingError
+from tidegate.guarantee import Guarantee, sequential
+from tidegate.io import Source
+from tidegate.ledger import Ledger
+from tidegate.run.column_budgets import checked_names, label
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.release import Release
+
+_NAMES = "columns.json"
+
+
+class DurableColumns(Closed):
+    """Durable releases of several columns. Made by `DurableColumns.open`; close it, or use `with`.
+
+    Attributes:
+        runs: the release of each column.
+        source: the name of the source in the ledger.
+    """
+
+    def __init__(
+        self, lock: FolderLock, ledger: Ledger, runs: dict[str, DurableRelease], source: str
+    ) -> None:
+        self.runs, self.source = runs, source
+        pipelines = [run.pipeline for run in runs.values()]
+        self._charging = Charging(
+            ledger, lambda: costs_together(pipelines), self.epoch, source, lock
+        )
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        pipelines: Mapping[str, Pipeline],
+        *,
+        key: bytes | None = None,
+        source: str | None = None,
+        cap: Any = None,
+        new_epoch: bool = False,
+    ) -> DurableColumns:
+        """Begin in an empty folder, or continue. Arguments as of `DurableRelease.open`."""
+        names = checked_names(list(pipelines))
+        place = Path(folder).absolute()
+        store = Store(place)
+        lock = store.lock
+        with ExitStack() as opened:
+            lock.acquire()
+            opened.callback(lock.release)
+            _agree(place, names)
+            anchor = lock.anchor
+            ledger = store.ledger(cap=cap, expected=anchor, needed=anchor is not None)
+            opened.callback(ledger.close)
+            known = ledger.sources
+            name = source or (known[0] if known else store.default_source)
+            if known and name not in known:
+                raise StateError(f"the ledger here belongs to the source {known[0]!r}: name it so")
+            runs = {}
+            for at, column in enumerate(names):
+                within = place / f"{at}-{label(column)}"
+                run = DurableRelease.open(
+                    within, pipelines[column], key=key, source=name, new_epoch=new_epoch
+                )
+                runs[column] = opened.enter_context(run)
+            found = cls(lock, ledger, runs, name)
+            charged = {charge.epoch for charge in ledger.charges(name)}
+            if charged and not new_epoch and found.epoch not in charged:
+                raise StateError(
+                    f"the state of a column in {place} is lost, but the ledger shows what was "
+                    "released: restore it, or begin again with --new-epoch, which is charged"
+                )
+            if new_epoch:
+                found._charging.check(max(run.pipeline.holdout for run in runs.values()) + 1)
+            found._opened = opened.pop_all()
+        return found
+
+    _opened: ExitStack
+
+    @property
+    def epoch(self) -> str:
+        """The public ids of the columns' noise."""
+        return "+".join(run.epoch for run in self.runs.values())
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Of a row, all columns together, in this epoch."""
+        return sequential(*(run.guarantee for run in self.runs.values()))
+
+    @property
+    def seen(self) -> int:
+        """How many rows all columns have taken."""
+        return min(run.seen for run in self.runs.values())
+
+    @property
+    def position(self) -> int:
+        """How many rows all columns have released."""
+        return min(run.position for run in self.runs.values())
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the state is sealed with a key."""
+        return all(run.sealed for run in self.runs.values())
+
+    def charge(self, end: int) -> int:
+        """Charge for the rows before `end`, durably; give up to where the cap allows them."""
+        return self.seen + self._charging.charge(self.seen, max(0, end - self.seen))
+
+    def close(self) -> None:
+        """Commit what was taken, and unlock the folder."""
+        self._opened.close()
+
+
+def _agree(folder: Path, names: list[str]) -> None:
+    """The columns of a folder never change: another set would be other noise on the same rows."""
+    path = folder / _NAMES
+    if (folder / "state.sqlite").exists():
+        raise StateError(f"{folder} holds a release of one column: use another folder")
+    if not path.exists():
+        _files.replace_file(path, json.dumps(names).encode())
+        return
+    try:
+        stored = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        raise StateError(f"{path} is damaged: restore it") from None
+    if stored != names:
+        raise StateError(
+            f"the state in {folder} was begun with other columns (or in another order): use those, "
+            "or another folder"
+        )
+
+
+def together(guarantees: Mapping[str, Guarantee]) -> dict[str, Any]:
+    """What the file of each column says about all of them."""
+    total = sequential(*guarantees.values())
+    shares = {name: str(one.epsilon) for name, one in guarantees.items()}
+    return {"columns": shares, "guarantee": str(total)}
+
+
+def transfer_columns(
+    source: Source,
+    releases: DurableColumns | Mapping[str, Release],
+    sinks: Mapping[str, str | Path | None],
+    *,
+    format: str | None = None,  # noqa: A002  # as in open_sink
+    start: int | None = None,
+    progress: Callable[[int], None] | None = None,
+    warn: Callable[[str], None],
+) -> dict[str, Transferred]:
+    """Read a source of several columns to its end, release each, and write each to its file.
+
+    As `tidegate.durable.transfer`, column by column: what was read before is recognised, rows that
+    a file lacks come from the journal. The ledger is charged before any column is read.
+
+    Args:
+        source: from `tidegate.io.open_source(path, column=[...])`, in the order of `releases`.
+        releases: `DurableColumns`, or a new `Release` for each column.
+        sinks: the file of each column.
+        format, start, progress, warn: as in `transfer`.
+    """
+    durable = releases if isinstance(releases, DurableColumns) else None
+    runs: dict[str, DurableRelease | Release] = {
+        **(releases.runs if isinstance(releases, DurableColumns) else releases)
+    }
+    more = {"together": together({name: run.guarantee for name, run in runs.items()})}
+    place = start or 0
+    with ExitStack() as stack:
+        passages = []
+        for at, (name, run) in enumerate(runs.items()):
+            options: dict[str, Any] = {"start": start, "warn": warn}
+            options["progress"] = progress if at == 0 else None
+            facts = {**more, "column": name}
+            passage = Passage(run, Output.to(sinks[name], format), more=facts, **options)
+            passages.append(stack.enter_context(passage))
+        for batch in source.batches():
+            if len(batch.others) + 1 != len(passages):
+                raise SettingError("source", "must have a column for each release")
+            rest, place = batch, place if batch.start is None else batch.start
+            while len(rest):
+                end = place + len(rest)
+                part = rest.part(0, (end if durable is None else durable.charge(end)) - place)
+                for passage, values in zip(passages, part.by_column(), strict=True):
+                    passage.take(values)
+                place, rest = place + len(part), rest.part(len(part))
+        return {name: one.finish() for name, one in zip(runs, passages, strict=True)}

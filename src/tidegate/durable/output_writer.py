@@ -1,0 +1,161 @@
+"""Write released rows and their metadata to a file, to standard output or to a sink."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from tidegate._contexts import uninterrupted
+from tidegate.clock import Clock
+from tidegate.durable.durable_release import DurableRelease
+from tidegate.durable.memory_run import MemoryRun
+from tidegate.errors import SettingError, TidegateError
+from tidegate.io import FunctionSink, Sink, SinkError, open_sink
+from tidegate.io.file_formats import is_standard
+from tidegate.record.rows import Rows
+
+# Some metadata carries the whole record, which grows. It is written again when the file has grown
+# by this factor, so that all writes together cost a small multiple of the last one.
+_GROWTH = 1.1
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where released rows go.
+
+    Attributes:
+        path: a file; None: standard output, or `sink`.
+        format: the file format, where the extension does not tell.
+        sink: an open sink, in place of a path.
+    """
+
+    path: str | None
+    format: str | None = None
+    sink: Sink | None = None
+
+    @classmethod
+    def to(cls, target: Any, format: str | None = None) -> Output:  # noqa: A002  # as in open_sink
+        """The output that `transfer` was given: a path, None or "-", a sink or a function."""
+        if target is None or isinstance(target, str | Path):
+            return cls(None if is_standard(target) else str(target), format)
+        if hasattr(target, "set_metadata"):
+            return cls(None, format, cast("Sink", target))
+        if callable(target):
+            return cls(None, format, FunctionSink(target))
+        raise SettingError(
+            "sink", f"must be a path, a sink or a function, not {type(target).__name__}"
+        )
+
+    @property
+    def regular(self) -> bool:
+        """Whether this is a regular file, which never makes a writer wait for its reader."""
+        place = Path(self.path or "")
+        return self.path is not None and (place.is_file() or not place.exists())
+
+    def opened(self, append_at: int, clock: Clock | None) -> Sink:
+        """The sink; a file is continued after `append_at` rows."""
+        if self.sink is not None:
+            return self.sink
+        append = append_at or None
+        return open_sink(self.path, format=self.format, append_at=append, leveled=True, clock=clock)
+
+
+class Writer:
+    """A sink that is opened when the first row arrives.
+
+    After an error it still completes the file: what was released was paid for, and stays readable.
+    The metadata says `"complete": false` until the input has come to its end.
+
+    Args:
+        output: where to write.
+        run: the release. Its `facts` and `phases` leave with the file, so they must not tell of a
+            push that was not committed: not even its threshold.
+        append_at: continue a file after this many rows.
+        warn: is told of a problem that came on top of an error.
+        more: public facts, beside those of the run.
+    """
+
+    def __init__(
+        self,
+        output: Output,
+        run: DurableRelease | MemoryRun,
+        append_at: int,
+        warn: Callable[[str], None],
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._more = dict(more or {})
+        self._output, self._append_at = output, append_at
+        self._run = run
+        # The output of a state: it must find a chosen threshold there.
+        self._durable = not isinstance(run, MemoryRun)
+        self._warn = warn
+        self._sink: Sink | None = None
+        self._known = 0  # phases in the metadata that was stored
+        self._due: float = math.inf  # the position at which it is stored again
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def write(self, rows: Rows) -> None:
+        """Write and flush rows; metadata is stored whenever a threshold was chosen."""
+        end = rows.first + rows.values.size
+        if end == rows.first:
+            return
+        with self._whole():
+            new = self._sink is None  # its rows may come before any threshold, in a warm-up
+            sink = self._opened()
+            # Before its rows: a reader may be close behind.
+            if new or len(self._run.phases) != self._known or end >= self._due:
+                self._describe(sink, complete=False)
+            sink.write(rows.first, rows.values, rows.levels, rows.times)
+            sink.flush()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: object) -> None:
+        # A run that added nothing completes the metadata of a file. One that released nothing at
+        # all leaves no file, and above all replaces none.
+        if self._sink is None and error is None and self._output.path is not None:
+            facts = self._run.facts()
+            if facts["released"] or (self._durable and facts["phases"]):
+                self._opened()
+        if self._sink is None:
+            return
+        with self._whole():
+            try:
+                if error is None:
+                    self._describe(self._sink, complete=True)
+                    self._sink.close()
+                else:
+                    self._end_early(self._sink, error)
+            finally:
+                self._sink.abort()
+
+    def _whole(self) -> AbstractContextManager[None]:
+        """Delay signals until rows are written: a compressed file could not be completed."""
+        return uninterrupted() if self._output.regular else nullcontext()
+
+    def _end_early(self, sink: Sink, error: BaseException) -> None:
+        """Keep what was written. Of further problems only the first is reported."""
+        problems: list[str] = []
+        steps: list[Callable[[], None]] = [lambda: self._describe(sink, complete=False), sink.close]
+        for step in steps:
+            try:
+                step()
+            except TidegateError as problem:
+                problems.append(str(problem))
+        if problems and not isinstance(error, SinkError):
+            self._warn(problems[0])
+
+    def _describe(self, sink: Sink, *, complete: bool) -> None:
+        facts = self._run.facts()
+        self._known = len(facts["phases"])
+        self._due = _GROWTH * facts["released"] if "record" in facts else math.inf
+        sink.set_metadata({**facts, **self._more, "complete": complete})
+
+    def _opened(self) -> Sink:
+        if self._sink is None:
+            self._sink = self._output.opened(self._append_at, self._run.clock)
+        return self._sink

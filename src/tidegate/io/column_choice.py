@@ -1,0 +1,185 @@
+"""Which column holds the values, the users and the times.
+
+Which column holds the values, and which the users.
+
+Names of columns are public where it is certain that they are names: in a Parquet schema, or where
+the user said so (`header=True`). The first line of a CSV file may be a row of data after all, so
+no message shows anything of it but the names that the user typed.
+
+Find the columns of a file that look like times, from its first rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.errors import InputError, SettingError
+from tidegate.exact_numbers import said
+from tidegate.io.csv_dialect import Dialect
+from tidegate.io.file_formats import Kind, has_tabs, kind_of
+from tidegate.io.input_bytes import Incoming
+from tidegate.io.lines import read_lines
+from tidegate.io.optional import require
+from tidegate.timestamps import read_times
+
+_SHOWN = 20  # names in a message
+_WIDTH = 40  # characters of a name in a message
+_DIGITS = 9  # of a column's number
+_HIDDEN = (
+    "the first line was taken for names and may be data, so it is not shown: --header shows its "
+    "names; if it is a row, give --no-header and the column's number, counted from 0"
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A column to read: its name as asked for (None: find it), and the setting that asked."""
+
+    name: str | None
+    setting: str = "column"
+    numeric: bool = True
+    time: bool = False  # not numeric then
+
+    @property
+    def content(self) -> str:
+        """What a row has here, for messages."""
+        if self.time:
+            return "time"
+        return "value" if self.numeric else "key" if self.setting == "by" else "user"
+
+
+def index_of(name: str | None) -> int | None:
+    """The number that `name` is, if it is the number of a column, counted from 0.
+
+    >>> index_of("3"), index_of("watts"), index_of("٣")
+    (3, None, None)
+    """
+    if name is None or not (name.isascii() and name.isdigit() and len(name) <= _DIGITS):
+        return None
+    return int(name)
+
+
+def choose(
+    wanted: Sequence[Wanted], names: Sequence[str], *, by_index: bool, listed: bool
+) -> list[int]:
+    """Where the wanted columns are among `names`.
+
+    A column without a name is the only one that is left, or the one called "value". `listed`:
+    messages may show `names`.
+    """
+    available = _available(names) if listed else _HIDDEN
+    found = [
+        None if column.name is None else _named(column, names, available, by_index=by_index)
+        for column in wanted
+    ]
+    left = [index for index in range(len(names)) if index not in found]
+    chosen = [
+        _unnamed(column, names, left, available) if index is None else index
+        for column, index in zip(wanted, found, strict=True)
+    ]
+    for place, column in enumerate(wanted):
+        if chosen[place] in chosen[:place]:
+            raise SettingError(column.setting, f"{said(column.name)} is used already")
+    return chosen
+
+
+def _named(column: Wanted, names: Sequence[str], available: str, *, by_index: bool) -> int:
+    matches = [index for index, name in enumerate(names) if name == column.name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise SettingError(column.setting, f"{len(matches)} columns are called {said(column.name)}")
+    index = index_of(column.name)
+    if by_index and index is not None and index < len(names):
+        return index
+    raise SettingError(column.setting, f"there is no {said(column.name)}; {available}")
+
+
+def _unnamed(column: Wanted, names: Sequence[str], left: list[int], available: str) -> int:
+    if len(left) == 1:
+        return left[0]
+    called_value = [index for index in left if names[index] == "value"]
+    if len(called_value) == 1:
+        return called_value[0]
+    raise SettingError(column.setting, f"choose one with --{column.setting}: {available}")
+
+
+def _available(names: Sequence[str]) -> str:
+    if not names:
+        return "there are no columns"
+    shown = ", ".join(repr(name[:_WIDTH]) for name in names[:_SHOWN])
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"the columns are {shown}{more}"
+
+
+_ROWS = 20
+_EARLIEST = 10**8  # seconds since 1970: smaller numbers are hardly times
+
+
+def time_columns(path: str, format: str | None, delimiter: str | None) -> list[str]:  # noqa: A002  # as in open_source
+    """The names of columns whose first values can all be read as times; there must be names."""
+    kind = kind_of(path, format)
+    if kind.format == "parquet":
+        schema = require("pyarrow.parquet").read_schema(path)
+        return [field.name for field in schema if str(field.type).startswith(("timestamp", "date"))]
+    separator = "tab" if delimiter is None and has_tabs(path) else delimiter
+    rows = _first_rows(path, kind, Dialect.given(separator, None))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if _are_times([row.get(name) for row in rows])]
+
+
+def column_names(path: str, format: str | None, delimiter: str | None) -> list[str]:  # noqa: A002  # as above
+    """The names in the first line or row of a text file; keys inside of objects as a.b."""
+    kind = kind_of(path, format)
+    if kind.format == "parquet":
+        return []  # its own message lists them
+    separator = "tab" if delimiter is None and has_tabs(path) else delimiter
+    rows = _first_rows(path, kind, Dialect.given(separator, None))[:1]
+    return [name for row in rows for name in _flat(row)]
+
+
+def _flat(row: dict[str, Any], before: str = "") -> list[str]:
+    found = []
+    for name, value in row.items():
+        inside = _flat(value, f"{before}{name}.") if isinstance(value, dict) else []
+        found += inside or [f"{before}{name}"]
+    return found
+
+
+def _first_rows(path: str, kind: Kind, dialect: Dialect) -> list[dict[str, Any]]:
+    incoming = Incoming(path, kind.compression)
+    try:
+        text = next(read_lines(incoming)).text
+    except StopIteration:
+        return []
+    finally:
+        incoming.close()
+    lines = text.removeprefix(b"\xef\xbb\xbf").split(b"\n")[: _ROWS + 1]
+    try:
+        if kind.format == "jsonl":
+            found = [json.loads(line) for line in lines if line.strip()]
+            return [row for row in found if isinstance(row, dict)]
+        header, *rows = ([field.decode() for field in dialect.fields(line)] for line in lines)
+    except ValueError:  # not JSON, or not UTF-8: who reads the values says where
+        return []
+    return [dict(zip(header, row, strict=False)) for row in rows if len(row) == len(header)]
+
+
+def _are_times(values: list[Any]) -> bool:
+    given = [value for value in values if value not in (None, "")]
+    if not given or not all(isinstance(value, str | int | float) for value in given):
+        return False
+    try:
+        numbers = [abs(float(value)) for value in given]
+    except ValueError:
+        numbers = []
+    if numbers and min(numbers) < _EARLIEST:
+        return False
+    try:
+        read_times(given)
+    except InputError:
+        return False
+    return True

@@ -1,0 +1,82 @@
+"""The metadata of a released file: inside Parquet, in a file beside other formats."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import SettingError
+from tidegate.io.errors import SourceError, source_error
+from tidegate.io.file_formats import kind_of
+from tidegate.io.optional import require
+from tidegate.io.output_bytes import write_whole
+
+KEY = "tidegate"
+_MOST = 1 << 30  # bytes; the record of an adaptive release grows with it
+
+
+def sidecar(path: str | Path) -> Path:
+    """The metadata file of a CSV or JSONL file: `<name>.meta.json`."""
+    return Path(os.path.realpath(path) + ".meta.json")
+
+
+def encode(metadata: Mapping[str, object]) -> str:
+    """Encode as JSON; equal facts give equal text."""
+    try:
+        return json.dumps(
+            dict(metadata), sort_keys=True, ensure_ascii=False, allow_nan=False, indent=1
+        )
+    except (TypeError, ValueError):
+        raise SettingError("metadata", "must be plain JSON: text, numbers, lists, maps") from None
+
+
+def write_sidecar(path: str | Path, metadata: Mapping[str, object]) -> None:
+    """Write the metadata file in one step, durably."""
+    write_whole(sidecar(path), (encode(metadata) + "\n").encode())
+
+
+def read_metadata(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> dict[str, Any] | None:
+    """The metadata of a released file; None if there is none."""
+    name = os.fspath(path)
+    if kind_of(path, format).format == "parquet":
+        text = _from_parquet(name)
+    else:
+        try:
+            if sidecar(path).stat().st_size > _MOST:
+                raise SourceError(None, f"its metadata is longer than {_MOST >> 20} MiB", name)
+            text = sidecar(path).read_bytes()
+        except SourceError:
+            raise
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise source_error(error, str(sidecar(path))) from None
+    if text is None:
+        return None
+    try:
+        metadata = json.loads(text)
+    except (ValueError, RecursionError):  # not JSON, digits without end, or nested without end
+        raise SourceError(None, "its metadata is damaged", name) from None
+    if not isinstance(metadata, dict):
+        raise SourceError(None, "its metadata is damaged", name)
+    return metadata
+
+
+def _from_parquet(name: str) -> bytes | None:
+    arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
+    try:
+        with Path(name).open("rb") as file:
+            found: dict[bytes, bytes] = parquet.read_metadata(file).metadata or {}
+    except OSError as error:
+        if error.errno is None:
+            raise SourceError(None, "is not a whole Parquet file", name) from None
+        raise source_error(error, name) from None
+    except (arrow.ArrowException, ValueError):
+        raise SourceError(None, "is not a whole Parquet file", name) from None
+    return found.get(KEY.encode())

@@ -1,0 +1,197 @@
+"""The engine in columns for `adaptive`: trees, filters and noise of all keys in arrays.
+
+    place of the open block and cell │ Kalman filters: 12 models a key │ noise of the open block
+    ─────────────────────────────────────────────────────────────────────────────────────────
+    about 200 bytes a key            │ 4.3 kB (stored: 2.6 kB)         │ 1 kB, made ahead
+
+Rows and bits are those of the general engine (`objects`): a law test compares them. Keys may be at
+different positions; those whose cells end together are moved on together.
+
+Privacy: values are capped next to the noise (`_close`), at the cap of the tree that was chosen for
+the block before its first value, from released sums only. Trees, caps, scales and the places of
+noise are those of `AdaptiveRun`; its argument holds for every key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tidegate.estimate import Mixture
+from tidegate.estimate.mixture.layout_tables import NO_LEAF
+from tidegate.estimate.mixture.mixture_of_many_streams import MixtureColumns, alike
+from tidegate.keyed.array_engine_base import ColumnsBase, fits_columns
+from tidegate.keyed.key_names import Names
+from tidegate.keyed.noise_ahead import KeyedDraws
+from tidegate.keyed.noise_cache import TreeNoise
+from tidegate.keyed.rows import Groups, Released
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.perturb import AdaptiveTrees
+from tidegate.randomness import Epoch
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.two_sided_caps import Ends
+
+_MADE_AHEAD = 8  # one block's noise for so many rows of a push
+
+
+def fits_adaptive(pipeline: Pipeline, *, shared: bool) -> bool:
+    """Whether these columns can run this pipeline."""
+    return (
+        fits_columns(pipeline, shared=shared)
+        and type(pipeline.perturber) is AdaptiveTrees
+        and type(pipeline.estimator) is Mixture
+        and pipeline.estimator.period is None
+    )
+
+
+class AdaptiveColumns(ColumnsBase):
+    """All keys in arrays, by code."""
+
+    KIND: ClassVar[str] = "adaptive columns"
+    PAGE: ClassVar[int] = 64  # keys that are stored together
+
+    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
+        super().__init__(pipeline, epoch, names, ends)
+        threshold, stage = self._ends.width, pipeline.perturber
+        self._mixture = MixtureColumns(
+            threshold, pipeline.estimator.allowance, stage, pipeline.ceiling
+        )
+        draws = KeyedDraws(epoch, names, pipeline.noise_identity(threshold))
+        options = stage.layouts(stage.horizon, threshold, pipeline.ceiling)
+        self._noise = TreeNoise(draws, max(option.leaves for option in options))
+        self._total: IntArray = np.zeros(0, dtype=np.int64)  # raw: of the open leaf of each key
+        self._grow()
+
+    def __repr__(self) -> str:
+        return f"<AdaptiveColumns of {len(self._names)} keys>"
+
+    @property
+    def position(self) -> IntArray:  # type: ignore[override]
+        """How many rows of each key were released."""
+        return self._mixture.position
+
+    def _grow(self) -> None:
+        had = self.position.size
+        if len(self._names) <= had:
+            return
+        room = self._room(had)
+        self._mixture.grow(room)
+        self._noise.grow(room)
+        self._total = np.concatenate((self._total, np.zeros(room - had, dtype=np.int64)))
+        if self.last.size:
+            self._make_last()
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def _push_units(self, groups: Groups, units: IntArray) -> Released:
+        out = self._one_each(groups.codes, units) if groups.once else self._several(groups, units)
+        self._make(self._noise.waiting(units.size // _MADE_AHEAD + 1))
+        return out
+
+    def _one_each(self, codes: IntArray, units: IntArray) -> Released:
+        mixture = self._mixture
+        positions = mixture.position[codes]
+        self._total[codes] += np.minimum(units, mixture.cap[codes])
+        values = mixture.prediction[codes]
+        levels = values.copy()
+        self._advance(codes, np.ones(codes.size, dtype=np.int64), positions)
+        ended = np.flatnonzero(mixture.filled[codes] == mixture.width[codes])
+        if ended.size:
+            values[ended], levels[ended] = self._close(codes[ended])
+        return Released(np.ones(codes.size, dtype=np.bool_), positions, values, levels)
+
+    def _several(self, groups: Groups, units: IntArray) -> Released:
+        """Keys with several rows: as many rounds as the busiest key has cells in them."""
+        mixture, keys, starts = self._mixture, groups.present, groups.starts.copy()
+        left = np.diff(starts, append=units.size)
+        ordered, out = units[groups.order], Released.empty(units.size)
+        positions, values, levels = (np.empty(units.size, dtype=kind) for kind in "qdd")
+        counts = left.copy()
+        positions[:] = np.arange(units.size) + np.repeat(mixture.position[keys] - starts, counts)
+        while keys.size:
+            taken = np.minimum(left, mixture.width[keys] - mixture.filled[keys])
+            firsts = np.cumsum(taken) - taken
+            rows = np.repeat(starts - firsts, taken) + np.arange(firsts[-1] + taken[-1])
+            capped = np.minimum(ordered[rows], np.repeat(mixture.cap[keys], taken))
+            self._total[keys] += np.add.reduceat(capped, firsts)
+            values[rows] = levels[rows] = np.repeat(mixture.prediction[keys], taken)
+            self._advance(keys, taken, mixture.position[keys])
+            starts = starts + taken
+            ended = np.flatnonzero(mixture.filled[keys] == mixture.width[keys])
+            if ended.size:
+                ends = starts[ended] - 1
+                values[ends], levels[ends] = self._close(keys[ended])
+            left = left - taken
+            more = left > 0
+            keys, starts, left = keys[more], starts[more], left[more]
+        out.released[:] = True
+        order = groups.order
+        out.positions[order], out.values[order], out.levels[order] = positions, values, levels
+        return out
+
+    def _advance(self, codes: IntArray, taken: IntArray, positions: IntArray) -> None:
+        mixture = self._mixture
+        if not positions.all():  # the first block of a key was chosen before it came
+            self._noise.expect(codes[positions == 0])
+        mixture.position[codes] = positions + taken
+        mixture.filled[codes] += taken
+
+    def _close(self, codes: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Cells are full: what their last rows publish, and the levels from there on."""
+        mixture, noise = self._mixture, self._noise
+        leaves = mixture.leaves(codes)
+        closing = leaves != NO_LEAF
+        done = codes[closing]
+        sums: IntArray = np.zeros(codes.size, dtype=np.int64)
+        if done.size:
+            self._make(noise.missing(done))
+            sums[closing] = self._total[done] + noise.take(done, leaves[closing])
+            self._total[done] = 0
+        before, width = mixture.prediction[codes], mixture.width[codes]
+        wholes, began = mixture.end_cells(codes, sums)
+        if began.size:
+            noise.expect(began)
+        return wholes - (width - 1) * before, mixture.prediction[codes]
+
+    def _make(self, codes: IntArray) -> None:
+        """Make the noise of open blocks, tree by tree."""
+        mixture = self._mixture
+        for same in alike(mixture.row[codes]):
+            some = codes[same]
+            tree = mixture.tables.cells[int(mixture.row[some[0]])].tree
+            self._noise.make(some, tree, mixture.chunk[some], mixture.number[some])
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def drop(self, code: int) -> None:
+        """Forget the state of a key; the caller keeps a tombstone."""
+        self._grow()
+        self._total[code] = 0
+        self._mixture.begin_again(code)
+        self._noise.forget(code)
+
+    def rest(self, most: int) -> None:
+        """Do nothing: arrays are small."""
+
+    def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
+        """All that the keys with these codes need to go on; the noise is made again."""
+        self._grow()
+        return {
+            "start": start,
+            "raw": self._total[start:end],
+            "last": self.last[start:end],
+            **self._mixture.state(start, end),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with the keys of a `state`."""
+        self._grow()
+        mine = np.arange(state["start"], state["start"] + state["position"].size)
+        if not mine.size:  # public keys, and none has come yet
+            return
+        self._total[mine] = state["raw"]
+        self._mixture.restore(mine, state)
+        self._restore_last(mine, state)
+        self._noise.expect(mine[state["position"] > 0])

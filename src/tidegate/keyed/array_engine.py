@@ -1,0 +1,176 @@
+"""The engine in columns: the state of all keys in arrays, for fixed methods with one threshold.
+
+    position   total   prediction   carry │ noise of the open grove │ noise of the next one
+    ─────────────────────────────────────────────────────────────────────────────────────────
+    per key: 32 bytes                     │ 4 bytes a leaf, twice: made ahead, in the background
+                                          │ of earlier pushes, since it does not depend on data
+
+Rows and bits are those of the general engine (`objects`): a law test compares them. The released
+past goes to the sink: nothing is kept of it, so nothing can be asked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.estimate import Recent
+from tidegate.keyed.array_engine_base import ColumnsBase, fits_columns
+from tidegate.keyed.key_names import Names
+from tidegate.keyed.noise_ahead import GroveNoise
+from tidegate.keyed.noise_cache import GroveCache
+from tidegate.keyed.rows import Groups, Released, Segments
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.perturb import Flat, Hierarchy
+from tidegate.randomness import Epoch
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.two_sided_caps import Ends
+
+_MOST_LEAVES = 1 << 14  # of a grove: beyond, a row of noise is read in several blocks
+
+
+def fits(pipeline: Pipeline, *, shared: bool) -> bool:
+    """Whether columns can run this pipeline."""
+    perturber = pipeline.perturber
+    return (
+        fits_columns(pipeline, shared=shared)
+        and type(perturber) in (Hierarchy, Flat)
+        and type(pipeline.estimator) is Recent
+        and perturber.block > 1
+        and perturber.noise_law(1).grove_leaves <= _MOST_LEAVES  # type: ignore[union-attr]
+    )
+
+
+class ColumnsEngine(ColumnsBase):
+    """All keys in arrays, by code."""
+
+    KIND: ClassVar[str] = "columns"
+    PAGE: ClassVar[int] = 1024  # keys that are stored together
+    STATE: ClassVar[tuple[str, ...]] = ("position", "total", "prediction", "carry", "last")
+
+    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
+        super().__init__(pipeline, epoch, names, ends)
+        ends, self._block = self._ends, pipeline.perturber.block
+        law: Any = pipeline.perturber.noise_law(ends.width)
+        source = GroveNoise(epoch, names, law, pipeline.noise_identity(ends.width))
+        self._noise = GroveCache(law, source)
+        self._first = ends.width / 2  # what `Recent` predicts before anything was released
+        self.position: IntArray = np.zeros(0, dtype=np.int64)
+        self.total: IntArray = np.zeros(0, dtype=np.int64)
+        self.prediction: FloatArray = np.zeros(0)
+        self._grow()
+
+    @property
+    def carry(self) -> FloatArray:
+        """The rounding that is carried into the open grove of each key."""
+        return self._noise.carry
+
+    def _grow(self) -> None:
+        """Room for every key that there is."""
+        had = self.position.size
+        if len(self._names) <= had:
+            return
+        room = self._room(had)
+        for name, first in (("position", 0), ("total", 0), ("prediction", self._first)):
+            old = getattr(self, name)
+            larger = np.full(room, first, dtype=old.dtype)
+            larger[:had] = old
+            setattr(self, name, larger)
+        if self.last.size:
+            self._make_last()
+        self._noise.grow(room)
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def _push_units(self, groups: Groups, units: IntArray) -> Released:
+        units = np.minimum(units, self._ends.width)
+        out = self._one_each(groups.codes, units) if groups.once else self._several(groups, units)
+        # Each block needs its noise when it closes, so that many groves are made meanwhile.
+        self._noise.make_ahead(-(-units.size // self._block) + 1)
+        return out
+
+    def _one_each(self, codes: IntArray, units: IntArray) -> Released:
+        if not codes.size:
+            return Released.empty(0)
+        # All keys in their order, as in a tick of a whole fleet, are a slice: nothing is gathered.
+        every = codes.size == self.position.size and codes[0] == 0 and codes[-1] == codes.size - 1
+        keys = slice(None) if every and bool((codes[1:] > codes[:-1]).all()) else codes
+        positions = self.position[keys].copy()
+        self.position[keys] += 1
+        self.total[keys] += units
+        values = self.prediction[keys].copy()
+        closing = np.flatnonzero(self._last_of_block(positions))
+        if not positions.all():
+            self._noise.expect(codes[positions == 0])
+        levels = values.copy()
+        if closing.size:
+            done = codes[closing]
+            sums = self.total[done] + self._noise.take(done, positions[closing] // self._block)
+            self.total[done] = 0
+            values[closing] = sums - (self._block - 1) * values[closing]
+            levels[closing] = self.prediction[done] = sums / self._block
+        return Released(np.ones(codes.size, dtype=np.bool_), positions, values, levels)
+
+    def _last_of_block(self, positions: IntArray) -> NDArray[np.bool_]:
+        block = self._block
+        power = not block & (block - 1)  # then several times as fast
+        within = positions & (block - 1) if power else positions % block
+        return np.equal(within, block - 1)
+
+    def _several(self, groups: Groups, units: IntArray) -> Released:
+        """Keys with several rows: cut into the pieces of blocks that they fill, key by key."""
+        cut = Segments(groups, self.position, self._block)
+        self._noise.expect(cut.keys[self.position[cut.keys] == 0])
+        sums = np.add.reduceat(units[groups.order], cut.starts)
+        sums[cut.first] += self.total[cut.keys]
+        closes = cut.closes
+        sums[closes] += self._noise.take_in_order(cut.codes[closes], cut.leaves[closes])
+        following = np.where(closes, sums / self._block, 0.0)
+        before = np.empty(sums.size)
+        before[1:] = following[:-1]  # every piece of a key but its last closes a block
+        before[cut.first] = self.prediction[cut.keys]
+        after = np.where(closes, following, before)
+        values = np.repeat(before, cut.sizes)
+        levels = values.copy()
+        ends = cut.starts + cut.sizes - 1
+        values[ends[closes]] = (sums - (self._block - 1) * before)[closes]
+        levels[ends[closes]] = following[closes]
+        self.total[cut.keys] = np.where(closes, 0, sums)[cut.last]
+        self.prediction[cut.keys] = after[cut.last]
+        self.position[cut.keys] += cut.counts
+        out = Released.empty(units.size)
+        out.released[:] = True
+        out.positions[groups.order] = cut.positions
+        out.values[groups.order], out.levels[groups.order] = values, levels
+        return out
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def drop(self, code: int) -> None:
+        """Forget the state of a key; the caller keeps a tombstone."""
+        self._grow()
+        self.total[code] = self.position[code] = 0
+        self.prediction[code] = self._first
+        self._noise.forget(code)
+
+    def rest(self, most: int) -> None:
+        """Do nothing: arrays are small."""
+
+    def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
+        """All that the keys with these codes need to go on; the noise is made again."""
+        self._grow()
+        return {"start": start, **{name: getattr(self, name)[start:end] for name in self.STATE}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with the keys of a `state`."""
+        self._grow()
+        mine = np.arange(state["start"], state["start"] + state["position"].size)
+        for name in ("position", "total", "prediction"):
+            getattr(self, name)[mine] = state[name]
+        self._restore_last(mine, state)
+        began = state["position"] > 0
+        closed = state["position"][began] // self._block
+        self._noise.restore(mine[began], closed, state["carry"][began])

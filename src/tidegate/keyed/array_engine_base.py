@@ -1,0 +1,140 @@
+"""What both engines in columns share: one threshold, newest times, public facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import InputError, QueryError, SettingError
+from tidegate.exact_numbers import said
+from tidegate.keyed.key_names import Names
+from tidegate.keyed.rows import Groups, Released
+from tidegate.lattice import IntArray
+from tidegate.randomness import Epoch
+from tidegate.record.record import Record
+from tidegate.record.time_index import LATE
+from tidegate.run.phased_run import Phase
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.two_sided_caps import Ends
+from tidegate.sealing import State
+from tidegate.threshold import Fixed
+from tidegate.timestamps import Times
+
+_NEVER = np.iinfo(np.int64).min
+_NOTHING_KEPT = "this run keeps no record (record=False): ask the released file"
+
+
+def fits_columns(pipeline: Pipeline, *, shared: bool) -> bool:
+    """Whether keys of this pipeline can be in columns, as far as all kinds of methods go."""
+    return (
+        (shared or type(pipeline.threshold) is Fixed)
+        and pipeline.reselect is None
+        and pipeline.ticks is None
+        and not pipeline.lower
+        and not pipeline.non_negative
+    )
+
+
+class ColumnsBase:
+    """All keys in arrays, by code; `last` is the newest time of each, empty: there are none."""
+
+    position: IntArray
+
+    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
+        self._pipeline, self._epoch, self._names = pipeline, epoch, names
+        if ends is None:  # a fixed threshold: no value, and no noise, decides about it
+            keystream = epoch.keystream("threshold", b"")
+            none = np.zeros(0, dtype=np.int64)
+            ends = Ends(pipeline.threshold.choose(none, pipeline.lattice, keystream))
+        self._ends = ends
+        self.last: IntArray = np.zeros(0, dtype=np.int64)
+
+    def _grow(self) -> None:
+        """Room for every key that there is."""
+        raise AssertionError("an engine has its own")
+
+    def _room(self, had: int) -> int:
+        """For how many keys to have room: some more than there are, where more may come."""
+        count = len(self._names)
+        return count if not self._names.open else max(count, had + had // 4)
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
+        """Refuse times that go back within a key; nothing is taken."""
+        if late not in LATE:
+            raise SettingError("late", f"must be one of {', '.join(LATE)}, not {said(late)}")
+        self._grow()
+        if times is None or late == "keep":
+            return
+        before = self._newest(groups.codes)
+        ticks = times.ticks
+        if not groups.once:
+            order = groups.order
+            ticks, before = ticks[order], before[order]
+            inner = np.ones(ticks.size, dtype=np.bool_)
+            inner[groups.starts] = False
+            before[inner] = ticks[:-1][inner[1:]]
+        if (ticks < before).any():
+            raise InputError(
+                "a time is before an earlier one of the same key. Sort the rows by time, or keep "
+                "them at their place with late='keep' (--late keep)"
+            )
+
+    def _newest(self, codes: IntArray) -> IntArray:
+        if not self.last.size:
+            return np.full(codes.size, _NEVER)
+        return self.last[codes]
+
+    def push(
+        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
+    ) -> Released:
+        """Release checked rows; what comes out is in their order."""
+        self._grow()
+        out = self._push_units(groups, self._pipeline.lattice.units(numbers))
+        if times is not None:
+            self._make_last()
+            np.maximum.at(self.last, groups.codes, times.ticks)
+        step = self._pipeline.lattice.step
+        if step != 1.0:
+            out.values *= step
+        self._pipeline.lattice.bounded(out.levels)
+        return out
+
+    def _push_units(self, groups: Groups, units: IntArray) -> Released:
+        raise AssertionError("an engine has its own")
+
+    def _make_last(self) -> None:
+        """Room for the newest times of all keys."""
+        missing = self.position.size - self.last.size
+        if missing:
+            self.last = np.concatenate((self.last, np.full(missing, _NEVER)))
+
+    def _restore_last(self, codes: IntArray, state: State) -> None:
+        if state["last"].size:
+            self._make_last()
+            self.last[codes] = state["last"]
+
+    # -- public facts ----------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Do nothing: no warm-up is open."""
+
+    def positions(self) -> IntArray:
+        """How many rows of each key were released."""
+        return self.position[: len(self._names)]
+
+    def phases(self, code: int) -> list[Phase]:
+        """The one threshold."""
+        epoch = self._epoch.of_key(self._names.names[code])
+        return [Phase.of(0, self._ends, self._pipeline.lattice.step, epoch.id.hex())]
+
+    def unmeasured(self) -> int:
+        """No key chooses a threshold."""
+        return 0
+
+    def record(self, code: int) -> Record | None:
+        """Nothing is kept."""
+        raise QueryError(_NOTHING_KEPT)

@@ -1,0 +1,256 @@
+"""A keyed release that commits every row before it hands it out, wherever its state is kept.
+
+rows → charge → push → commit: changed pages, head, rows, digests  ║ → readers
+                       one transaction, sealed: before the release ║
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import Any
+
+import numpy as np
+
+from tidegate._contexts import Closed
+from tidegate.durable.charging import Charging, Cost
+from tidegate.durable.folder_lock import StateError
+from tidegate.durable.input_digests import InputDigests, Recogniser
+from tidegate.errors import InputError, SettingError, SnapshotError
+from tidegate.keyed.event_release import KeyedEventRelease
+from tidegate.keyed.key_names import key_texts
+from tidegate.keyed.rows import KeyedRows
+from tidegate.keyed.snapshot import head, header, restored
+from tidegate.keyed.specification import Keyed
+from tidegate.keyed.store import KeyedChanges, KeyedStateStore
+from tidegate.ledger import CapExceeded
+from tidegate.ownership import Ownership
+from tidegate.sealing import restore, seal, state_of, unseal
+from tidegate.timestamps import Times
+
+# Keys whose release is kept ready: about 90 kB each. Others are resumed when a row comes (1 ms).
+_READY = 4096
+
+
+class CommittedKeyed(Closed):
+    """A keyed release and its state in a store.
+
+    Attributes:
+        release: what was committed can be asked of it: facts, answers, keys.
+        settled: what is in memory is committed.
+    """
+
+    def __init__(
+        self,
+        specification: Keyed,
+        store: KeyedStateStore,
+        *,
+        key: bytes | None,
+        source: str,
+        part: str = "",
+        cap: Any = None,
+        record: bool,
+        anew: bool = False,
+    ) -> None:
+        self.specification, self._store, self._key = specification, store, key
+        self.source = source
+        self.settled = True
+        self._number = 0
+        self._named = 0  # names that are committed
+        begun = store.fact("head") is not None
+        stored = None if anew else store.fact("head")
+        if stored is None:
+            self._number = (store.lock.commit or (0, ""))[0]  # of a state that is gone
+            self.release = specification.start(record=record)
+        else:
+            self._resume(stored)
+        self._ledger = store.ledger(
+            cap=cap, expected=store.lock.anchor, needed=begun and store.own_ledger
+        )
+        lattice = specification.pipeline.lattice
+        key_of_inputs = self.release._epoch.derived_key("input")
+        self._digests = InputDigests(key_of_inputs, lattice.top + lattice.bottom)
+        cost = Cost("stream", 0, None, specification.guarantee)
+        args = self.release.epoch, source, store.lock
+        try:
+            self._charging = Charging(self._ledger, lambda: iter([cost]), *args, part=part)
+            self._begin(anew=anew, begun=stored is not None)
+        except BaseException:
+            if store.own_ledger:
+                self._ledger.close()
+            raise
+
+    def _begin(self, *, anew: bool, begun: bool) -> None:
+        if begun:
+            restore(self._digests, self._kept)
+            return
+        if anew:
+            self._charging.check(1)  # what the cap does not allow gives up nothing
+        elif self._store.own_ledger and self._ledger.charges():
+            raise StateError(
+                f"the state in {self._store.place} is lost, but its ledger shows what was "
+                "released: restore the state, or begin again with --new-epoch, which is charged"
+            )
+        self._commit(None, b"", anew=anew)  # the id of the noise is stored before the first value
+
+    def _resume(self, stored: bytes) -> None:
+        ownership = Ownership("keyed release")
+        store = self._store
+        try:
+            public, body = unseal(stored, self._key)
+            self._number = body["commit"]
+            newest = store.lock.commit
+            if newest is not None and newest[0] > self._number:
+                raise StateError(
+                    f"the state in {store.place} is older than what left it: it was put "
+                    "back from a copy. Its noise is on other rows already: begin again with "
+                    "--new-epoch, which is charged, or use another folder"
+                )
+            names: list[str] = []
+            for piece in store.names():
+                about, content = unseal(piece, self._key)
+                if about["epoch"] != public["epoch"] or about["first"] != len(names):
+                    raise SnapshotError("its parts do not belong together")
+                names += content["names"]
+            if len(names) != body["names"]:
+                raise SnapshotError("its parts do not belong together")
+            pages = []
+            for page in store.pages():
+                about, state = unseal(page, self._key)
+                if about["epoch"] != public["epoch"]:
+                    raise SnapshotError("its parts do not belong together")
+                pages.append(state)
+            whole = {**body, "names": names}
+            self.release = restored(self.specification, public, whole, pages, ownership)
+        except SnapshotError as error:
+            raise StateError(f"the state in {store.place}: {error}") from None
+        self._named = len(names)
+        self._kept = body["digests"]
+        self._resumed(body)
+
+    def _resumed(self, body: dict[str, Any]) -> None:
+        """Take more out of a head."""
+
+    def _more(self) -> dict[str, Any]:
+        """More for the head."""
+        return {}
+
+    def close(self) -> None:
+        """Close the state; what was committed stays."""
+        try:
+            ledger = getattr(self, "_ledger", None)
+            if ledger is not None and self._store.own_ledger:
+                ledger.close()
+        finally:
+            self._store.close()
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    @property
+    def seen(self) -> int:
+        """How many rows were taken. Not public where keys are declared: others are dropped."""
+        return self.release.seen
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether memory may be ahead of what is committed."""
+        return not self.settled
+
+    def push_rows(
+        self, keys: Any, values: Any, times: Times | None = None, late: str = "refuse"
+    ) -> KeyedRows:
+        """Release rows. When this returns they are committed and may leave.
+
+        Raises:
+            InputError: refused; nothing was taken.
+            CapExceeded: the cap does not allow it; nothing was taken.
+        """
+        rows, digests = self._pushed(keys, values, times, late)
+        self._commit(rows, digests)
+        self.settled = True
+        return rows
+
+    def _pushed(
+        self, keys: Any, values: Any, times: Times | None, late: str
+    ) -> tuple[KeyedRows, bytes]:
+        """Charge and release rows, in memory. A commit must follow."""
+        release, texts = self.release, key_texts(keys)
+        numbers = np.asarray(values)
+        self.settled = False
+        try:
+            self._charging.charge(release.seen, numbers.size)
+            rows = release.push_rows(texts, numbers, times, late)
+        except (InputError, SettingError, CapExceeded):  # refused: nothing was taken
+            self.settled = True
+            raise
+        lattice = release.specification.pipeline.lattice
+        units = lattice.units(lattice.numbers(numbers, 0))
+        return rows, self._digests.push(units, texts, None if times is None else times.ticks)
+
+    def close_ticks(self, end: int) -> KeyedRows:
+        """Release the ticks of events before number `end`. When this returns they are committed."""
+        rows = self._closed(end)
+        self._commit(rows, b"")
+        self.settled = True
+        return rows
+
+    def finish(self) -> None:
+        """End open warm-ups now: for streams that are over (`KeyedRelease.finish`)."""
+        self.settled = False
+        self.release.finish()
+        if self.release._engine is not None:
+            last = max(0, len(self.release.keys) - 1) // self.release._engine.PAGE
+            self.release.changed.update(range(last + 1))
+        self._commit(None, b"")
+        self.settled = True
+
+    def _closed(self, end: int) -> KeyedRows:
+        """Charge and release the ticks of events before number `end`. A commit must follow."""
+        if not isinstance(self.release, KeyedEventRelease):
+            raise SettingError("until", "is for event streams: give `every` and `start`")
+        self._charging.charge(0, 1)  # a tick without events is charged, too
+        self.settled = False
+        return self.release.close_ticks(end)
+
+    def _replace(self, changes: KeyedChanges) -> None:
+        """Commit the beginning of a release in place of another one."""
+        raise AssertionError("this store has no way to begin anew")
+
+    def _commit(self, rows: KeyedRows | None, digests: bytes, *, anew: bool = False) -> None:
+        release, engine = self.release, self.release._engine
+        self._number += 1
+        public = {**header(release), "commit": self._number}
+        body = {**head(release), "commit": self._number, **self._more()}
+        known = body["names"]
+        fresh, body["names"] = known[self._named :], len(known)
+        body["digests"] = state_of(self._digests)
+        sealed = seal(public, body, self._key)
+        pages, names = {}, b""
+        if fresh:
+            names = seal({**public, "first": self._named}, {"names": fresh}, self._key)
+        if engine is not None:
+            for page in sorted(release.changed):
+                first, last = page * engine.PAGE, min((page + 1) * engine.PAGE, len(known))
+                state = engine.state(not release._record_kept, first, last)
+                pages[page] = seal({**public, "page": page}, state, self._key)
+        write = self._replace if anew else self._store.commit
+        write(KeyedChanges(sealed, pages, names, digests, rows))
+        self._named = len(known)
+        release.changed.clear()
+        self.rest()
+        self._store.lock.keep_commit((self._number, hashlib.sha256(sealed).hexdigest()))
+
+    def rest(self) -> None:
+        """Give memory back: of keys that wait for rows, the state is enough."""
+        if self.release._engine is not None:
+            self.release._engine.rest(_READY)
+
+    # -- what was read ---------------------------------------------------------------------------
+
+    def recogniser(self, start: int = 0) -> Recogniser:
+        """Compares an input that is read again, from row `start` on, with the one before."""
+        return Recogniser(self._digests, self._store.inputs(), start)
+
+    def fingerprint(self, content: bytes) -> bytes:
+        """A keyed digest, to recognise something secret that comes again."""
+        return hmac.digest(self.release._epoch.derived_key("requests"), content, "sha256")

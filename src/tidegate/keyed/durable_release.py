@@ -1,0 +1,139 @@
+"""A keyed release in a folder, with its output: it survives kills, and every row is written once.
+
+The output is a plain file. A commit remembers how long it was before its rows, so after a crash the
+file is cut there and the rows of the last commit are written again, from the state: nothing is
+computed anew, nothing is lost, nothing comes twice.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tidegate.durable.folder_lock import StateError
+from tidegate.io import Batch
+from tidegate.keyed.committed_release import CommittedKeyed
+from tidegate.keyed.rows import KeyedRows
+from tidegate.keyed.sink import TextKeyedSink, open_keyed_sink
+from tidegate.keyed.specification import Keyed
+from tidegate.keyed.store import (
+    KeyedChanges,
+    KeyedStore,
+    opened_store,
+    tail_digest,
+    unpacked,
+    written_length,
+)
+
+
+class DurableKeyed(CommittedKeyed):
+    """A keyed release with its state in a folder. Made by `DurableKeyed.open`."""
+
+    _store: KeyedStore
+
+    def __init__(self, specification: Keyed, store: KeyedStore, **settings: Any) -> None:
+        self.format: str | None = None  # of the output, where its extension does not tell
+        self._output: dict[str, Any] = {"path": "", "before": 0, "tail": ""}
+        # What adds up can be asked of the output; else the state keeps the record.
+        record = not specification.pipeline.estimator.adds_up
+        super().__init__(specification, store, record=record, **settings)
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        specification: Keyed,
+        *,
+        key: bytes | None = None,
+        source: str | None = None,
+        cap: Any = None,
+        new_epoch: bool = False,
+    ) -> DurableKeyed:
+        """Begin in a folder, or go on.
+
+        Args:
+            folder: of the state; one process at a time.
+            specification: from `tidegate.keyed`; keys may be declared later, all else must stay.
+            key: 32 bytes that seal the state.
+            source: whose values these are, for the ledger; None: the name of the folder.
+            cap: the most ε that this source may ever spend.
+            new_epoch: give up the present state, or one that was lost, and release the input again
+                from its beginning with new noise, into another output. The ledger, which must be
+                complete, adds the cost to what was spent before.
+        """
+        place = Path(folder)
+        if (place / "state.sqlite").exists():
+            raise StateError(f"{place} has the state of a release without keys: use another folder")
+        store = KeyedStore(place)
+        opened_store(store, discard=new_epoch)
+        try:
+            name = source or place.resolve().name
+            return cls(specification, store, key=key, source=name, cap=cap, anew=new_epoch)
+        except BaseException:
+            store.close()
+            raise
+
+    def _resumed(self, body: dict[str, Any]) -> None:
+        self._output = body["output"]
+
+    def _more(self) -> dict[str, Any]:
+        return {"output": self._output}
+
+    def push(self, batch: Batch, late: str, sink: TextKeyedSink | None) -> KeyedRows:
+        """Release a batch, and commit it; only then may its rows leave."""
+        self._keep_written(sink)
+        rows, digests = self._pushed(batch.users, batch.values, batch.times, late)
+        self._commit(rows, digests)
+        self.settled = True
+        return rows
+
+    def close_ticks(self, end: int, sink: TextKeyedSink | None = None) -> KeyedRows:
+        """Release the ticks of events before number `end`, and commit them; then they may leave."""
+        self._keep_written(sink)
+        return super().close_ticks(end)
+
+    def _keep_written(self, sink: TextKeyedSink | None) -> None:
+        """What is in the output stays: the next commit builds on it."""
+        if sink is not None:
+            sink.sync()
+            self._output = {**self._output, **written_length(self._output["path"])}
+
+    def _replace(self, changes: KeyedChanges) -> None:
+        self._store.begin_anew(changes)
+        self._store.scrub()
+
+    # -- the output ------------------------------------------------------------------------------
+
+    def begun(self, output: Path) -> TextKeyedSink | None:
+        """The output with every committed row; None: there is none so far."""
+        place = str(output.resolve())
+        if not self._output["path"]:
+            if output.exists() and output.stat().st_size:
+                raise StateError(f"{output} exists, and is not the output of this state")
+            return None
+        if self._output["path"] != place:
+            raise StateError(f"the output of this state is {self._output['path']}: give that one")
+        before = self._output["before"]
+        if not before:
+            return self._rewritten(output, 0)
+        if not output.exists() or output.stat().st_size < before:
+            raise StateError(f"{output} is missing, or shorter than what was released: put it back")
+        if tail_digest(output, before) != self._output["tail"]:
+            raise StateError(f"{output} is not what this state has written")
+        return self._rewritten(output, before)
+
+    def _rewritten(self, output: Path, before: int) -> TextKeyedSink | None:
+        """Cut the output to what was there before the last commit, whose rows follow."""
+        rows = unpacked(self._store.fact("batch") or b"", self.release.keys)
+        if rows is None and not before:
+            return None
+        clock = self.release.clock
+        sink = open_keyed_sink(output, format=self.format, clock=clock, append_at=before)
+        if rows is not None:
+            sink.write(rows)
+        return sink  # type: ignore[return-value]  # only text can be continued
+
+    def expect(self, output: Path) -> None:
+        """Remember where rows go, with the next commit."""
+        if not self._output["path"]:
+            self._output = {"path": str(output.resolve()), "before": 0, "tail": ""}

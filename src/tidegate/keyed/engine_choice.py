@@ -1,0 +1,23 @@
+"""Which engine runs the keys: columns where they can and no record is kept, or objects."""
+
+from __future__ import annotations
+
+from tidegate.keyed.adaptive_array_engine import AdaptiveColumns, fits_adaptive
+from tidegate.keyed.array_engine import ColumnsEngine, fits
+from tidegate.keyed.object_engine import EventObjects, Objects
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.two_sided_caps import Ends
+
+Engine = Objects | ColumnsEngine | AdaptiveColumns
+
+
+def engine(pipeline: Pipeline, ends: Ends | None, *, record: bool) -> type[Engine]:
+    """The kind of engine for a pipeline whose keys share `ends`; None: each chooses its own."""
+    shared = ends is not None
+    if pipeline.ticks is not None:
+        return EventObjects
+    if record:
+        return Objects
+    if fits(pipeline, shared=shared):
+        return ColumnsEngine
+    return AdaptiveColumns if fits_adaptive(pipeline, shared=shared) else Objects

@@ -1,0 +1,230 @@
+"""Keys as text, and the code of each row: how often a key was declared or seen before, from 0 on.
+
+Keys are public by definition, if they were declared or are said to be public; a key that is not
+declared is news about a row, so it is dropped, counted, and shown nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import InputError, SettingError
+from tidegate.exact_numbers import said
+from tidegate.lattice import IntArray
+from tidegate.tables.to_numpy import MISSING, library_of
+
+UNDECLARED = -1
+_LONGEST = 1000  # characters of a key
+_TABLE = 1 << 22  # whole numbers below this are looked up in a table
+
+
+class Names:
+    """The keys of a run, in the order in which they were declared or came.
+
+    Args:
+        declared: all keys that there can be; None: every key that comes is taken.
+        more: whether keys are taken that are not declared; None: only if none is.
+    """
+
+    def __init__(self, declared: Sequence[str] | None, *, more: bool | None = None) -> None:
+        self.open = declared is None if more is None else more
+        self.names: list[str] = []
+        self._codes = _Codes()  # of texts, and of keys as rows have written them
+        self._table = np.full(0, UNDECLARED, dtype=np.int32)  # of whole numbers: 8 bytes each
+        self._counting = True  # the keys are 0, 1, 2, …: their own codes
+        for name in declared or ():
+            self.add(name)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def add(self, name: str) -> int:
+        """The code of a key, which is new or not."""
+        code = self._known(name)
+        if code != UNDECLARED:
+            return code
+        code = len(self.names)
+        number = _number(name)
+        self._counting = self._counting and number == code
+        if number is None:
+            self._codes[name] = code
+        else:
+            self._extend(number)[number] = code
+        self.names.append(name)
+        return code
+
+    def _known(self, name: str) -> int:
+        number = _number(name)
+        if number is None:
+            return self._codes[name]
+        return int(self._table[number]) if number < self._table.size else UNDECLARED
+
+    def code(self, key: Any) -> int | None:
+        """The code of one key as a user writes it; None: there is no such key."""
+        code = self._known(key_text(key))
+        return None if code == UNDECLARED else code
+
+    def codes(self, keys: Any, count: int, position: int) -> IntArray:
+        """The code of each row, `UNDECLARED` where a key is none of these. May add keys.
+
+        Raises:
+            InputError: there are not as many keys as values, or one is no key. No key is added.
+        """
+        distinct, inverse = _distinct(keys)
+        size = len(distinct) if inverse is None else inverse.size
+        if size != count:
+            raise InputError(f"{count} values but {size} keys")
+        found = self._numbered(distinct) if isinstance(distinct, np.ndarray) else None
+        if found is None:
+            distinct = distinct.tolist() if isinstance(distinct, np.ndarray) else distinct
+            try:
+                found = np.fromiter(map(self._codes.__getitem__, distinct), np.int64, len(distinct))
+            except TypeError:  # a list, or what else cannot be a key
+                raise InputError("keys must be texts or whole numbers") from None
+        unknown = np.flatnonzero(found == UNDECLARED)
+        if unknown.size:
+            self._look_up(distinct, unknown, found, position if inverse is None else None)
+        return found if inverse is None else found[inverse]
+
+    def _look_up(
+        self, distinct: Any, unknown: IntArray, found: IntArray, position: int | None
+    ) -> None:
+        """The codes of keys that are not known as they are written; new ones, if keys are open."""
+        written = [distinct[at] for at in unknown.tolist()]
+        texts = {key: _text_or_none(key) for key in dict.fromkeys(written)}
+        if self.open and None in texts.values():
+            place = next(at for at, key in enumerate(written) if texts[key] is None)
+            where = "" if position is None else f" at position {position + unknown[place]}"
+            raise InputError(
+                f"key{where} is missing, or is not a text or a whole number. Declare the keys, "
+                "and rows without one are dropped"
+            )
+        codes = {}
+        for key, text in texts.items():
+            code = UNDECLARED
+            if text is not None:
+                code = self.add(text) if self.open else self._known(text)
+            codes[key] = code
+            if code != UNDECLARED:
+                self._codes[key] = code  # as it is written, for the next rows
+        found[unknown] = [codes[key] for key in written]
+
+    def _numbered(self, numbers: NDArray[Any]) -> IntArray | None:
+        """The codes of whole numbers; None: they are too large for the table."""
+        if not numbers.size or numbers.min() < 0 or numbers.max() >= _TABLE:
+            return None
+        if self._counting and numbers.max() < len(self.names):
+            return np.asarray(numbers, dtype=np.int64)
+        return np.asarray(self._extend(int(numbers.max()))[numbers], dtype=np.int64)
+
+    def _extend(self, number: int) -> NDArray[np.int32]:
+        if number >= self._table.size:
+            room = min(_TABLE, max(number + 1, 5 * self._table.size // 4))
+            larger = np.full(room, UNDECLARED, dtype=np.int32)
+            larger[: self._table.size] = self._table
+            self._table = larger
+        return self._table
+
+
+class _Codes(dict[Any, int]):
+    """What is not there is undeclared. At most a few spellings of each key: 7, 7.0, "7"."""
+
+    def __missing__(self, key: Any) -> int:
+        return UNDECLARED
+
+
+def declared_keys(keys: Iterable[Any]) -> tuple[str, ...]:
+    """Keys as a user declares them, each once.
+
+    Raises:
+        SettingError: there are none, one is no key, or one comes twice.
+    """
+    if isinstance(keys, str | bytes):
+        raise SettingError("keys", "must be a list of keys, such as ['north', 'south']")
+    names = [key_text(key) for key in keys]
+    if not names:
+        raise SettingError("keys", "must be at least one")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise SettingError("keys", f"{said(name)} is declared twice")
+        seen.add(name)
+    return tuple(names)
+
+
+def key_text(key: Any) -> str:
+    """A declared key, or one that is asked for, as text."""
+    text = _text_or_none(key)
+    if text is None:
+        raise SettingError("keys", f"a key is a text of up to {_LONGEST} characters, or a number")
+    return text
+
+
+def key_texts(keys: Any) -> list[str | None]:
+    """Each key as text; None where it is missing, or is none."""
+    listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+    known = {key: _text_or_none(key) for key in dict.fromkeys(listed)}
+    return [known[key] for key in listed]
+
+
+def _text_or_none(key: Any) -> str | None:
+    """Text as it is, whole numbers in digits; None: missing, or no key."""
+    if isinstance(key, bytes):
+        key = key.decode("utf-8", "replace")
+    if isinstance(key, str):
+        printable = 0 < len(key) <= _LONGEST and not any(sign in key for sign in "\n\r\0")
+        return str(key) if printable and key.isprintable() else None
+    if type(key).__name__ in MISSING:
+        return None
+    if isinstance(key, int | np.integer | np.bool_):
+        return str(int(key))
+    if isinstance(key, float | np.floating) and np.isfinite(key) and int(key) == key:
+        return str(int(key))  # pandas turns whole numbers into floats where one is missing
+    return None
+
+
+def _number(name: str) -> int | None:
+    """The whole number that a key spells, if the table has room for it."""
+    if not (name.isascii() and name.isdigit() and len(name) <= len(str(_TABLE))):
+        return None
+    number = int(name)
+    return number if number < _TABLE and str(number) == name else None
+
+
+def _distinct(keys: Any) -> tuple[Any, IntArray | None]:
+    """A list or an array of whole numbers; and which of them each row has, None: one after another.
+
+    Texts of Arrow are encoded there, many times as fast as looked up one by one.
+    """
+    library = library_of(keys)
+    if library == "polars":
+        keys, library = keys.to_arrow(), "pyarrow"
+    if library == "pyarrow" and hasattr(keys, "dictionary_encode"):
+        encoded = keys if hasattr(keys, "indices") else keys.dictionary_encode()
+        encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
+        if hasattr(encoded, "chunks"):  # one or none of them, by the version
+            encoded = encoded.chunk(0) if encoded.num_chunks else encoded.type.wrap_array([])
+        indices = encoded.indices.fill_null(len(encoded.dictionary))
+        inverse = np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+        missing = [None] if encoded.indices.null_count else []
+        return [*encoded.dictionary.to_pylist(), *missing], inverse
+    if library == "pandas" and hasattr(keys, "to_numpy"):
+        keys = keys.to_numpy()
+    if isinstance(keys, str | bytes):
+        raise InputError("keys must be a list or a column of keys, one for each value")
+    if isinstance(keys, np.ndarray):
+        if keys.ndim != 1:
+            raise InputError("keys must be a list or a column of keys, one for each value")
+        return (keys, None) if keys.dtype.kind in "iu" else (keys.tolist(), None)
+    try:
+        listed = list(keys)
+        if listed and all(type(key) is int for key in listed):
+            numbers = np.array(listed)
+            return (numbers if numbers.dtype.kind in "iu" else listed), None
+        return listed, None
+    except TypeError:
+        raise InputError("keys must be a list or a column of keys, one for each value") from None

@@ -1,0 +1,251 @@
+"""Noise of many keys that was drawn and whose values have not come yet.
+
+Noise of the open grove of each key, and of the next one if it was made ahead.
+
+Noise of the open block of each key: the tree was chosen, and no value has come yet.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.keyed.noise_ahead import GroveNoise, KeyedDraws
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.perturb.adaptive.adaptive_run import consistent_rows, noise_place
+from tidegate.perturb.forest_geometry import Forest
+from tidegate.stages import Layout
+
+_SMALL = np.iinfo(np.int32)
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+class Queue:
+    """Codes that wait, each at most once."""
+
+    def __init__(self) -> None:
+        self._codes, self._served = _NONE, 0
+
+    def add(self, codes: IntArray) -> None:
+        """Let these wait, too."""
+        if codes.size:
+            self._codes = np.concatenate((self._codes[self._served :], codes))
+            self._served = 0
+
+    def served(self, most: int) -> IntArray:
+        """The first of them, which no longer wait."""
+        found = self._codes[self._served : self._served + most]
+        self._served += found.size
+        return found
+
+    def drop(self, code: int) -> None:
+        """Let one wait no longer."""
+        self._codes = self._codes[self._served :]
+        self._codes, self._served = self._codes[self._codes != code], 0
+
+
+class GroveCache:
+    """By code: which grove is open, the rounding carried into it, and the noise of its leaves.
+
+    Noise takes 32 bits a leaf while all of it fits; it is never clipped.
+    """
+
+    def __init__(self, law: Forest, source: GroveNoise) -> None:
+        self._law, self._source = law, source
+        self._leaves = law.grove_leaves
+        self._a_chunk = -(-law.leaves // self._leaves)  # groves of a horizon
+        self.carry: FloatArray = np.zeros(0)
+        self._grove: IntArray = _NONE  # that is open, counted over all horizons
+        self._noise: NDArray[np.signedinteger] = np.zeros((0, self._leaves), dtype=np.int32)
+        self._next: NDArray[np.signedinteger] = self._noise
+        self._carries: FloatArray = np.zeros((2, 0))  # after the open grove, and after the next
+        self._made: NDArray[np.int8] = np.zeros(0, dtype=np.int8)  # groves: 0, 1 or 2
+        self._waiting = Queue(), Queue()  # codes that lack their open grove, or their next one
+
+    def grow(self, room: int) -> None:
+        """Room for more keys."""
+        more = room - self.carry.size
+        self.carry = np.concatenate((self.carry, np.zeros(more)))
+        self._grove = np.concatenate((self._grove, np.zeros(more, dtype=np.int64)))
+        self._made = np.concatenate((self._made, np.zeros(more, dtype=np.int8)))
+        self._carries = np.concatenate((self._carries, np.zeros((2, more))), axis=1)
+        rows = np.zeros((more, self._leaves), dtype=self._noise.dtype)
+        self._noise = np.concatenate((self._noise, rows))
+        self._next = np.concatenate((self._next, rows))
+
+    def expect(self, codes: IntArray) -> None:
+        """These keys begin: they need noise when their first block closes."""
+        self._waiting[0].add(codes)
+
+    def make_ahead(self, blocks: int) -> None:
+        """Make noise that will be needed, as many rows as fill so many blocks were pushed since.
+
+        A key needs its open grove within a block, and the next within a grove: never do all keys
+        need noise at once that is not there.
+        """
+        some = self._waiting[0].served(blocks)
+        self._make_open(some[self._made[some] == 0])
+        some = self._waiting[1].served(2 + 2 * blocks // self._leaves)
+        self._make_next(some[self._made[some] == 1])
+
+    def take(self, codes: IntArray, leaves: IntArray) -> IntArray:
+        """The noise of one leaf for each key (no key twice), of the open grove, in order."""
+        self._make_open(codes[self._made[codes] == 0])
+        at = self._in_grove(leaves)
+        found = self._noise[codes, at].astype(np.int64)
+        ended = (at == self._leaves - 1) | ((leaves + 1) % self._law.leaves == 0)
+        if ended.any():
+            self._switch(codes[ended])
+        return found
+
+    def take_in_order(self, codes: IntArray, leaves: IntArray) -> IntArray:
+        """The noise of several leaves of each key, key by key in their order."""
+        found: IntArray = np.empty(codes.size, dtype=np.int64)
+        chunk, leaf = np.divmod(leaves, self._law.leaves)
+        groves = chunk * self._a_chunk + leaf // self._leaves
+        waiting = np.arange(codes.size)
+        while waiting.size:
+            open_now = groves[waiting] == self._grove[codes[waiting]]
+            here, waiting = waiting[open_now], waiting[~open_now]
+            keys = codes[here]
+            lacking = keys[self._made[keys] == 0]
+            self._make_open(np.unique(lacking) if lacking.size else lacking)
+            at = self._in_grove(leaves[here])
+            found[here] = self._noise[keys, at]
+            ended = (at == self._leaves - 1) | ((leaves[here] + 1) % self._law.leaves == 0)
+            self._switch(keys[ended])
+        return found
+
+    def _in_grove(self, leaves: IntArray) -> IntArray:
+        return leaves % self._law.leaves % self._leaves
+
+    def _switch(self, codes: IntArray) -> None:
+        """The open grove of these keys is used up: the next one opens."""
+        if not codes.size:
+            return
+        self._grove[codes] += 1
+        begins = self._grove[codes] % self._a_chunk == 0  # a horizon: nothing is carried into it
+        self.carry[codes] = np.where(begins, 0.0, self._carries[0, codes])
+        ready = codes[self._made[codes] == 2]
+        self._noise[ready] = self._next[ready]
+        self._carries[0, ready] = self._carries[1, ready]
+        self._made[codes] -= 1
+        self._waiting[0].add(codes[self._made[codes] == 0])
+        self._waiting[1].add(ready)
+
+    def _make_open(self, codes: IntArray) -> None:
+        if codes.size:
+            rows, self._carries[0, codes] = self._of(codes, self._grove[codes], self.carry[codes])
+            self._widen(rows)
+            self._noise[codes] = rows
+            self._made[codes] = 1
+            self._waiting[1].add(codes)
+
+    def _make_next(self, codes: IntArray) -> None:
+        if codes.size:
+            groves = self._grove[codes] + 1
+            carries = np.where(groves % self._a_chunk == 0, 0.0, self._carries[0, codes])
+            rows, self._carries[1, codes] = self._of(codes, groves, carries)
+            self._widen(rows)
+            self._next[codes] = rows
+            self._made[codes] = 2
+
+    def _of(
+        self, codes: IntArray, groves: IntArray, carries: FloatArray
+    ) -> tuple[IntArray, FloatArray]:
+        chunks, within = np.divmod(groves, self._a_chunk)
+        return self._source.make(codes, chunks, within, carries)
+
+    def _widen(self, rows: IntArray) -> None:
+        """Take 64 bits for all noise from the first leaf on that needs them."""
+        if self._noise.dtype == np.int64:
+            return
+        if rows.min() < _SMALL.min or rows.max() > _SMALL.max:
+            self._noise, self._next = self._noise.astype(np.int64), self._next.astype(np.int64)
+
+    def forget(self, code: int) -> None:
+        """A key ended."""
+        self._noise[code] = self._next[code] = 0
+        self._made[code], self._grove[code] = 0, 0
+        self.carry[code], self._carries[:, code] = 0.0, 0.0
+        for queue in self._waiting:
+            queue.drop(code)
+
+    def restore(self, codes: IntArray, closed: IntArray, carry: FloatArray) -> None:
+        """Keys that have closed so many blocks go on; their noise is made again, ahead."""
+        chunk, leaf = np.divmod(closed, self._law.leaves)
+        self._grove[codes] = chunk * self._a_chunk + leaf // self._leaves
+        self.carry[codes] = carry
+        self._made[codes] = 0
+        self.expect(codes)
+
+
+_KEY_BYTES = 32
+
+
+class TreeNoise:
+    """By code: the noise of the leaves of the open block, bit for bit that of a single stream.
+
+    The keys of the keystreams are kept beside: deriving one costs more than drawing from it.
+    """
+
+    def __init__(self, draws: KeyedDraws, leaves: int) -> None:
+        self._draws = draws
+        self._noise: IntArray = np.zeros((0, leaves), dtype=np.int64)
+        self._made: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._keys: NDArray[np.uint8] = np.zeros((0, _KEY_BYTES), dtype=np.uint8)
+        self._derived: NDArray[np.bool_] = self._made
+        self._waiting = Queue()
+
+    def grow(self, room: int) -> None:
+        """Room for more keys."""
+        more = room - self._made.size
+        for name in ("_noise", "_made", "_keys", "_derived"):
+            old = getattr(self, name)
+            rest = np.zeros((more, *old.shape[1:]), dtype=old.dtype)
+            setattr(self, name, np.concatenate((old, rest)))
+
+    def expect(self, codes: IntArray) -> None:
+        """These keys began a block: they need its noise when its first leaf ends."""
+        self._made[codes] = False
+        self._waiting.add(codes)
+
+    def waiting(self, most: int) -> IntArray:
+        """Some keys that began a block and have no noise for it yet."""
+        some = self._waiting.served(most)
+        return some[~self._made[some]]
+
+    def missing(self, codes: IntArray) -> IntArray:
+        """Those whose noise must be made before it is taken."""
+        return codes[~self._made[codes]]
+
+    def take(self, codes: IntArray, leaves: IntArray) -> IntArray:
+        """The noise of one leaf for each key; it must have been made."""
+        return self._noise[codes, leaves]
+
+    def make(self, codes: IntArray, tree: Layout, chunks: IntArray, numbers: IntArray) -> None:
+        """Make the noise of blocks that are measured by the same tree, wherever they lie."""
+        new = codes[~self._derived[codes]]
+        if new.size:
+            derived = b"".join(self._draws.keys(new))
+            self._keys[new] = np.frombuffer(derived, dtype=np.uint8).reshape(-1, _KEY_BYTES)
+            self._derived[new] = True
+        keys = [key.tobytes() for key in self._keys[codes]]
+        _, first = noise_place(tree, 0)
+        places = [
+            (chunk, noise_place(tree, number)[0])
+            for chunk, number in zip(chunks.tolist(), numbers.tolist(), strict=True)
+        ]
+        levels = [
+            (first + level, count, scale)
+            for level, (count, scale) in enumerate(zip(tree.nodes, tree.scales, strict=True))
+        ]
+        nodes = [noise.reshape(-1) for noise in self._draws.draw(keys, places, levels)]
+        self._noise[codes, : tree.leaves] = consistent_rows(nodes, tree, codes.size)
+        self._made[codes] = True
+
+    def forget(self, code: int) -> None:
+        """A key ended: nothing of its noise is kept."""
+        self._noise[code], self._keys[code] = 0, 0
+        self._made[code] = self._derived[code] = False
+        self._waiting.drop(code)

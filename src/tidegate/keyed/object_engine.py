@@ -1,0 +1,219 @@
+"""The general engine: a `Release` for each key. Every method works.
+
+The engine of events by key: an `EventRelease` for each key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.keyed.key_names import Names
+from tidegate.keyed.rows import Groups, Released
+from tidegate.keyed.views import LazyView
+from tidegate.lattice import IntArray
+from tidegate.ownership import Ownership
+from tidegate.randomness import Epoch
+from tidegate.record.record import Record
+from tidegate.record.rows import Rows
+from tidegate.record.time_index import check_order
+from tidegate.run.event_release import EventRelease
+from tidegate.run.phased_run import Phase
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.release import Release
+from tidegate.run.two_sided_caps import Ends
+from tidegate.timestamps import Times
+
+_MOST_VIEWS = 4096  # keys whose answers are kept ready
+
+
+class Objects:
+    """Releases by code; a key has one from its first row on.
+
+    Of keys that rest (`rest`, and all after `restore`) only the state is kept, as bytes: about a
+    tenth of the memory. They are resumed when something is asked of them.
+    """
+
+    KIND: ClassVar[str] = "objects"
+    PAGE: ClassVar[int] = 1  # keys that are stored together: the state of one is a few kB
+
+    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
+        self._pipeline, self._epoch, self._names, self._ends = pipeline, epoch, names, ends
+        self.releases: dict[int, Release] = {}  # the one that was pushed to last comes last
+        self._resting: dict[int, bytes] = {}  # states, of keys without a release
+        self._written: dict[int, bytes] = {}  # states of releases that were not pushed to since
+        self._brief = True  # whether those are
+        self._counts: IntArray = np.zeros(0, dtype=np.int64)
+        self._views: dict[int, LazyView] = {}  # of keys that have not changed since
+
+    def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
+        """Refuse times that go back within a key; nothing is taken."""
+        for code, rows in groups.parts():
+            part = None if times is None else Times(times.ticks[rows], times.clock)
+            if self._known(code):
+                self._release(code).checked_times(part, rows.size, late)
+            elif part is not None:
+                check_order(part.ticks, None, 0, late)
+
+    def push(
+        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
+    ) -> Released:
+        """Release checked rows, key by key; what comes out is in the order of the rows."""
+        out = Released.empty(numbers.size)
+        counts = self.positions()
+        for code, rows in groups.parts():
+            part = None if times is None else Times(times.ticks[rows], times.clock)
+            release = self._changing(code)
+            found = release.push_rows(numbers[rows], None, part, late)
+            counts[code] = release.position
+            released = rows[rows.size - found.values.size :]
+            out.released[released] = True
+            out.positions[released] = np.arange(found.first, found.first + released.size)
+            out.values[released] = found.values
+            out.levels[released] = found.levels
+        return out
+
+    def _changing(self, code: int) -> Release:
+        """The release of a key that is about to change: the state that was written is no more."""
+        release = self._release(code)
+        self._written.pop(code, None)
+        self._views.pop(code, None)
+        self.releases[code] = self.releases.pop(code)
+        return release
+
+    def _known(self, code: int) -> bool:
+        return code in self.releases or code in self._resting
+
+    def _release(self, code: int) -> Release:
+        release = self.releases.get(code)
+        if release is None:
+            stored = self._resting.pop(code, None)
+            if stored is not None:
+                release = self._pipeline.resume(stored)
+                self._written[code] = stored
+            else:
+                epoch = self._epoch.of_key(self._names.names[code])
+                kind = Release if self._pipeline.ticks is None else EventRelease
+                release = kind(self._pipeline, epoch, ownership=Ownership(), ends=self._ends)
+            self.releases[code] = release
+        return release
+
+    def rest(self, most: int) -> None:
+        """Keep releases of `most` keys, and of the others the state that was written last."""
+        for code in list(self.releases)[: max(0, len(self.releases) - most)]:
+            if code in self._written:
+                del self.releases[code]
+                self._resting[code] = self._written.pop(code)
+
+    def finish(self) -> None:
+        """End open warm-ups: the input is over."""
+        self._written.clear()
+        self._views.clear()
+        for code in (*self.releases, *self._resting):
+            self._release(code).finish()
+
+    def positions(self) -> IntArray:
+        """How many rows of each key were released."""
+        if self._counts.size < len(self._names):
+            grown = np.zeros(max(len(self._names), 2 * self._counts.size), dtype=np.int64)
+            grown[: self._counts.size] = self._counts
+            self._counts = grown
+        return self._counts[: len(self._names)]
+
+    def phases(self, code: int) -> list[Phase]:
+        """The thresholds of a key."""
+        return self._release(code).phases
+
+    def unmeasured(self) -> int:
+        """How many keys have nothing measured yet."""
+        known = (*self.releases, *self._resting)
+        return sum(not self._release(code).phases for code in known)
+
+    def record(self, code: int) -> Record | None:
+        """What was measured of a key; None: it has no rows."""
+        return self._release(code).record if self._known(code) else None
+
+    def view(self, code: int) -> LazyView | None:
+        """The same, for other threads to read while more is released.
+
+        Raises:
+            QueryError: nothing is measured yet.
+        """
+        if code in self._views or not self._known(code):
+            return self._views.get(code)
+        stored = self._resting.get(code)
+        if stored is None:
+            found = LazyView.of(self.releases[code].record)
+        else:  # to resume it takes a millisecond: not before somebody needs it
+            resume = self._pipeline.resume
+            found = LazyView(lambda: resume(stored).record)
+        self._views[code] = found
+        while len(self._views) > _MOST_VIEWS:
+            del self._views[next(iter(self._views))]
+        return found
+
+    def drop(self, code: int) -> None:
+        """Forget the state of a key; the caller keeps a tombstone."""
+        for states in (self.releases, self._resting, self._written, self._views):
+            states.pop(code, None)
+        self.positions()[code] = 0
+
+    def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
+        """The state of the keys with these codes, of those that have one."""
+        found = [code for code in range(start, end) if self._known(code)]
+        states = [self._state(code, brief=brief) for code in found]
+        return {
+            "codes": np.array(found, dtype=np.int64),
+            "counts": self.positions()[found],
+            "sizes": np.array([len(one) for one in states], dtype=np.int64),
+            "states": np.frombuffer(b"".join(states), dtype=np.uint8),
+        }
+
+    def _state(self, code: int, *, brief: bool) -> bytes:
+        if code in self._resting:
+            return self._resting[code]
+        if brief is not self._brief:
+            self._written.clear()  # states of the other kind
+            self._brief = brief
+        if code not in self._written:
+            self._written[code] = self.releases[code].snapshot(brief=brief)
+        return self._written[code]
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with the keys of a `state`."""
+        ends, stored = np.cumsum(state["sizes"]), state["states"].tobytes()
+        self.positions()[state["codes"]] = state["counts"]
+        for code, size, end in zip(state["codes"], state["sizes"], ends, strict=True):
+            self._resting[int(code)] = stored[end - size : end]
+
+
+class EventObjects(Objects):
+    """Releases by code; every declared key has one from the first tick on."""
+
+    KIND: ClassVar[str] = "events"
+
+    def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
+        """Nothing to refuse: events come in any order."""
+
+    def push(
+        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
+    ) -> Released:
+        """Take checked events; nothing is released."""
+        super().push(groups, numbers, times, late)
+        return Released.empty(numbers.size)
+
+    def advance(self, code: int, end: int) -> Rows:
+        """Release the ticks of a key before number `end`."""
+        release = self._changing(code)
+        if not isinstance(release, EventRelease):
+            raise AssertionError("the pipeline was checked")
+        rows = release.close_ticks(max(0, end - release.position))
+        self.positions()[code] = release.position
+        return rows
+
+    def late(self) -> int:
+        """Events that came after their tick was released, of keys that do not rest."""
+        return sum(getattr(release, "dropped", 0) for release in self.releases.values())

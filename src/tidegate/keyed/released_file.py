@@ -1,0 +1,180 @@
+"""`KeyedFile`: a released file with many keys; and `open_released`, which opens both kinds."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.clock import Clock
+from tidegate.errors import QueryError, TidegateError
+from tidegate.io import SourceError, read_metadata
+from tidegate.keyed.key_names import key_text
+from tidegate.keyed.keyed_facts import KeyFacts, read_facts
+from tidegate.keyed.queries import KeyedQueries
+from tidegate.keyed.released_file_index import KeyIndex, read_blocks
+from tidegate.keyed.rows import KeyedRows
+from tidegate.record.record import Record
+from tidegate.released.released_file import ReleasedFile
+from tidegate.released.scan import DAMAGED
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.snapshot import record_of
+from tidegate.sealing import MALFORMED
+from tidegate.tables.from_numpy import Tabular
+
+_RECORDS = 4096  # of keys that are kept once they were asked for
+
+
+class KeyedFile(KeyedQueries, Tabular):
+    """A file that `tidegate release --by` wrote. Made by `tidegate.open`.
+
+    Attributes:
+        path: the file.
+        metadata: its public facts, as written by `tidegate.keyed.keyed_facts`.
+        pipeline: the settings that every key was released with.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        metadata: dict[str, Any],
+        pipeline: Pipeline,
+        facts: dict[str, KeyFacts],
+        format: str | None,  # noqa: A002  # as in open_source
+    ) -> None:
+        self.path, self.metadata, self.pipeline = path, metadata, pipeline
+        self._facts, self._format = facts, format
+        clock = metadata.get("time")
+        self.clock = None if clock is None else Clock.from_plain(clock)
+        self._index: KeyIndex | None = None
+        self._record = lru_cache(_RECORDS)(self._made)  # posteriors are kept with them
+
+    @classmethod
+    def of(
+        cls,
+        path: str | Path,
+        metadata: dict[str, Any],
+        format: str | None = None,  # noqa: A002  # as in open_source
+    ) -> KeyedFile:
+        """The file with this metadata."""
+        try:
+            return cls(Path(path), metadata, *read_facts(metadata), format)
+        except MALFORMED as error:  # metadata is untrusted input
+            if isinstance(error, TidegateError):
+                raise
+            raise SourceError(None, DAMAGED, os.fspath(path)) from None
+
+    @property
+    def keys(self) -> list[str]:
+        """All keys that have rows."""
+        return list(self._facts)
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised to every row."""
+        return str(self.metadata["guarantee"])
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of the times, if they have one."""
+        return None if self.clock is None else self.clock.zone
+
+    @property
+    def note(self) -> str:
+        """A remark about answers from this file; may be empty."""
+        if self.pipeline.estimator.adds_up:
+            return ""
+        return "These estimates also use later data, so they differ slightly from adding up rows."
+
+    @property
+    def unfinished(self) -> str:
+        """That the run which wrote the file did not come to its end; may be empty."""
+        if self.metadata.get("complete", True):
+            return ""
+        return "This file is not complete: the run that wrote it stopped before its input ended."
+
+    def __len__(self) -> int:
+        return sum(one.released for one in self._facts.values())
+
+    def __repr__(self) -> str:
+        return f"<KeyedFile {self.path.name}: {len(self._facts)} keys; {self.guarantee}>"
+
+    def record(self, key: Any) -> Record:
+        """What was measured of a key, ready for queries."""
+        return self._record(key_text(key))
+
+    def _made(self, name: str) -> Record:
+        facts = self._facts.get(name)
+        if facts is None:
+            raise QueryError(f"key {name!r} has no released rows in this file")
+        if not facts.phases:
+            raise QueryError(f"key {name!r}: nothing is measured yet, its warm-up is still open")
+        try:
+            if facts.record is not None:
+                record = record_of(self.pipeline, facts.record, self.guarantee)
+            else:
+                record = self._indexed().record(name, self.pipeline, self.guarantee)
+            if self.clock is not None:
+                record.times = self._indexed().times(name, self.clock)
+        except MALFORMED as error:
+            if isinstance(error, TidegateError):
+                raise
+            raise SourceError(None, DAMAGED, os.fspath(self.path)) from None
+        return record
+
+    def _indexed(self) -> KeyIndex:
+        if self._index is None:
+            facts = self.metadata, self.pipeline, self._facts
+            self._index = KeyIndex.open(self.path, self._format, *facts)
+        return self._index
+
+    def _active(self) -> list[str]:
+        return [name for name, facts in self._facts.items() if facts.phases]
+
+    def _reading(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def rows(self) -> KeyedRows:
+        """All rows, in memory."""
+        names = self.keys
+        blocks = list(read_blocks(self.path, self._format, names, self.clock, leveled=True))
+        if not blocks:
+            none = np.zeros(0, dtype=np.int64)
+            return KeyedRows(names, none, none, np.zeros(0), np.zeros(0))
+        codes, positions, values, levels, *times = map(np.concatenate, zip(*blocks, strict=True))
+        return KeyedRows(
+            names, codes, positions, values, levels, times[0] if times else None, self.clock
+        )
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The rows as columns: key, time if they have one, position, value, level."""
+        return self.rows().columns()
+
+
+def open_released(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> ReleasedFile | KeyedFile:
+    """Open a file that `tidegate release` wrote: CSV, JSON Lines or Parquet, compressed or not.
+
+    The first time reads the file once and keeps an index beside it; later ones take a moment. A
+    file with many keys (`tidegate release --by`) is a `KeyedFile`: `.query(key=…)`,
+    `.table("1d")` by key, `.totals("1d")`.
+
+    Args:
+        path: the file; its metadata lies inside (Parquet) or beside it (`.meta.json`).
+        format: csv, jsonl or parquet, if the extension does not tell.
+
+    Raises:
+        SourceError: if it cannot be read, has no metadata, or its rows do not count up.
+    """
+    if Path(path).is_file():
+        metadata = read_metadata(path, format)
+        if metadata is not None and isinstance(metadata.get("keys"), dict):
+            return KeyedFile.of(path, metadata, format)
+    return ReleasedFile.open(path, format)

@@ -1,0 +1,72 @@
+"""Answers about keys as they are now, for other threads to ask while more rows are released."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from tidegate.errors import QueryError
+from tidegate.keyed.key_names import key_text
+from tidegate.keyed.queries import KeyedQueries
+from tidegate.record.record import Record
+from tidegate.record.view import RecordView
+
+
+class LazyView:
+    """A view of one key that is made when it is needed, by whichever thread that is.
+
+    It is made once, for all who hold it. `make` gives a record that nobody changes."""
+
+    def __init__(self, make: Callable[[], Record]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._found: RecordView | None = None
+
+    @classmethod
+    def of(cls, record: Record) -> LazyView:
+        """Of a record that changes: the view is made now."""
+        view = RecordView(record)
+        found = cls(lambda: view)
+        found._found = view
+        return found
+
+    def record(self) -> RecordView:
+        """The view."""
+        with self._lock:
+            if self._found is None:
+                self._found = RecordView(self._make())
+            return self._found
+
+
+class KeyedView(KeyedQueries):
+    """Views of the records of some keys.
+
+    Args:
+        parts: of each key that can be asked, its view or why it has none.
+        active: the keys that have released rows, if all can be asked.
+        guarantee: what is promised to every row.
+    """
+
+    def __init__(
+        self, parts: Mapping[str, LazyView | QueryError], active: Sequence[str], guarantee: str
+    ) -> None:
+        self._parts, self._names, self.guarantee = parts, active, guarantee
+
+    def record(self, key: Any) -> Record:
+        """What was measured of one key."""
+        name = key_text(key)
+        part = self._parts[name]
+        if isinstance(part, QueryError):
+            raise part
+        try:
+            return part.record()
+        except QueryError as error:
+            raise QueryError(f"key {name!r}: {error}") from None
+
+    def _active(self) -> list[str]:
+        return list(self._names)
+
+    def _reading(self) -> AbstractContextManager[Any]:
+        return nullcontext()  # views are locked one by one

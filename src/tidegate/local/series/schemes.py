@@ -1,0 +1,151 @@
+"""Schemes for series of users: what is asked of whom, and which ε protects what.
+
+What ε protects if a user's whole series is the unit.
+
+Erlingsson et al.: each user reports one of its changes, at one level of a binary tree.
+
+LDP-IDS by population division: of any w steps, a user reports in one.
+
+Joseph et al.: users vote whether the estimate is out of date, and answer again if it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from tidegate.guarantee import Guarantee
+from tidegate.settings import Choice, Epsilon, Exact, Spec, Whole
+from tidegate.units import Window
+
+WHOLE_SERIES = "user's whole series"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Changes(Spec):
+    """Counts of users whose bit is set, if nobody's bit changes often.
+
+    A user keeps one of its first `changes` changes (which one is drawn once; there may be none) and
+    one level of the binary tree over time. Whenever a node of that level ends, it reports +1 or −1:
+    a coin at ε for the kept change, if it lies in the node, a fair coin otherwise. The server
+    multiplies by levels · changes / contrast and adds the nodes that a prefix is made of.
+
+    **Privacy.** Released: the level, and one sign for each of its nodes. Level and number of the
+    kept change are drawn without a look at the data. Given both, the kept change of a series lies
+    in at most one node. If it is the same node for two series, one sign differs: truth/lie at most.
+    If there are two nodes, each is a coin with a change in one series and a fair coin in the other:
+    (truth/½)·(½/lie), the same. In integers truth ≤ e^ε·lie, so all that a user ever sends costs ε.
+    (The paper gives ε/2 to each sign; the product above shows that this is twice too careful.)
+    Changes after the first `changes` are not looked at, so this holds for every series; the
+    estimate misses them.
+
+    Args:
+        epsilon: for the whole series of a user.
+        horizon: steps; a power of two, or rounded up to one.
+        changes: the most changes of a user that count, the first value being one if it is set.
+    """
+
+    KIND: ClassVar[str] = "local.series.Changes"
+
+    epsilon: Epsilon = Epsilon()
+    horizon: Whole = Whole(minimum=1)
+    changes: Whole = Whole(minimum=1, default=4)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ε for a whole series."""
+        return Guarantee(epsilon=self.epsilon, unit=WHOLE_SERIES, model="local")
+
+    @property
+    def levels(self) -> int:
+        """Of the tree: nodes of 1, 2, 4, … steps, up to the horizon."""
+        return (self.horizon - 1).bit_length() + 1
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PopulationDivision(Spec):
+    """The mean of users' bits at every step, from a few users at a time with all of ε.
+
+    `uniform` (LPU): a w-th of the users reports at each step. `absorption` (LPA): a 2w-th reports
+    how far the mean has moved; if it seems further than a new estimate would be off, as many users
+    as the skipped steps have left over report for a new one.
+
+    **Privacy.** Released: the reports, each by randomized response at ε. A device refuses to report
+    twice within `window` steps, whatever the server asks: any `window` consecutive values of a user
+    have at most one report that depends on them. So it is ε for a window of steps, in the local
+    model. Whom the server asks depends on earlier reports only.
+
+    Args:
+        epsilon: for any `window` consecutive steps of a user.
+        window: w.
+        division: "absorption" or "uniform".
+    """
+
+    KIND: ClassVar[str] = "local.series.PopulationDivision"
+
+    epsilon: Epsilon = Epsilon()
+    window: Whole = Whole(minimum=1)
+    division: Choice = Choice("absorption", "uniform", default="absorption")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ε for a window, from at most one report in it."""
+        unit = Window(length=self.window).name
+        return Guarantee(epsilon=self.epsilon, unit=unit, model="local")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Updates(Spec):
+    """The mean of users' bits, epoch by epoch, published anew only when enough users have moved.
+
+    At the end of an epoch a user compares its own mean of the epoch with the last published one and
+    votes, by randomized response, whether they differ by more than `moved`. If the share of yes is
+    above `quorum`, an update is made: every user reports its mean, rounded at random to a bit, by
+    randomized response.
+
+    **Privacy.** Released: a vote in every epoch, a report in every update. Along any course of
+    public messages
+
+    - a user votes yes truthfully at most `votes` times, then always no. Two series differ in at
+      most 2·`votes` votes, each worth ε/(4·votes): ε/2;
+    - a user's report depends on its data in the first `updates` updates, and is a fair coin in
+      later ones: ε/(2·updates) each, ε/2 together.
+
+    All weights are integers with truth ≤ e^·lie. The means that votes and reports are made from are
+    compared in exact fractions. What is published decides which epochs are updates, which both
+    neighbours see alike.
+
+    Args:
+        epsilon: for the whole series of a user.
+        epoch: steps between votes.
+        votes: how often a user may say that the estimate is out of date.
+        updates: in how many updates a user takes part.
+        moved: by how much a mean must differ from the published one to be out of date.
+        quorum: the share of yes above which an update is made.
+    """
+
+    KIND: ClassVar[str] = "local.series.Updates"
+
+    epsilon: Epsilon = Epsilon()
+    epoch: Whole = Whole(minimum=1, default=16)
+    votes: Whole = Whole(minimum=1, default=4)
+    updates: Whole = Whole(minimum=1, default=4)
+    moved: Exact = Exact(default="1/4")
+    quorum: Exact = Exact(default="1/4")
+
+    @property
+    def vote_epsilon(self) -> Fraction:
+        """Of one vote."""
+        return self.epsilon / (4 * self.votes)
+
+    @property
+    def report_epsilon(self) -> Fraction:
+        """Of one report."""
+        return self.epsilon / (2 * self.updates)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The sum of what votes and reports cost."""
+        spent = 2 * self.votes * self.vote_epsilon + self.updates * self.report_epsilon
+        return Guarantee(epsilon=spent, unit=WHOLE_SERIES, model="local")

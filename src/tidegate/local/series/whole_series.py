@@ -1,3 +1,0 @@
-"""What ε protects if a user's whole series is the unit."""
-
-WHOLE_SERIES = "user's whole series"

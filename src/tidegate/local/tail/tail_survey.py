@@ -1,0 +1,220 @@
+"""The default way to a threshold: one-bit questions about the tail, ever closer to it.
+
+Values on both sides of 0: some devices are asked about the one side, others about the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import chain, zip_longest
+
+import numpy as np
+
+from tidegate.local.mechanisms import hybrid_variance
+from tidegate.local.questions import TailQuestion
+from tidegate.local.survey import Decision, Round, Tally
+from tidegate.local.tail.decision import best_share, candidates, decide, ladder_shares
+from tidegate.local.tail.location import Location, crossings, located, location_levels
+from tidegate.local.tail.survey_size import Planned
+from tidegate.local.tail.tail_posterior import BODY, Bits, Tails, posterior
+
+# Where a second look at the order of magnitude asks: shares of the values above, as far as known.
+_AROUND = (0.7, 0.4, 0.2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TailSurvey:
+    """Locate the tail, refine it in rounds, decide; keep asking while the stream begins.
+
+    Attributes:
+        epsilon: what an answer may cost.
+        stream_epsilon: what a report of the stream may cost.
+        variance: of a report of the stream on [−1, 1], for typical data.
+        top: the bound in steps.
+        rounds: how many devices are asked when (`tail.rounds`).
+        partial: whether values may lie on the other side of 0.
+        relocate: whether all answers locate the tail, or those of the rounds for it. Few are easily
+            misled; of a long hold-out, a fifth is enough, and the rest knows the tail better.
+    """
+
+    epsilon: Fraction
+    stream_epsilon: Fraction
+    variance: float
+    top: int
+    rounds: tuple[Planned, ...]
+    partial: bool = False
+    relocate: bool = False
+
+    def shares(self, number: int) -> tuple[float, ...]:
+        """The shares whose levels are asked about in a round."""
+        planned = self.rounds[number]
+        worst = float(hybrid_variance(np.zeros(1), self.stream_epsilon)[0])
+        seen = _spread(self.epsilon) / math.sqrt(max(planned.participants, 1))
+        return ladder_shares(best_share(worst, planned.horizon), seen)
+
+    def next_round(self, tallies: Sequence[Tally]) -> Round | None:
+        """What was planned."""
+        number = len(tallies)
+        if number == len(self.rounds):
+            return None  # enough is known
+        planned = self.rounds[number]
+        levels = self._levels(tallies) if planned.asks else ()
+        return Round(
+            questions=tuple(TailQuestion.at(level, self.epsilon, dither=1.0) for level in levels),
+            participants=planned.participants,
+            in_stream=planned.in_stream,
+            reports=planned.reports,
+            copies=planned.copies,
+        )
+
+    def decide(self, tallies: Sequence[Tally], other: int = 0) -> Decision:
+        """From all bits about the tail; `other` is how far reports reach to the other side."""
+        return decide(
+            _tails(self, tuple(tallies)),
+            self.top,
+            horizon=self.rounds[len(tallies) - 1].horizon,
+            variance=self.variance,
+            location_span=self._location(tallies).span,
+            other=other,
+        )
+
+    def _levels(self, tallies: Sequence[Tally]) -> tuple[float, ...]:
+        """The levels to ask about after these rounds."""
+        number = len(tallies)
+        if number == 0:
+            return location_levels(self.top)
+        if self.rounds[number].locates:
+            return _located(self, tuple(tallies), _AROUND).levels
+        if self.rounds[number - 1].locates:
+            return _located(self, tuple(tallies), self.shares(number)).levels
+        tails = _tails(self, tuple(tallies))
+        levels = candidates(tails, self.top)
+        scale = self._location(tallies).scale
+        shares = tuple(scale * share for share in self.shares(number))
+        return crossings(levels, tails.mean_shares(levels), shares)
+
+    @property
+    def locating(self) -> int:
+        """How many rounds locate the tail."""
+        return sum(planned.locates for planned in self.rounds)
+
+    def mass(self, tallies: Sequence[Tally]) -> float:
+        """The share of the values that seem to lie on this side of 0."""
+        return self._location(tallies).mass
+
+    def _location(self, tallies: Sequence[Tally]) -> Location:
+        first = self.locating
+        used = tallies if self.relocate else tallies[:first]
+        asked = tuple(tally for tally in used if tally.questions)
+        return _located(self, asked, self.shares(first))
+
+
+# Functions of public data, kept since rounds ask for the same ones again.
+
+
+@lru_cache(maxsize=16)
+def _located(survey: TailSurvey, tallies: tuple[Tally, ...], shares: tuple[float, ...]) -> Location:
+    return located(Bits.of(tallies), survey.top, shares, partial=survey.partial)
+
+
+@lru_cache(maxsize=16)
+def _tails(survey: TailSurvey, tallies: tuple[Tally, ...]) -> Tails:
+    asked = [tally for tally in tallies if tally.questions]
+    rung = Bits.of(asked[-1:]).level[0]  # the top one of the last round
+    bits = Bits.of(asked).above(BODY * rung)
+    location = survey._location(tallies)
+    top_share = location.scale * survey.shares(survey.locating)[0]
+    return posterior(bits, location.levels[0], top_share, location.mass)
+
+
+def _spread(epsilon: Fraction) -> float:
+    """The standard deviation of a small share, times the root of the number of answers."""
+    return 1 / (2 * math.sinh(epsilon / 2))
+
+
+_FEW = 0.4  # of the values
+
+
+@dataclass(frozen=True)
+class TwoSides:
+    """A survey of the values above 0 and one of those below, in the same rounds.
+
+    Privacy: a device answers one question, about one side; which one is decided by its place in the
+    rotation, never by its value. Every question costs at most ε by itself, so a value is ε-private
+    as in a survey of one side (parallel composition).
+
+    Attributes:
+        above: of the values, as far as they are above 0.
+        below: of their opposites, as far as these are.
+    """
+
+    above: TailSurvey
+    below: TailSurvey
+
+    def next_round(self, tallies: Sequence[Tally]) -> Round | None:
+        """The questions of both, in turns; each side has its own participants."""
+        above = self.above.next_round(_side(tallies, below=False))
+        below = self.below.next_round(_side(tallies, below=True))
+        if above is None or below is None:
+            return None
+        if not above.questions:
+            return above
+        opposite = (replace(question, below=True) for question in _tail(below))
+        turns = chain.from_iterable(zip_longest(_tail(above), opposite))
+        return replace(
+            above,
+            questions=tuple(question for question in turns if question is not None),
+            participants=above.participants + below.participants,
+        )
+
+    def decide(self, tallies: Sequence[Tally]) -> Decision:
+        """Both thresholds. Noise grows with their sum, so each is chosen given the other.
+
+        A side that few values seem to lie on (refunds, frost) is cut no farther out than the other:
+        few answers speak of it, and what the prior thinks possible there must not rule the noise of
+        all reports.
+        """
+        above, below = _side(tallies, below=False), _side(tallies, below=True)
+        upper = self.above.decide(above)
+        lower = self.below.decide(below)
+        for _ in range(2):
+            lower = self.below.decide(below, other=upper.threshold)
+            upper = self.above.decide(above, other=lower.threshold)
+        if self.below.mass(below) < _FEW:
+            lower = _no_farther(lower, upper.threshold)
+        elif self.above.mass(above) < _FEW:
+            upper = _no_farther(upper, lower.threshold)
+        return replace(upper, below=lower)
+
+
+def _no_farther(chosen: Decision, threshold: int) -> Decision:
+    """The decision, or a smaller threshold; nothing is added for what is then cut."""
+    if chosen.threshold <= threshold:
+        return chosen
+    return replace(chosen, threshold=threshold, offset=0.0)
+
+
+def _tail(asked: Round) -> list[TailQuestion]:
+    return [question for question in asked.questions if isinstance(question, TailQuestion)]
+
+
+def _side(tallies: Sequence[Tally], *, below: bool) -> tuple[Tally, ...]:
+    """What was answered about one side, as if there were no other."""
+    sides = []
+    for tally in tallies:
+        mine = [
+            (replace(question, below=False), counts)
+            for question, counts in zip(tally.questions, tally.counts, strict=True)
+            if isinstance(question, TailQuestion) and question.below == below
+        ]
+        sides.append(
+            Tally(
+                questions=tuple(question for question, _ in mine),
+                counts=tuple(counts for _, counts in mine),
+            )
+        )
+    return tuple(sides)

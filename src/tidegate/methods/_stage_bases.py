@@ -1,0 +1,68 @@
+"""Bases of stages whose ε protects a window, or is split between private tests and numbers.
+
+The base of methods whose ε protects a window of values natively.
+
+The base of methods that split ε between private tests and noisy numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, Protocol
+
+from tidegate.errors import SettingError
+from tidegate.guarantee import Guarantee
+from tidegate.perturb.irregular_spans import IrregularStage
+from tidegate.perturb.sampled_values import SampledStage
+from tidegate.units import Window
+
+WINDOW_EXAMPLE: dict[str, Any] = {"unit": Window(length=7), "epsilon": 20, "holdout": 0}
+
+
+class _Windowed(Protocol):
+    @property
+    def epsilon(self) -> Fraction: ...
+
+    @property
+    def window(self) -> int: ...
+
+
+class WindowStage(SampledStage):
+    """Measures some values, with ε for any `window` consecutive ones."""
+
+    @property
+    def guarantee(self: _Windowed) -> Guarantee:
+        """ε for the window."""
+        return Guarantee(epsilon=self.epsilon, unit=Window(length=self.window).name)
+
+
+class _Tested(Protocol):
+    @property
+    def epsilon(self) -> Fraction: ...
+
+    @property
+    def share(self) -> Fraction: ...
+
+    @property
+    def limit(self) -> Fraction: ...
+
+    @property
+    def tests_epsilon(self) -> Fraction: ...
+
+
+class PrivateTests(IrregularStage):
+    """Compares sums of values with a noisy limit, to decide where groups or segments end."""
+
+    def __post_init__(self: _Tested) -> None:
+        if not 0 < self.share < 1:
+            raise SettingError("share", "must lie between 0 and 1")
+
+    @property
+    def tests_epsilon(self: _Tested) -> Fraction:
+        """The budget of the tests."""
+        return self.epsilon * self.share
+
+    def public_limit(self: _Tested, threshold: int) -> int:
+        """The public part T of the limit, in units."""
+        return math.ceil(self.limit * threshold / self.tests_epsilon)

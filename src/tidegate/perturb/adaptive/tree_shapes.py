@@ -1,0 +1,125 @@
+"""The trees that can measure a block: their shapes, caps and scales, and why these."""
+
+from __future__ import annotations
+
+import math
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+from tidegate.perturb.level_scales import level_scales
+from tidegate.stages import Layout
+
+# Nodes per level, and the error that the tree leaves in ranges over a horizon whose sixteenths are
+# all measured by it, in (θ/ε)²: 16·V/3 for the prefix error at block ends, which walks by V a
+# block, plus twice the mean variance of the bridge inside a block. Other shapes and level budgets
+# came within 5 % of these.
+RANGE_ERROR: dict[tuple[int, ...], float] = {
+    (1,): 10.7,
+    (1, 4): 12.1,
+    (2,): 21.3,
+    (4,): 42.7,
+    (1, 8): 56.6,
+    (1, 16): 80.2,
+    (1, 8, 64): 163.6,
+    (1, 16, 128): 211.4,
+}
+# How a tree's levels share ε: equally, but for the watchful tree (1, 4). It measures a block almost
+# as well as a single node would, and sees with what is left if the level jumps inside.
+SHARES: dict[tuple[int, ...], tuple[Fraction, ...]] = {(1, 4): (Fraction(15, 16), Fraction(1, 16))}
+# A single node is blind for a sixteenth of the horizon: only where a block has no room for more.
+BLIND = (1,)
+# The best number of truncated values grows as the square root of the noise variance, so for a tail
+# of index κ the best cap goes as T^(−1/2κ): κ = 12, a light tail, since a heavy one loses little by
+# a cap that is a little too high, and a light one much by one that is too low; and 40 the error of
+# the tree for which the hold-out's θ is about right.
+_TYPICAL_ERROR = 40.0
+_CAP_EXPONENT = 1 / 24
+# Caps are θ times a whole number of these, so that they are the same on every machine.
+_CAP_GRAIN = 1024
+# Caps can be raised up to √2^16 = 256 times θ (`estimate.mixture.cap_steps` says when they are).
+_CAP_STEPS = 18
+_DIGITS = 60  # of decimals; scales may be as large as 2**40, and 1 − q loses as many digits twice
+
+
+@lru_cache(maxsize=256)
+def all_trees(
+    shapes: tuple[tuple[int, ...], ...],
+    epsilon: Fraction,
+    length: int,
+    threshold: int,
+    ceiling: int,
+) -> tuple[Layout, ...]:
+    """These shapes for a block of `length` values, for every cap step up to `ceiling`."""
+    return tuple(
+        Layout(length, shape, cap, scales, variances, cap_step=cap_step)
+        for shape, cap, scales, variances, cap_step in _all_laws(
+            shapes, epsilon, threshold, ceiling
+        )
+    )
+
+
+@lru_cache(maxsize=64)
+def _all_laws(
+    shapes: tuple[tuple[int, ...], ...], epsilon: Fraction, threshold: int, ceiling: int
+) -> list[tuple[tuple[int, ...], int, tuple[Fraction, ...], tuple[float, ...], int]]:
+    """Shape, cap, scales, variances, cap step of every tree: the same for blocks of any length."""
+    found = []
+    for cap_step in range(_CAP_STEPS):
+        caps = [
+            min(ceiling, max(1, _scaled(threshold, cap_factor(shape, cap_step))))
+            for shape in shapes
+        ]
+        found += [
+            (shape, cap, *_law(cap, epsilon, shares(shape)), cap_step)
+            for shape, cap in zip(shapes, caps, strict=True)
+        ]
+        if min(caps) == ceiling:  # no higher cap would differ
+            break
+    return found
+
+
+@lru_cache(maxsize=256)
+def cap_factor(shape: tuple[int, ...], cap_step: int = 0) -> Fraction:
+    """φ = (T/40)^(−1/24): finer trees have more noise, so a lower cap pays.
+
+    So it is at cap step 0. At step 1 it is at least 1, for values that crowd just below θ; on each
+    higher step √2 more, for streams that have outgrown θ.
+    """
+    factor = (RANGE_ERROR[shape] / _TYPICAL_ERROR) ** -_CAP_EXPONENT
+    if cap_step:
+        factor = max(factor, 1.0) * math.sqrt(2.0) ** (cap_step - 1)
+    return Fraction(round(factor * _CAP_GRAIN), _CAP_GRAIN)
+
+
+def _scaled(threshold: int, factor: Fraction) -> int:
+    """round(threshold * factor), half to even, without making fractions."""
+    whole, rest = divmod(threshold * factor.numerator, factor.denominator)
+    return whole + (2 * rest > factor.denominator - (whole & 1))
+
+
+@lru_cache(maxsize=1024)
+def _law(
+    cap: int, epsilon: Fraction, parts: tuple[Fraction, ...]
+) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
+    """Scales and variances per level, coarsest first."""
+    scales = level_scales(cap, epsilon, parts)
+    return scales, tuple(map(_variance, scales))
+
+
+@lru_cache(maxsize=1024)
+def _variance(scale: Fraction) -> float:
+    """2q/(1 − q)², q = exp(−1/scale), the variance of the noise: the same bits on every machine.
+
+    Forecasts, the choice of trees and the identity of noise depend on it. It is above 0 even where
+    noise is so small that its variance vanishes: weights divide by it.
+    """
+    with localcontext(Context(prec=_DIGITS)):
+        steps = min(Decimal(scale.denominator) / Decimal(scale.numerator), Decimal(1000))
+        kept = (-steps).exp()
+        return max(float(2 * kept / (1 - kept) ** 2), 1e-150)
+
+
+def shares(shape: tuple[int, ...]) -> tuple[Fraction, ...]:
+    """The parts of ε that the levels get, coarsest first; they sum to 1."""
+    return SHARES.get(shape, (Fraction(1, len(shape)),) * len(shape))

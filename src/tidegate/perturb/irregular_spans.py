@@ -1,0 +1,113 @@
+"""The base of perturbers that release irregular spans: stage, run, and noise by position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import ClassVar, Protocol
+
+from tidegate.errors import SettingError
+from tidegate.exact_numbers import roughly
+from tidegate.lattice import IntArray
+from tidegate.noise import discrete_laplace
+from tidegate.perturb.one_layout import Blocks, OneLayoutRun, OneLayoutStage
+from tidegate.randomness import Keystream
+from tidegate.stages import Layout
+
+_BLOCK = 1024  # values: a record is kept and forgotten by blocks
+_MOST_SCALE = 1 << 48  # of noise: 64 scales, and a few values, fit 64 bits
+DRAWS = 1024  # positions whose noise is drawn at once; part of its identity
+
+
+class _Stage(Protocol):
+    @property
+    def horizon(self) -> int: ...
+
+
+class IrregularStage(OneLayoutStage):
+    """A perturber whose run says how long each number holds, and marks it."""
+
+    irregular: ClassVar[bool] = True
+
+    @property
+    def block(self) -> int:
+        """1: a stream may be cut after any value."""
+        return 1
+
+    def lengths(self: _Stage, chunk: int) -> tuple[int, ...]:
+        """Blocks of 1,024 values; they mean nothing but what a record forgets together."""
+        whole, rest = divmod(self.horizon, _BLOCK)
+        return (_BLOCK,) * whole + ((rest,) if rest else ())
+
+    def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
+        """One: at most a leaf a value, of noise that is not that of a tree."""
+        return (Layout(length, (length,), min(threshold, ceiling), (), (), consistent=False),)
+
+    def noise_law(self, threshold: int) -> None:
+        """None: the noise depends on what is decided as it goes."""
+        return
+
+
+class IrregularRun(OneLayoutRun):
+    """Counts the values that were taken."""
+
+    def __init__(self, stage: Blocks, threshold: int, ceiling: int, keystream: Keystream) -> None:
+        super().__init__(stage, threshold, ceiling, keystream)
+        self.position = 0  # values taken
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {self.position}>"  # public: the position
+
+    def push_one(self, value: int) -> int | None:
+        """Not used: irregular spans come in arrays."""
+        raise AssertionError("an irregular perturber says more than a number")
+
+
+class PositionNoise:
+    """Discrete Laplace noise that is found by position alone, for 1,024 positions at a time.
+
+    `scales` are those of each kind of draw, by the level of its address; `first_chunk` keeps
+    addresses apart from those of other noise of the same keystream.
+    """
+
+    def __init__(
+        self, keystream: Keystream, scales: Mapping[int, int], first_chunk: int = 0
+    ) -> None:
+        self._keystream, self._first_chunk = keystream, first_chunk
+        self._scales = {level: Fraction(scale) for level, scale in scales.items()}
+        self._group = -1  # of positions: whose noise is kept
+        self._drawn: list[IntArray] = []
+        self._listed: tuple[int, list[int]] = (-1, [])
+
+    def at(self, position: int) -> tuple[list[IntArray], int]:
+        """Noise of each kind for the positions around this one, and the place of this one."""
+        group, index = divmod(position, DRAWS)
+        if self._group != group:
+            chunk, tree = divmod(group, 1 << 32)
+            self._drawn = [
+                discrete_laplace(
+                    self._keystream.at(chunk=self._first_chunk + chunk, tree=tree, level=level),
+                    DRAWS,
+                    scale,
+                )
+                for level, scale in self._scales.items()
+            ]
+            self._group = group
+        return self._drawn, index
+
+    def ahead(self, position: int) -> tuple[list[int], int]:
+        """Noise of the first kind as numbers, and the place of this position among them."""
+        (noise, *_), index = self.at(position)
+        if self._listed[0] != self._group:
+            self._listed = self._group, noise.tolist()
+        return self._listed[1], index
+
+
+def check_scale(scale: int) -> None:
+    """Refuse noise that might not fit 64 bits."""
+    if scale > _MOST_SCALE:
+        raise SettingError(
+            "resolution",
+            f"too fine: noise of scale {roughly(scale)} steps could overflow 64-bit numbers; "
+            "choose a coarser resolution, a smaller bound or a larger epsilon",
+        )

@@ -1,0 +1,224 @@
+"""The last leaves of an endless stream, in ring buffers that grow on demand.
+
+Leaves whose spans the method decides: ring buffers with their ends, marks and levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.stages import Spans
+
+_FIRST_CAPACITY = 1024
+
+
+class RingBuffer:
+    """For each leaf t that is still known: the running sum before it, the prediction of one of its
+    values, and the running sum of squared residuals before it (leaves of one value need only sums).
+
+    Attributes:
+        closed: leaves completed.
+        oldest: the first leaf that is still known.
+    """
+
+    def __init__(self, *, block: int, most: int | None) -> None:
+        self._block = block
+        self._most = most  # entries; None: only `forget` drops any
+        self.closed = 0
+        self.oldest = 0
+        size = _FIRST_CAPACITY if most is None else min(most, _FIRST_CAPACITY)
+        self._sums: NDArray[np.int64] = np.zeros(size, dtype=np.int64)
+        width = 0 if block == 1 else self._sums.size
+        self._predictions = np.zeros(width)
+        self._squares = np.zeros(width)
+        # The oldest leaf that a view still reads in these arrays; None: there is no view.
+        self._viewed: int | None = None
+
+    @classmethod
+    def stored(cls, *, block: int, columns: Sequence[NDArray[Any]]) -> RingBuffer:
+        """All leaves from the first on, in columns that are used in place: read-only."""
+        buffer = cls(block=block, most=1)
+        buffer.closed = columns[0].size - 1
+        buffer._sums = columns[0]
+        if block > 1:
+            buffer._predictions, buffer._squares = columns[1:]
+        return buffer
+
+    def view(self) -> Self:
+        """What is known now, for another thread to read: in the same arrays, copied if they change.
+
+        Adding leaves does not: it writes behind those that a view knows. Where it would come round
+        to them, or needs larger arrays, this buffer goes on in a copy.
+        """
+        found = copy(self)
+        self._viewed = self.oldest if self._viewed is None else min(self._viewed, self.oldest)
+        return found
+
+    def _part(self) -> None:
+        """Leave the arrays to the views."""
+        if self._viewed is not None:
+            self._viewed = None
+            self._set([column.copy() for column in self._stored()])
+
+    def sums(self, leaves: IntArray) -> IntArray:
+        """The sum of all leaves before each of these."""
+        return self._sums[self._slots(leaves)]
+
+    def predictions(self, leaves: IntArray) -> FloatArray:
+        """The prediction of one value of each leaf."""
+        return self._predictions[self._slots(leaves)]
+
+    def squares(self, leaves: IntArray) -> FloatArray:
+        """The sum of squared residuals of all leaves before each of these."""
+        return self._squares[self._slots(leaves)]
+
+    def spans(self) -> Spans:
+        """None: these leaves have one size, or the layout of their block says it."""
+        raise AssertionError("the layout says what these leaves span")
+
+    def predict(self, prediction: float) -> None:
+        """Set the prediction of one value of the open leaf."""
+        self._part()
+        if self._block > 1:
+            self._predictions[self.closed % self._sums.size] = prediction
+
+    def append(self, sums: IntArray, following: FloatArray) -> None:
+        """Add completed leaves, and the prediction for the leaf after each."""
+        self._grow(sums.size)
+        size = self._sums.size
+        if self._viewed is not None and self.closed + sums.size >= self._viewed + size:
+            self._part()
+        slots = self._slots(np.arange(self.closed, self.closed + sums.size + 1))
+        now, new = slots[:1], slots[1:][-size:]  # of a large push only the end is kept
+        running = np.cumsum(np.concatenate((self._sums[now], sums)))
+        if self._block > 1:
+            predictions = np.concatenate((self._predictions[now], following))
+            misses = np.square(sums - self._block * predictions[:-1])
+            squares = np.cumsum(np.concatenate((self._squares[now], misses)))
+            self._squares[new] = squares[1:][-size:]
+            self._predictions[new] = following[-size:]
+        self._sums[new] = running[1:][-size:]
+        self.closed += sums.size
+        self.oldest = max(self.oldest, self.closed + 1 - size)
+
+    def forget(self, before: int) -> None:
+        """Drop the leaves before this one."""
+        self.oldest = max(self.oldest, before)
+
+    def columns(self, count: int | None = None) -> list[NDArray[Any]]:
+        """The known leaves and the open one, oldest first: running sums, predictions, squares.
+
+        `count`: only the last `count` entries.
+        """
+        since = self.oldest if count is None else max(self.oldest, self.closed + 1 - count)
+        slots = self._slots(np.arange(since, self.closed + 1))
+        return [column[slots] for column in self._stored()]
+
+    @property
+    def total(self) -> int:
+        """The sum of all known leaves."""
+        first, last = self._sums[self._slots(np.array([self.oldest, self.closed]))].tolist()
+        return int(last - first)
+
+    def restore(self, closed: int, columns: Sequence[NDArray[Any]]) -> None:
+        """Continue from the last entries up to leaf `closed`, which is included."""
+        self._part()
+        self.closed, self.oldest = closed, closed + 1 - columns[0].size
+        if columns[0].size > self._sums.size:
+            self._resize(columns[0].size)
+        slots: slice | IntArray = slice(self.oldest, closed + 1)
+        if closed >= self._sums.size:  # it has begun anew
+            slots = self._slots(np.arange(self.oldest, closed + 1))
+        for column, values in zip(self._stored(), columns, strict=True):
+            column[slots] = values
+
+    def _grow(self, more: int) -> None:
+        size, known = self._sums.size, self.closed + 1 - self.oldest
+        needed = known + more if self._most is None else min(known + more, self._most)
+        if needed <= size:
+            return
+        size = max(needed, 2 * size)
+        size = size if self._most is None else min(size, self._most)
+        if self.oldest == 0:
+            # Not full so far: slots are in order and stay where they are. In place, since two
+            # copies would be the peak of the memory that a release needs.
+            self._resize(size)
+        else:
+            kept = self.columns()
+            self._resize(size)
+            self.restore(self.closed, kept)
+
+    def _resize(self, size: int) -> None:
+        self._part()
+        for column in self._stored():
+            column.resize(size, refcheck=False)
+
+    def _slots(self, leaves: IntArray) -> IntArray:
+        return leaves % self._sums.size
+
+    def _stored(self) -> Sequence[NDArray[Any]]:
+        if self._block == 1:
+            return (self._sums,)
+        return (self._sums, self._predictions, self._squares)
+
+    def _set(self, columns: Sequence[NDArray[Any]]) -> None:
+        """Go on in other arrays: those of `_stored`."""
+        self._sums = columns[0]
+        if self._block > 1:
+            self._predictions, self._squares = columns[1:]
+
+
+class SpanBuffer(RingBuffer):
+    """As `RingBuffer`, and of every leaf: where it begins, the mark of the one before, its level.
+
+    Nothing is forgotten but by `forget`, block by block; a leaf ends where its block ends.
+    """
+
+    def __init__(self, origin: int) -> None:
+        super().__init__(block=1, most=None)
+        size = self._sums.size
+        self._predictions = np.zeros(size)
+        self._edges: NDArray[np.int64] = np.zeros(size, dtype=np.int64)
+        self._marks: NDArray[np.int64] = np.zeros(size, dtype=np.int64)
+        self._edges[0] = origin
+
+    def predict(self, prediction: float) -> None:
+        """What a value of the open leaf is predicted to be."""
+        self._part()
+        self._predictions[self.closed % self._sums.size] = prediction
+
+    def extend(
+        self, sums: IntArray, following: FloatArray, widths: IntArray, marks: IntArray
+    ) -> None:
+        """Completed leaves: their sums, the level after each, their widths and marks."""
+        since = self._edges[self.closed % self._sums.size]
+        first = self.closed + 1
+        self.append(sums, following)
+        slots = self._slots(np.arange(first, self.closed + 1))
+        self._predictions[slots] = following
+        self._edges[slots] = since + np.cumsum(widths)
+        self._marks[slots] = marks
+
+    def leaf_at(self, position: int) -> int:
+        """The number of the leaf that begins at a position."""
+        if position == self._edges[self.closed % self._sums.size]:  # a block that begins just now
+            return self.closed
+        edges = self._edges[self._slots(np.arange(self.oldest, self.closed + 1))]
+        return self.oldest + int(np.searchsorted(edges, position))
+
+    def spans(self) -> Spans:
+        """The leaves that are kept."""
+        sums, levels, edges, marks = self.columns()
+        return Spans(edges, np.diff(sums), marks[1:], levels)
+
+    def _stored(self) -> Sequence[NDArray[Any]]:
+        return (self._sums, self._predictions, self._edges, self._marks)
+
+    def _set(self, columns: Sequence[NDArray[Any]]) -> None:
+        self._sums, self._predictions, self._edges, self._marks = columns

@@ -1,0 +1,148 @@
+"""Several columns of one table: released one by one, asked together, and ratios between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tidegate.errors import QueryError
+from tidegate.exact_numbers import said
+from tidegate.guarantee import Guarantee
+from tidegate.randomness import Epoch, Randomness, secure
+from tidegate.record.ratio import Ratio, ratio
+from tidegate.record.time_ranges import Moment
+from tidegate.released.released import ReleasedTable
+from tidegate.released.released_file import ReleasedFile
+from tidegate.run.column_budgets import label
+from tidegate.tables import html
+from tidegate.tables.from_numpy import Tabular
+
+
+class ReleasedColumns(Tabular):
+    """The released columns of one table. `released["tip"]` is one of them.
+
+    Attributes:
+        guarantee: of a row, all columns together.
+    """
+
+    def __init__(self, columns: Mapping[str, ReleasedTable], guarantee: Guarantee | str) -> None:
+        self._columns = dict(columns)
+        self.guarantee = str(guarantee)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._columns)
+
+    def __getitem__(self, name: str) -> ReleasedTable:
+        if name not in self._columns:
+            raise QueryError(f"there is no column {said(name)}; there are: {', '.join(self.names)}")
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return min(len(column) for column in self._columns.values())
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.names)
+        return f"<ReleasedColumns {names}: {len(self)} rows; {self.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [("guarantee", f"{self.guarantee}, all columns together")]
+        rows += [(name, column.guarantee) for name, column in self._columns.items()]
+        return html.facts(f"Released: {', '.join(self.names)}", rows)
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of the times, if they have one."""
+        return next(iter(self._columns.values())).zone
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The rows: time if they have one, position, and `value_NAME`, `level_NAME` of each."""
+        found: dict[str, NDArray[Any]] = {}
+        for name, column in self._columns.items():
+            rows = column.columns()
+            for part in ("time", "position"):
+                if part in rows:
+                    found.setdefault(part, rows[part])
+            found[f"value_{name}"], found[f"level_{name}"] = rows["value"], rows["level"]
+        return found
+
+    def ratio(
+        self,
+        numerator: str,
+        denominator: str,
+        start: int | None = None,
+        end: int | None = None,
+        confidence: float = 0.95,
+        *,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+    ) -> Ratio:
+        """The sum of one column over that of another, over a range, with Fieller's interval.
+
+        Raises:
+            QueryError: the denominator cannot be told from 0, or the range cannot be answered.
+        """
+        if numerator == denominator:
+            raise QueryError("a ratio needs two columns")
+        sums = [
+            self[name].query(start, end, confidence, from_=from_, to=to)
+            for name in (numerator, denominator)
+        ]
+        return ratio(*sums)
+
+
+@dataclass(frozen=True)
+class OfColumn:
+    """Randomness of one column: noise of two columns is unrelated, in a simulation too."""
+
+    name: str
+    base: Randomness | None = None
+
+    def new_epoch(self) -> Epoch:
+        """Derived from an epoch of the base and the name of the column."""
+        return (self.base or secure()).new_epoch().of_key(f"column {self.name}")
+
+
+def column_file(path: str | Path, name: str) -> str:
+    """The file of one column: `private.csv` → `private.tip.csv`.
+
+    >>> column_file("out/private.csv.gz", "Tip amount")
+    'out/private.Tip_amount.csv.gz'
+    """
+    place = Path(path)
+    stem, dot, extensions = place.name.partition(".")
+    return str(place.with_name(f"{stem}.{label(name)}{dot}{extensions}"))
+
+
+def open_columns(
+    path: str | Path,
+    names: list[str],
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> ReleasedColumns:
+    """Open the files of several columns that one run of `tidegate release` wrote.
+
+    Args:
+        path: the output that was named, such as `private.csv`; the files are `private.tip.csv`, …
+        names: the columns.
+        format: csv, jsonl or parquet, if the extension does not tell.
+
+    Raises:
+        QueryError: the files are not of one run.
+    """
+    files = {name: ReleasedFile.open(column_file(path, name), format) for name in names}
+    said = [file.metadata.get("together") for file in files.values()]
+    if not said or any(one != said[0] or not isinstance(one, dict) for one in said):
+        raise QueryError("these columns were not released by one run: their sums do not compare")
+    for name, file in files.items():
+        if file.metadata.get("column") != name:
+            raise QueryError(f"{file.path} is not of the column {name!r}")
+    return ReleasedColumns(files, str((said[0] or {}).get("guarantee", "")))

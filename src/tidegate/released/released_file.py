@@ -1,0 +1,293 @@
+"""`ReleasedFile`: a released file and its metadata."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from tidegate.errors import QueryError, SettingError, TidegateError
+from tidegate.exact_numbers import LARGEST, said
+from tidegate.io import SourceError, read_metadata, read_released, read_rows
+from tidegate.io.errors import source_error
+from tidegate.io.file_formats import kind_of
+from tidegate.record.record import Record
+from tidegate.record.rows import Rows
+from tidegate.released.released import ReleasedTable
+from tidegate.released.scan import DAMAGED, checked, scan, spans
+from tidegate.released.sums_index import Index, built, grown_from
+from tidegate.released.times_index import time_index
+from tidegate.run.phased_run import Phase
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.snapshot import record_of
+from tidegate.sealing import MALFORMED
+
+
+class SimulationError(SourceError):
+    """The file is a rehearsal of the local model, which is asked in another way.
+
+    Attributes:
+        metadata: of the file.
+    """
+
+    def __init__(self, metadata: dict[str, Any], problem: str, name: str) -> None:
+        super().__init__(None, problem, name)
+        self.metadata = metadata
+
+
+@dataclass(frozen=True)
+class ReleasedFile(ReleasedTable):
+    """A file that `tidegate release` wrote. Made by `ReleasedFile.open`.
+
+    Attributes:
+        path: the file.
+        metadata: its public facts, as written by `tidegate.durable.public_facts`.
+        pipeline: the settings it was released with.
+        record: its block sums, ready for queries.
+        format: as given to `open`; None: its extension tells.
+    """
+
+    path: Path
+    metadata: dict[str, Any]
+    pipeline: Pipeline
+    record: Record
+    format: str | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        format: str | None = None,  # noqa: A002  # as in open_source
+    ) -> ReleasedFile:
+        """Read the index, or scan the file if no index fits.
+
+        Raises:
+            SourceError: if it cannot be read, has no metadata, or its rows do not count up.
+        """
+        try:
+            return cls._opened(path, format)
+        except MALFORMED as error:  # metadata is untrusted input
+            if isinstance(error, TidegateError):
+                raise
+            raise SourceError(None, DAMAGED, os.fspath(path)) from None
+
+    @classmethod
+    def _opened(cls, path: str | Path, format: str | None) -> ReleasedFile:  # noqa: A002  # as above
+        place = Path(os.path.realpath(path))
+        name = os.fspath(path)
+        try:
+            found = place.stat()
+        except OSError as error:
+            raise source_error(error, name) from None
+        if not stat.S_ISREG(found.st_mode):
+            raise SourceError(None, "is not a file: only files can be queried", name)
+        version = {"size": found.st_size, "mtime_ns": found.st_mtime_ns}
+        index_path = place.with_name(f".{place.name}.tidegate-index")
+        kind, index = kind_of(path, format), Index.read(index_path)
+        before: Index | None = None  # of the file as it was
+        if index is not None and index.version != version:
+            index, before = None, index
+        # A Parquet file's facts are inside it, so that they cannot be newer than its index.
+        if index is not None and kind.format == "parquet":
+            metadata = index.metadata
+        else:
+            metadata = _metadata(path, format)
+        pipeline, phases = _understood(metadata, name)
+        if not pipeline.estimator.adds_up:
+            record = _carried(metadata, pipeline, name)
+            record.times = time_index(path, format, metadata, version)
+            return cls(Path(path), metadata, pipeline, record, format)
+        if index is None or index.metadata != metadata:
+            parts = spans(pipeline, phases, name)
+            before, prefix = grown_from(before, place, kind, found.st_size, metadata, parts)
+
+            def scanned(out: IO[bytes]) -> dict[str, Any]:
+                if before is None:
+                    return scan(out, pipeline, parts, checked(path, format, phases[0].start))
+                before.copy(out, pipeline.perturber.block)
+                start, skipped = before.footer["position"], before.version["size"]
+                new = checked(path, format, start, skipped)
+                return scan(out, pipeline, parts, new, before.footer)
+
+            facts = {"version": version, "metadata": metadata, "prefix": prefix}
+            index = built(index_path, found.st_mode, facts, scanned)
+        record = index.record(pipeline, metadata["guarantee"])
+        record.times = time_index(path, format, metadata, version)
+        return cls(Path(path), metadata, pipeline, record, format)
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee."""
+        return self.record.guarantee
+
+    @property
+    def threshold(self) -> float | None:
+        """The latest threshold, in the unit of the data."""
+        return self.thresholds[-1].threshold
+
+    @property
+    def title(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
+    def rows(self) -> Rows:
+        """All rows, in memory: 24 bytes each."""
+        try:
+            parts = list(read_rows(self.path, self.format))
+        except SettingError:  # written by `open_sink` without levels
+            found = list(read_released(self.path, self.format))
+            parts = [Rows(first, values, np.full_like(values, np.nan)) for first, values in found]
+        if not parts:
+            return Rows(self.record.start, np.zeros(0), np.zeros(0))
+        values, levels = (np.concatenate([part[at] for part in parts]) for at in (1, 2))
+        times = [part.times for part in parts if part.times is not None]
+        return Rows(parts[0].first, values, levels, np.concatenate(times) if times else None)
+
+    @property
+    def thresholds(self) -> list[Phase]:
+        """Every threshold, with the position where it begins."""
+        return [Phase(**phase) for phase in self.metadata["phases"]]
+
+    @property
+    def truncation(self) -> list[float]:
+        """Every cap at which values were truncated, lowest first."""
+        if not self.pipeline.estimator.adds_up:
+            return sorted({cap for segment in self.record.segments for cap in segment.caps})
+        return sorted({phase.threshold for phase in self.thresholds})
+
+    @property
+    def note(self) -> str:
+        """A remark about answers from this file; may be empty."""
+        if not self.pipeline.estimator.adds_up:
+            return (
+                "These estimates also use later data, so they differ slightly from adding up the "
+                "rows."
+            )
+        return self.debts
+
+    @property
+    def unfinished(self) -> str:
+        """That the run which wrote the file did not come to its end; may be empty."""
+        if self.metadata.get("complete", True):
+            return ""
+        return (
+            "This file is not complete: the run that wrote it stopped before the end of its input, "
+            "or is still writing."
+        )
+
+    @property
+    def shared(self) -> str:
+        """Which other columns of the same rows were released, and for how much; may be empty."""
+        said = self.metadata.get("together")
+        if not isinstance(said, dict) or not isinstance(said.get("columns"), dict):
+            return ""
+        names = ", ".join(map(str, said["columns"]))
+        return f"With all columns of the run ({names}): {said.get('guarantee', 'not known')}."
+
+    def _facts(self) -> list[tuple[str, object]]:
+        said = [("complete", "no")] if self.unfinished else []
+        return [*super()._facts(), *said]
+
+    @property
+    def debts(self) -> str:
+        """A remark about sums of rows of a non-negative file; may be empty."""
+        if not self.pipeline.estimator.adds_up or not self.pipeline.non_negative:
+            return ""
+        return (
+            "The file was made non-negative: negative values were carried over as debts into later "
+            "rows, so a range may also be off by the debt at either end. The record in the durable "
+            "state does not have this error."
+        )
+
+
+def _metadata(path: str | Path, format: str | None) -> dict[str, Any]:  # noqa: A002  # as above
+    metadata = read_metadata(path, format)
+    if metadata is None:
+        where = f"{Path(path).name}.meta.json beside it is missing"
+        inside = kind_of(path, format).format == "parquet"
+        raise SourceError(
+            None,
+            "carries no metadata of Tidegate, so its noise is not known"
+            + (": was it rewritten by another tool?" if inside else f" ({where})"),
+            os.fspath(path),
+        )
+    return metadata
+
+
+def _carried(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Record:
+    """The record in the metadata."""
+    if "record" not in metadata:
+        problem = (
+            "has no record of what was measured, so there are no intervals. Let `tidegate release` "
+            "write its metadata again (the same command, with --state), or add up its rows"
+        )
+        raise SourceError(None, problem, name)
+    try:
+        record = record_of(pipeline, metadata["record"], metadata["guarantee"])
+        if not record.segments:
+            raise ValueError("a record has segments")
+        return record
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError):
+        raise SourceError(None, DAMAGED, name) from None
+
+
+def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[Phase]]:
+    if metadata.get("simulation"):
+        problem = (
+            "comes from `tidegate local simulate`; its errors are not those of a release. Ask it "
+            "with `tidegate query`, by position"
+        )
+        raise SimulationError(dict(metadata), problem, name)
+    if "keys" in metadata:
+        raise SourceError(None, "has rows of many keys: open it with tidegate.open", name)
+    try:
+        settings = metadata["settings"]
+        if not isinstance(settings, Mapping):
+            raise TypeError("settings are a mapping")
+        pipeline = Pipeline.from_settings(settings)
+        phases = [Phase(**phase) for phase in metadata["phases"]]
+        block = metadata["block"]
+        lattice = pipeline.lattice
+        top = lattice.top if pipeline.ticks is None else lattice.scale.top
+        least, most = -lattice.bottom * lattice.step, top * lattice.step
+        well_formed = isinstance(metadata["guarantee"], str) and all(
+            _is_phase(vars(phase), least, most) for phase in phases
+        )
+    except SettingError as error:  # not an option of the user: name the file
+        raise SourceError(None, f"its metadata has invalid settings: {error}", name) from None
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise SourceError(None, DAMAGED, name) from None
+    if not well_formed:
+        raise SourceError(None, DAMAGED, name)
+    if not phases:
+        if pipeline.warm_up:
+            problem = "its rows are placeholders of a warm-up that is still open"
+            raise QueryError(f"{name}: nothing was measured yet, {problem}")
+        raise QueryError(f"{name}: nothing was released yet")
+    if block != pipeline.perturber.block:
+        problem = (
+            f"has blocks of {said(block)}, where this Tidegate makes {pipeline.perturber.block}"
+        )
+        raise SourceError(
+            None, f"{problem}: use the version {said(metadata.get('tidegate'))}", name
+        )
+    return pipeline, phases
+
+
+def _is_phase(facts: Mapping[str, Any], least: float, most: float) -> bool:
+    """Whether these are a position, a threshold and a floor within the bounds, and an epoch."""
+    start, threshold, floor = facts["start"], facts["threshold"], facts["floor"]
+    return (
+        type(start) is int
+        and 0 <= start <= LARGEST
+        and isinstance(threshold, int | float)
+        and 0 < threshold <= most
+        and isinstance(floor, int | float)
+        and least <= floor <= 0
+        and isinstance(facts["epoch"], str)
+    )

@@ -1,0 +1,166 @@
+"""One phase at work: from raw units to published values, with one threshold and one epoch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tidegate.errors import SnapshotError
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.randomness import Epoch
+from tidegate.record.journal_entry import Trace
+from tidegate.record.levels import Levels, recent_sums
+from tidegate.record.segment import Segment
+from tidegate.run.two_sided_caps import Ends, raised
+from tidegate.stages import NO_SUMS, Noisy, Saved
+
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
+
+
+class Stream:
+    """Perturber ║ estimator, segment of the record.
+
+    The only thing that goes back over the barrier is which of the public options measures the next
+    block: a function of what was released.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        epoch: Epoch,
+        segment: Segment,
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        self.segment = segment
+        threshold, below = segment.threshold, segment.below
+        self.ends = Ends(threshold - below, below)
+        self._signed = pipeline.lattice.bottom > 0
+        self._method = pipeline.method
+        self._irregular = pipeline.perturber.irregular
+        # Leaves of one size, or those of the open block.
+        self._width = pipeline.perturber.block if pipeline.estimator.adds_up else None
+        self._step = pipeline.lattice.step
+        self._identity = pipeline.noise_identity(threshold, below)
+        perturber, estimator, saved = pipeline.perturber, pipeline.estimator, None
+        if state is not None:
+            if state["identity"] != self._identity:
+                raise SnapshotError("it was made by a version of Tidegate with another noise law")
+            saved = Saved(state["estimator"], segment.blocks[-1].layout)
+        keystream = epoch.keystream("perturb", self._identity)
+        self._perturber = perturber.start(
+            threshold, pipeline.ceiling + below, keystream, state and state["perturber"]
+        )
+        self._estimator = estimator.start(
+            threshold=threshold, perturber=perturber, saved=saved, below=below
+        )
+        if state is None:
+            self._begin_block()
+            segment.leaves.predict(self._estimator.prediction)
+        else:
+            self._due: int = state["due"]
+        self.first = self._estimator.prediction  # if nothing was released yet; else nobody asks
+
+    def state(self) -> dict[str, Any]:
+        """What is needed to go on, raw partial sums among it; the segment is kept apart."""
+        return {
+            "identity": self._identity,
+            "due": self._due,
+            "perturber": self._perturber.state(),
+            "estimator": self._estimator.state(),
+        }
+
+    @property
+    def level(self) -> float:
+        """What one more value is expected to be, in lattice units."""
+        return self._estimator.level(self.segment.recorded)
+
+    def levels(self) -> Levels:
+        """What computes the levels of the values that come."""
+        segment, estimator = self.segment, self._estimator
+        recent = recent_sums(self._method, segment)
+        facts = estimator.prediction, estimator.filled, recent
+        return Levels(self._method, self.ends.width, *facts, below=self.ends.below)
+
+    def _begin_block(self) -> None:
+        """Let the estimator choose, before the first value of the block is seen."""
+        perturber, estimator = self._perturber, self._estimator
+        options = perturber.options
+        choice = estimator.choose(options, first=perturber.number == 0)
+        perturber.begin(choice)
+        self.segment.begin(options[choice], choice, estimator.model_weights)
+        self._due = self.segment.end + estimator.begin(options[choice])  # for the next choice
+
+    def push(self, units: IntArray, out: FloatArray) -> Trace:
+        """Release one piece of the stream into `out`; give what was released of it."""
+        segment, estimator = self.segment, self._estimator
+        begun = [self._latest()] if segment.end == segment.origin else []
+        parts: list[tuple[Any, ...]] = []
+        done, size = 0, units.size
+        while done < size:
+            count = min(size - done, self._due - segment.end)
+            noisy = self._measured(units[done : done + count])
+            cells = estimator.push(noisy, out[done : done + count])
+            segment.extend(noisy, cells.predictions, count)
+            done += count
+            if segment.end == self._due:
+                self._begin_block()
+                begun.append(self._latest())
+                cells.predictions[-1:] = estimator.prediction  # what follows the block
+            parts.append((noisy.sums, *cells, NO_SUMS if noisy.marks is None else noisy.marks))
+        if self._step != 1.0:
+            out *= self._step
+        if len(parts) > 1:
+            parts = [tuple(map(np.concatenate, zip(*parts, strict=True)))]
+        sums, *published = parts[0]
+        rows = np.array(begun, dtype=np.int64).reshape(-1) if begun else NO_SUMS
+        return Trace(sums, rows, *published)
+
+    def push_one(self, unit: int) -> float:
+        """Perturb one value, publish an estimate, note a completed leaf in the record."""
+        if self._irregular:  # more than a number comes out for a value
+            out = np.zeros(1)
+            self.push(np.array([unit]), out)
+            return out.item()
+        if self._signed:
+            unit = max(unit + self.ends.below, 0)
+        noisy = self._perturber.push_one(unit)
+        if noisy is not None and self._signed:
+            noisy -= int(self._lifted(1)[0])
+        value = self._estimator.push_one(noisy)
+        segment = self.segment
+        segment.end = end = segment.end + 1
+        if noisy is not None:
+            segment.append_one(noisy, self._estimator.prediction)
+        if end == self._due:
+            self._begin_block()
+        return value * self._step
+
+    def _measured(self, units: IntArray) -> Noisy:
+        """The perturber counts from the lower end; what it releases is counted from 0 again.
+
+        Privacy: values are cut at the lower end here and at the upper one next to the noise, so a
+        value moves a sum by at most the width that noise is scaled to. The difference is public.
+        """
+        if not self._signed:
+            return self._perturber.push(units)
+        noisy = self._perturber.push(raised(units, self.ends.below))
+        if noisy.marks is not None:  # single values that were measured, or nothing
+            sums = np.where(noisy.marks, noisy.sums - self.ends.below, 0)
+            return replace(noisy, sums=sums)
+        return Noisy(noisy.sums - self._lifted(noisy.sums.size))
+
+    def _lifted(self, leaves: int) -> IntArray:
+        """By how much the sums of the next leaves are larger for being counted from the end."""
+        if self._width is not None:
+            return np.full(leaves, self.ends.below * self._width)
+        open_block, end = self.segment.blocks[-1], self.segment.end
+        layout, first = open_block.layout, open_block.layout.leaves_by(end - open_block.start)
+        edges = [layout.edge(leaf) for leaf in range(first, first + leaves + 1)]
+        return self.ends.below * np.diff(edges)
+
+    def _latest(self) -> tuple[int, int, int, int]:
+        block = self.segment.blocks[-1]
+        return block.start, block.layout.length, block.choice, block.model_weights

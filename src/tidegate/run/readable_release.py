@@ -1,0 +1,183 @@
+"""The readable side of a release: public facts, and answers from its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidegate.clock import Clock
+from tidegate.errors import QueryError, TidegateError
+from tidegate.guarantee import Guarantee, sequential
+from tidegate.ownership import Ownership
+from tidegate.randomness import Epoch
+from tidegate.record.answers import Answers, RangeQueries
+from tidegate.record.levels import small_picture
+from tidegate.record.record import Record
+from tidegate.run.event_run import EventRun
+from tidegate.run.hold_out import HoldOut
+from tidegate.run.phased_run import Phase
+from tidegate.run.refinement_run import RefinementRun
+from tidegate.run.snapshot import stored_record
+from tidegate.run.threshold_phases import Phases
+from tidegate.run.timeline import Timeline
+from tidegate.run.user_cap import UserCap
+from tidegate.tables import html
+
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
+
+
+class ReadableRelease(RangeQueries):
+    """The side of a `Release` that is read: nothing here changes it, or tells a raw value."""
+
+    pipeline: Pipeline
+    _epoch: Epoch
+    _charges: list[Guarantee]
+    _stated: tuple[int, str]  # the guarantee as text, and after how many charges
+    _origin: int
+    _seen: int  # inputs taken, the hold-out included
+    _holdout: HoldOut
+    _ownership: Ownership
+    _cap: UserCap | None
+    _timeline: Timeline | None
+    _run: Phases | RefinementRun | EventRun | None
+
+    @property
+    def position(self) -> int:
+        """How many values have been released."""
+        return self._run.position if self._run else self._origin
+
+    @property
+    def seen(self) -> int:
+        """How many values have been taken, the hold-out included."""
+        return self._seen
+
+    @property
+    def holding(self) -> int:
+        """How many more values the hold-out will take before anything is released."""
+        return 0 if self._run else self._holdout.missing
+
+    @property
+    def warming(self) -> int:
+        """How many more values the open warm-up needs before their sum is known; 0: none is open.
+
+        Their rows are released at once, as a forecast: 0 at first.
+        """
+        return self._run.warming if self._run else 0
+
+    @property
+    def threshold(self) -> float | None:
+        """θ in the unit of the data; None while it is not chosen yet. Public once chosen."""
+        return self._run.phases[-1].threshold if self._run and self._run.phases else None
+
+    @property
+    def floor(self) -> float | None:
+        """The lowest value that counts, 0 unless `lower` is below it; None as for `threshold`."""
+        return self._run.phases[-1].floor if self._run and self._run.phases else None
+
+    @property
+    def level(self) -> float | None:
+        """What one more value is expected to be, by what was released: for people to look at.
+
+        Smooth and within the bounds, unlike single released values, which carry corrections of the
+        running sum. Post-processing: it costs no privacy. None during a hold-out; in a first
+        warm-up nothing is known yet, and it is 0.
+        """
+        with self._ownership.lock:
+            self._ownership.check()
+            if self._run is None:
+                return None
+            level = np.array([self._run.level])
+            self.pipeline.lattice.bounded(level)
+            return float(level[0])
+
+    @property
+    def phases(self) -> list[Phase]:
+        """The thresholds within the history: from which position on, and in which epoch."""
+        return list(self._run.phases) if self._run else []
+
+    @property
+    def epoch(self) -> str:
+        """The public id of this run's noise."""
+        return self._epoch.id.hex()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to every value of the source, forks included."""
+        return sequential(*self._charges)
+
+    @property
+    def record(self) -> Record:
+        """The released block sums that queries are answered from."""
+        with self._ownership.lock:
+            self._ownership.check()  # what a cut-short push measured was never handed out
+            if self._run is None or not self._run.segments:
+                raise QueryError(nothing_yet(self.holding, self.warming))
+            if self._stated[0] != len(self._charges):  # a fork, here or elsewhere, was charged
+                self._stated = len(self._charges), str(self.guarantee)
+            times = None if self._timeline is None else self._timeline.index
+            return Record(self._run.segments, self._stated[1], times)
+
+    @property
+    def clock(self) -> Clock | None:
+        """The zone of the times, and how they are written; None: values have none so far."""
+        return None if self._timeline is None else self._timeline.clock
+
+    @property
+    def user_cap(self) -> UserCap | None:
+        """What counts the values of users, if users are the unit of privacy."""
+        return self._cap
+
+    def derived_key(self, purpose: str) -> bytes:
+        """A key for what belongs to this run (journals, digests); it tells nothing of the noise."""
+        return self._epoch.derived_key(purpose)
+
+    def __repr__(self) -> str:
+        state = f"holding {self.holding} more"
+        if self.threshold is not None:
+            state = f"threshold={self.threshold:g}"
+        elif self._run:
+            state = f"warming up for {self.warming} more"
+        return f"<Release position={self.position} {state}; {self.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        """Public facts and a picture of what was released, for a notebook."""
+        picture, state = "", f"holding {self.holding:,} more values"
+        with self._ownership.lock:
+            with suppress(TidegateError):  # nothing is measured yet, or a push was cut short
+                picture = small_picture(self.record)
+            if self.threshold is not None:
+                state = f"{self.threshold:g}"
+            elif self._run:
+                state = f"warming up for {self.warming:,} more values"
+            rows = [
+                ("released", f"{self.position:,} values"),
+                ("threshold", state),
+                ("guarantee", self.guarantee),
+            ]
+            return html.facts("Release", rows, picture)
+
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        with self._ownership.lock:  # a push of another thread would change what is being read
+            return ask(self.record)
+
+    def save_record(self) -> bytes:
+        """The record as bytes, to be stored and asked later with `tidegate.load_record`.
+
+        It holds released data and public facts only.
+        """
+        with self._ownership.lock:
+            return stored_record(self.pipeline, self.epoch, self.position, self.record)
+
+
+def nothing_yet(holding: int, warming: int) -> str:
+    """Why nothing can be asked yet."""
+    if warming:
+        return (
+            f"nothing is measured yet: the warm-up needs {warming} more values. The rows so far "
+            "are placeholders; call finish() if the stream is over"
+        )
+    return f"nothing is released yet: the hold-out needs {holding} more"

@@ -1,0 +1,201 @@
+"""The run after a hold-out: one stream per threshold, one after the other.
+
+phase 0            phase 1            phase 2
+├───────┬─selection┼───────┬─selection┼── …      each phase: its own θ, epoch, forest, segment
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.journal_entry import JournalEntry, Trace
+from tidegate.record.segment import Segment
+from tidegate.run.hold_out import HoldOut
+from tidegate.run.phase_stream import Stream
+from tidegate.run.phased_run import PhasedRun, PhaseKeys
+from tidegate.run.reselection import Reselection
+from tidegate.run.two_sided_caps import Ends, choose
+from tidegate.settings import digest
+from tidegate.stages import ENDLESS
+
+
+class Phases(PhasedRun):
+    """A state machine: the stream of the present phase, then a selection, then the next phase.
+
+    `_plain` counts the values until the next selection; while it is 0, a selection is open and
+    `_selection` collects its values. When these are complete, they choose θ, and a phase begins.
+    """
+
+    warming, evidence = 0, 0  # no warm-up is released here: see `tidegate.run.refinement_run`
+
+    def __init__(
+        self, keys: PhaseKeys, *, ends: Ends | None = None, state: dict[str, Any] | None = None
+    ) -> None:
+        """Begin with both ends of what counts, or continue from `state`."""
+        super().__init__(keys)
+        again = self._pipeline.reselect
+        self._reselect = again if isinstance(again, Reselection) else None
+        self._selection = HoldOut(0)  # raw values that will choose the next threshold
+        self._plain = 0  # values until the next selection begins
+        if state is not None:
+            self.stream = self._resumed(state)
+        elif ends is not None:
+            self.stream = self._begin(ends, self._origin)
+            self._look_ahead()
+        else:
+            raise AssertionError("phases begin with a threshold, or with a state")
+
+    @property
+    def ends(self) -> Ends:
+        """Both ends of the present phase, in lattice units."""
+        return self.stream.ends
+
+    @property
+    def position(self) -> int:
+        """How many values have been released."""
+        return self.segments[-1].end
+
+    @property
+    def level(self) -> float:
+        """What one more value is expected to be, in lattice units, for people to look at."""
+        withheld = self.segments[-1].prediction
+        return self.stream.levels().level if withheld is None else withheld
+
+    def push(self, units: IntArray, out: FloatArray, levels: FloatArray | None = None) -> None:
+        """Release these values into `out`; `levels` takes theirs, in units."""
+        done = 0
+        while done < units.size:
+            end = done + (self._plain or self._selection.missing)
+            part = slice(done, end)
+            self._push_piece(units[part], out[part], None if levels is None else levels[part])
+            done = end
+        if self._remainder is not None:
+            self._remainder.settle(out)
+
+    def _push_piece(self, units: IntArray, out: FloatArray, levels: FloatArray | None) -> None:
+        """Values that belong together: before a selection, or of one."""
+        if self._plain:
+            self._push_stream(units, out, levels)
+            self._plain -= units.size
+            self._begin_selection_if_due()
+        else:
+            self._push_selection(units, out, levels)
+
+    def push_one(self, unit: int) -> float:
+        """Hand one value to the stream of the present phase, without arrays where possible."""
+        if self._plain > 1 and self.log is None:
+            self._plain -= 1
+            value = self.stream.push_one(unit)
+            return value if self._remainder is None else self._remainder.settle_one(value)
+        out = np.zeros(1)
+        self.push(np.array([unit]), out)
+        return out.item()
+
+    def finish(self) -> None:
+        """Do nothing: no warm-up is open when a stream ends."""
+
+    def _push_stream(self, units: IntArray, out: FloatArray, levels: FloatArray | None) -> None:
+        track = None if levels is None else self.stream.levels()
+        trace = self.stream.push(units, out)
+        if track is not None and levels is not None:
+            track.push(trace, levels)
+        self._note(units.size, self.stream.first, True, trace)
+
+    def _note(self, count: int, first: float, measured: bool, trace: Trace) -> None:
+        if self.log is not None:
+            end, phase = self.position, self.phases[-1].start
+            self.log.append(JournalEntry(end - count, end, phase, first, measured, trace))
+
+    # -- selections ------------------------------------------------------------------------------
+
+    def _look_ahead(self) -> None:
+        """Count the values until the next selection; it may begin at once."""
+        self._plain = ENDLESS
+        if self._reselect is not None:
+            opening = self._reselect.opening(self.number, self._pipeline.perturber.block)
+            if opening is not None:
+                self._plain = opening - (self.position - self._origin)
+        self._begin_selection_if_due()
+
+    def _begin_selection_if_due(self) -> None:
+        if self._plain:
+            return
+        if self._reselect is None:  # after 2^62 values
+            raise OverflowError("the stream is too long")
+        block = self._pipeline.perturber.block
+        switch = self._reselect.switch(self.number, block)
+        length = (switch or 0) - (self.position - self._origin)
+        self._selection = HoldOut(length)
+        stream = self.stream
+        if self._reselect.blocking:
+            self.segments.append(
+                Segment(
+                    self._pipeline.method,
+                    threshold=stream.ends.width,
+                    below=stream.ends.below,
+                    origin=self.position,
+                    epoch=f"{stream.segment.epoch} blocked",
+                    prediction=stream.level,
+                )
+            )
+
+    def _push_selection(self, units: IntArray, out: FloatArray, levels: FloatArray | None) -> None:
+        """Collect values for the next threshold. They are released too, unless they are blocked."""
+        gap = self.segments[-1]
+        if gap.prediction is not None:
+            out[:] = gap.prediction * self._pipeline.lattice.step
+            if levels is not None:
+                levels[:] = gap.prediction
+            gap.end += units.size
+            self._note(units.size, gap.prediction, False, Trace())
+        else:
+            self._push_stream(units, out, levels)
+        self._selection.add(units)
+        if not self._selection.missing:
+            self._switch()
+
+    def _switch(self) -> None:
+        stage = self._reselect.threshold  # type: ignore[union-attr]  # a window was open
+        self.number += 1
+        identity = digest({**self._pipeline.resolved(), "phase": self.number})
+        epoch = self._keys.epoch(self.number)
+        # A blocked selection may be longer, up to whole blocks: the last values count.
+        held = self._selection.units[-stage.holdout :]
+        chosen = choose(
+            stage, held, self._pipeline.lattice, lambda name: epoch.keystream(name, identity)
+        )
+        self._selection.wipe()  # raw values are not kept longer than needed
+        self.stream = self._begin(chosen, self.position)
+        self._look_ahead()
+        self._forget()
+
+    def _begin(self, ends: Ends, origin: int) -> Stream:
+        segment = self._new_segment(ends, origin)
+        return Stream(self._pipeline, self._keys.epoch(self.number), segment)
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def state(self, brief: bool) -> dict[str, Any]:
+        """All that is needed to go on; `brief` leaves out what only queries about the past need."""
+        return {
+            **self._kept(brief),
+            "number": self.number,
+            "selection": self._selection.units,
+            "missing": self._selection.missing,
+            "plain": self._plain,
+            "stream": self.stream.state(),
+        }
+
+    def _resumed(self, state: dict[str, Any]) -> Stream:
+        self.number = state["number"]
+        held = state["selection"]
+        self._selection = HoldOut(held.size + state["missing"])
+        self._selection.add(held)
+        self._plain = state["plain"]
+        self._restore_kept(state)
+        present = next(item for item in reversed(self.segments) if item.measured)
+        self._check_epoch(present)
+        return Stream(self._pipeline, self._keys.epoch(self.number), present, state["stream"])

@@ -1,0 +1,237 @@
+"""Facts and answers of a stream as JSON, and back: what the service sends is what its client shows.
+
+Everything here is released data: asked of a view of a stream, while the gate goes on. Numbers that
+JSON cannot hold (an interval without an upper end) are texts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tidegate.clock import Clock
+from tidegate.durable import DurableRelease
+from tidegate.durable.journal_record import JournalView
+from tidegate.errors import QueryError
+from tidegate.keyed.committed_release import CommittedKeyed
+from tidegate.keyed.views import KeyedView
+from tidegate.record.answer import Answer
+from tidegate.record.answers import Answers
+from tidegate.record.time_ranges import TimeTable
+
+if TYPE_CHECKING:  # the client needs no database
+    from tidegate.service.open_streams import Run
+
+_NO_NUMBERS = ("inf", "-inf", "nan")
+_POSITIONS = ("start", "end")
+_ERRORS = ("noise_error", "prediction_error", "truncation_error")
+_ARRAYS = (*_POSITIONS, *_ERRORS, "estimate", "low", "high", "caps", "unseen")
+
+
+def encoded(answers: Answer | Answers) -> dict[str, Any]:
+    """All fields of an answer, or of many."""
+    return {one.name: _plain_value(getattr(answers, one.name)) for one in fields(answers)}
+
+
+def decoded_answer(content: dict[str, Any]) -> Answer:
+    """The answer that `encoded` was given; fields of a newer service are left out."""
+    found = {one.name: content[one.name] for one in fields(Answer) if one.name in content}
+    return Answer(**{name: _number(value) for name, value in found.items()})
+
+
+def decoded(content: dict[str, Any]) -> Answers:
+    """The same for many answers."""
+    found: dict[str, Any] = {}
+    for one in fields(Answers):
+        if one.name not in content:
+            continue
+        value = content[one.name]
+        if one.name in _ARRAYS and value is not None:
+            kind = np.int64 if one.name in _POSITIONS else np.float64
+            value = np.array(value, dtype=kind)
+        found[one.name] = value
+    return Answers(**found)
+
+
+def encoded_table(table: TimeTable) -> dict[str, Any]:
+    """All fields of a table by time. Times are texts: they exceed what JSON numbers hold."""
+    return {
+        "answers": encoded(table.answers),
+        "edges": [str(edge) for edge in table.edges.tolist()],
+        "clock": table.clock.plain(),
+        "rows": table.rows.tolist(),
+    }
+
+
+def decoded_table(content: dict[str, Any]) -> TimeTable:
+    """The table that `encoded_table` was given."""
+    return TimeTable(
+        decoded(content["answers"]),
+        np.array([int(edge) for edge in content["edges"]], dtype=np.int64),
+        Clock.from_plain(content["clock"]),
+        np.array(content["rows"], dtype=np.int64),
+    )
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return [_plain_value(one) for one in value.tolist()]
+    if isinstance(value, list):
+        return [_plain_value(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _number(value: Any) -> Any:
+    return float(value) if value in _NO_NUMBERS else value
+
+
+_NAMES = ("start", "end", "estimate", "low", "high", "standard_error", "confidence", "capped")
+View = JournalView | KeyedView  # what questions are asked of
+
+
+def view_of(run: Run, keys: Iterable[str] | None = None) -> View:
+    """A view of a stream; of some keys, where it has keys and not all are asked for.
+
+    Made under the gate's lock, in microseconds. What is asked of it holds up nothing: released data
+    are public, and no answer changes what is released.
+    """
+    return run.release.view(keys) if isinstance(run, CommittedKeyed) else run.view()
+
+
+def described(run: Run) -> dict[str, Any]:
+    """What is public about a stream. Of events, and of rows that may be dropped, not how many."""
+    if isinstance(run, CommittedKeyed):
+        release = run.release
+        clock = release.clock
+        facts: dict[str, Any] = {
+            "kind": "keyed events" if run.specification.pipeline.ticks else "keyed readings",
+            "source": run.source,
+            "guarantee": str(release.guarantee),
+            "keys": len(release.keys),
+            "released": release.position,
+            "withheld": release.holding,
+            "threshold": release.threshold,
+        }
+    else:
+        clock = run.clock
+        events = run.pipeline.ticks is not None
+        facts = {
+            "kind": "events" if events else "readings",
+            "source": run.source,
+            "guarantee": str(run.guarantee),
+            **({} if events else {"taken": run.seen}),
+            "released": run.position,
+            "withheld": run.holding,
+            "warming": run.warming,
+            "threshold": run.threshold,
+            "phases": [{"start": one.start, "threshold": one.threshold} for one in run.phases],
+        }
+    return {**facts, "zone": None if clock is None else clock.zone, "timed": clock is not None}
+
+
+def sums(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The sum and the mean over a range of positions or of time."""
+    confidence = asked["confidence"]
+    by_time: dict[str, Any] = {"from_": asked.get("from"), "to": asked.get("to")}
+    if isinstance(view, KeyedView):
+        start, end = asked.get("start"), asked.get("end")
+        chosen = _keys(asked)
+        if "key" in asked:
+            chosen = {"key": asked["key"]}
+        found = view.query(start, end, **chosen, **by_time, confidence=confidence)
+    else:
+        _no_keys(asked)
+        if "from" in asked or "to" in asked:
+            found = view.query(**by_time, confidence=confidence)
+        else:
+            end = asked.get("end", view.position)
+            found = view.query(asked.get("start", 0), end, confidence)
+    answer = _answer(found)
+    return {
+        "sum": answer,
+        "count": answer["end"] - answer["start"],
+        "mean": _mean(answer),
+        "words": str(found),
+        "guarantee": view.guarantee,
+    }
+
+
+def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Sums, means and rates by time, or sums over so many rows at a time."""
+    every, confidence = asked.get("every", "1d"), asked["confidence"]
+    if len(every) > 18:  # digits of a place
+        raise QueryError("every must be a length of time such as 1d, or a number of rows")
+    length: Any = int(every) if every.isascii() and every.isdigit() else every
+    by_time = {
+        name: asked[word] for name, word in (("from_", "from"), ("to", "to")) if word in asked
+    }
+    if isinstance(view, KeyedView):
+        chosen = {"keys": [asked["key"]]} if "key" in asked else _keys(asked)
+        if asked["total"]:
+            if not isinstance(length, str):
+                raise QueryError("a total over keys goes with a length of time, such as every=1d")
+            found: Any = view.totals(length, **chosen, **by_time, confidence=confidence)
+        else:
+            found = view.table(length, **chosen, **by_time, confidence=confidence)
+    else:
+        _no_keys(asked)
+        found = view.table(length, confidence, **by_time)
+    plain = {name: _plain_column(column) for name, column in found.columns().items()}
+    if "time" in plain:
+        plain["time"] = _times(found)
+    return {"columns": plain, "confidence": confidence, "guarantee": view.guarantee}
+
+
+def _times(found: Any) -> list[str]:
+    parts = found.parts.values() if hasattr(found, "parts") else [found]
+    return [text for part in parts for text in part.times]
+
+
+def _keys(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A group of keys: `keys=a,b`; without it, all."""
+    return {"keys": asked["keys"].split(",")} if "keys" in asked else {}
+
+
+def _no_keys(asked: Mapping[str, Any]) -> None:
+    if asked.keys() & {"key", "keys"} or asked.get("total"):
+        raise QueryError("this stream has no keys")
+
+
+def _answer(found: Answer) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in _NAMES} | {
+        "threshold": found.threshold,
+        "highest": found.highest,
+        "warning": found.warning or None,
+    }
+
+
+def _mean(answer: Mapping[str, Any]) -> dict[str, float] | None:
+    count = answer["end"] - answer["start"]
+    names = ("estimate", "low", "high")
+    return {name: answer[name] / count for name in names} if count else None
+
+
+def _plain_column(column: Any) -> list[Any]:
+    numbers = column if isinstance(column, list) else column.tolist()
+    return [None if isinstance(one, float) and not math.isfinite(one) else one for one in numbers]
+
+
+def asked_keys(asked: Mapping[str, Any]) -> list[str] | None:
+    """The keys that a question needs; None: all, or the stream has none."""
+    return [asked["key"]] if "key" in asked else _keys(asked).get("keys")
+
+
+def codes_of(run: Run, asked: Mapping[str, Any]) -> list[int] | None:
+    """The codes of the keys that are asked for; None: all rows."""
+    names = asked_keys(asked)
+    if names is None:
+        return None
+    if isinstance(run, DurableRelease):
+        raise QueryError("this stream has no keys")
+    return [run.release._code(name) for name in names]

@@ -1,0 +1,124 @@
+"""`connect`: a service, with the library's verbs."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+from urllib.parse import quote
+
+from tidegate._contexts import Closed
+from tidegate.errors import RefusedError
+from tidegate.service.client.http import Http
+from tidegate.service.client.remote_stream import Stream
+
+
+def connect(
+    url: str, *tokens: str, timeout: float = 60, context: ssl.SSLContext | None = None
+) -> Gate:
+    """Connect to a service.
+
+    Args:
+        url: its address.
+        tokens: one for each role that is needed; each request takes the one that allows it. A
+            producer's token may push and not read, so code that does both gives two.
+        timeout: seconds to wait for an answer.
+        context: for TLS with a certificate of one's own.
+    """
+    return Gate(Http(url, timeout=timeout, context=context), tokens)
+
+
+class Gate(Closed):
+    """A service: its streams and its ledger. Close it, or use `with`."""
+
+    def __init__(self, http: Http, tokens: tuple[str, ...]) -> None:
+        self._http = http
+        self._tokens: dict[str, str | None] = dict.fromkeys(self._allowed(None))
+        for token in tokens:
+            self._tokens |= dict.fromkeys(self._allowed(token), token)
+        if tokens and not any(self._tokens.values()):
+            raise RefusedError("the service does not know these tokens")
+
+    def __repr__(self) -> str:
+        return f"<service at {self._http.url}>"
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def create(
+        self,
+        name: str,
+        *,
+        epsilon: Any,
+        bound: Any = None,
+        method: str = "adaptive",
+        keys: Any = None,
+        events: dict[str, Any] | None = None,
+        source: str | None = None,
+        **settings: Any,
+    ) -> Stream:
+        """A new stream.
+
+        Args:
+            name: of the stream.
+            epsilon, bound, method, settings: the preset and its arguments.
+            keys: a list of all keys that there can be, or "public"; None: it has none.
+            events: rows are events: `every`, `start` and, if need be, `zone` and `count`.
+            source: whose values these are, in the ledger; None: of no other stream.
+        """
+        content: dict[str, Any] = {"name": name, "method": method, "epsilon": _exact(epsilon)}
+        content |= {"source": source, "settings": settings, "keys": keys, "events": events}
+        if bound is not None:
+            content["bound"] = _exact(bound)
+        content = {name: value for name, value in content.items() if value is not None}
+        self.call("POST", "/v1/streams", "manage", content=content)
+        return self.stream(name)
+
+    def stream(self, name: str) -> Stream:
+        """A stream that is there already."""
+        return Stream(self, name)
+
+    def __getitem__(self, name: str) -> Stream:
+        return self.stream(name)
+
+    def streams(self) -> list[dict[str, Any]]:
+        """The public facts of all streams."""
+        found: list[dict[str, Any]] = self.call("GET", "/v1/streams", "read")
+        return found
+
+    def retire(self, name: str) -> None:
+        """Let a stream take no more values. What was released stays."""
+        self.call("POST", f"/v1/streams/{quote(name)}/retire", "manage")
+
+    def ledger(self) -> dict[str, Any]:
+        """What each source has spent."""
+        found: dict[str, Any] = self.call("GET", "/v1/ledger", "read ledger")
+        return found
+
+    def may(self, permission: str) -> bool:
+        """Whether one of the tokens allows this: `read`, `write`, `manage`, `read ledger`."""
+        return permission in self._tokens
+
+    def call(self, method: str, path: str, permission: str, **request: Any) -> Any:
+        """A request with the token that allows it."""
+        return self._http.call(method, path, self.token(permission), **request)
+
+    def token(self, permission: str) -> str | None:
+        """The token that allows something; None: nobody needs one."""
+        if permission not in self._tokens:
+            raise RefusedError(f"no token was given to connect() that may {permission}")
+        return self._tokens[permission]
+
+    @property
+    def http(self) -> Http:
+        """The connection."""
+        return self._http
+
+    def _allowed(self, token: str | None) -> list[str]:
+        found: list[str] = self._http.call("GET", "/v1/session", token)["may"]
+        return found
+
+
+def _exact(number: Any) -> str | float:
+    """Fractions and decimals as text, which is exact."""
+    return number if isinstance(number, int | float) else str(number)

@@ -1,0 +1,237 @@
+"""The streams of a service: created, retired, and opened when they are needed."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import insert, select, update
+
+from tidegate.durable import DurableRelease
+from tidegate.errors import MissingError, RefusedError, SettingError
+from tidegate.keyed.committed_release import CommittedKeyed
+from tidegate.keyed.key_names import declared_keys
+from tidegate.ledger import Ledger
+from tidegate.run.pipeline import Pipeline
+from tidegate.service import schema
+from tidegate.service.database import Database
+from tidegate.service.sql_ledger import SqlChain
+from tidegate.service.sql_store import SqlKeyedStore, SqlStore
+from tidegate.service.stored_stream import EPOCH, Stream
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+_NO_NAME = (
+    "must have up to 120 letters, digits, dots, dashes or underscores, and begin with a letter or "
+    "a digit"
+)
+Run = DurableRelease | CommittedKeyed
+
+
+class Streams:
+    """Everything in memory that belongs to streams. Only the gate's thread changes it."""
+
+    def __init__(self, database: Database, key: bytes | None, cap: Any) -> None:
+        self._database = database
+        self._key = key
+        self._cap = cap
+        self._ledger: Ledger | None = None
+        self._runs: dict[str, Run] = {}
+        self._known: dict[str, Stream] = {}  # the newest epoch of each stream, by plain name
+
+    def open_ledger(self) -> None:
+        """Verify the ledger, unless that was done; in the open transaction."""
+        if self._ledger is None:
+            chain = SqlChain(self._database)
+            chain.reconcile()
+            self._ledger = Ledger.over(chain, cap=self._cap)
+            self._read_streams()
+
+    def begin_epochs(self) -> None:
+        """The database was restored: noise of its streams has left, on values it knows nothing of.
+
+        Every stream that takes values begins a new epoch. Charges that the database lacks were
+        adopted from the copy in the folder; what that lacks too, nobody knows.
+        """
+        self.ledger.remark("the database was restored: every stream begins a new epoch")
+        for stream in list(self._known.values()):
+            if stream.retired is None:
+                self.begin_epoch(stream.name, "after the database was restored")
+
+    def _read_streams(self) -> None:
+        rows = self._database.connection.execute(select(schema.streams))
+        found: dict[str, Stream] = {}
+        for one in map(Stream.from_row, rows):
+            newest = found.get(one.plain_name)
+            if newest is None or newest.epoch < one.epoch:
+                found[one.plain_name] = one
+        self._known = found
+
+    def forget(self) -> None:
+        """What is in memory may be ahead of the database: drop it."""
+        self._ledger = None
+        self._runs = {}
+
+    @property
+    def ledger_open(self) -> bool:
+        """Whether the ledger was verified since memory was forgotten."""
+        return self._ledger is not None
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was spent."""
+        if self._ledger is None:
+            raise AssertionError("the ledger is opened first")
+        return self._ledger
+
+    # -- in the gate's transaction ---------------------------------------------------------------
+
+    def create(
+        self,
+        name: str,
+        pipeline: Pipeline,
+        source: str | None = None,
+        *,
+        part: str | None = None,
+        keys: dict[str, Any] | None = None,
+        grace: int | None = None,
+    ) -> Stream:
+        """A new stream; its first value is charged to `source`."""
+        if not _NAME.fullmatch(name):
+            raise SettingError("name", _NO_NAME)
+        if name in self._known:
+            raise RefusedError(f"there is a stream {name!r} already")
+        settings = json.loads(json.dumps(pipeline.settings()))
+        return self._add(Stream(name, settings, source or name, _now(), None, part, keys, grace))
+
+    def _add(self, stream: Stream) -> Stream:
+        _ = stream.guarantee  # refuses settings that do not fit together
+        self._database.connection.execute(insert(schema.streams).values(**stream.row()))
+        self._open(stream)
+        self._known[stream.plain_name] = stream
+        self.ledger.remark(f"stream {stream.name} was created for the source {stream.source}")
+        return stream
+
+    def retire(self, name: str) -> Stream:
+        """Take no more values. What was released stays, and can be asked."""
+        stream = self.existing(name)
+        if stream.retired is None:
+            stream = self._change(replace(stream, retired=_now()))
+            self.ledger.remark(f"stream {stream.name} was retired")
+        return stream
+
+    def begin_epoch(self, name: str, why: str) -> Stream:
+        """Give up the noise of a stream, and begin anew at 0. Its first value is charged.
+
+        The epoch before stays, retired: `meters@1` can be asked when `meters` is `meters@2`.
+        """
+        stream = self.existing(name)
+        if stream.retired is not None:
+            raise RefusedError(f"the stream {stream.name!r} was retired")
+        self._change(replace(stream, retired=_now()))
+        following = f"{stream.plain_name}{EPOCH}{stream.epoch + 1}"
+        self.ledger.remark(f"stream {stream.plain_name}: a new epoch, {why}")
+        return self._add(replace(stream, name=following, created=_now(), retired=None))
+
+    def finish(self, name: str) -> Stream:
+        """End open warm-ups from the values that came: for a stream that is over."""
+        run, stream = self.writable(name), self.existing(name)
+        try:
+            run.finish()
+        except BaseException:
+            self._runs.pop(stream.name, None)  # it may be ahead of the database
+            raise
+        return stream
+
+    def closed_by_clock(self) -> list[Stream]:
+        """The streams whose ticks this service closes. From any thread."""
+        return [
+            one for one in list(self._known.values()) if one.grace is not None and not one.retired
+        ]
+
+    def declare_keys(self, name: str, keys: list[Any]) -> Stream:
+        """Declare more keys of a stream."""
+        stream = self.existing(name)
+        if stream.keys is None or stream.keys["names"] is None:
+            raise RefusedError(f"the stream {stream.name!r} has no declared keys")
+        names = [*stream.keys["names"]]
+        names += [key for key in declared_keys(keys) if key not in set(names)]
+        changed = self._change(replace(stream, keys={**stream.keys, "names": names}))
+        self._runs.pop(stream.name, None)  # it is opened with the new keys
+        self.ledger.remark(f"stream {stream.name}: {len(names)} keys are declared now")
+        return changed
+
+    def _change(self, stream: Stream) -> Stream:
+        table = schema.streams
+        change = update(table).where(table.c.name == stream.name).values(**stream.row())
+        self._database.connection.execute(change)
+        if self._known[stream.plain_name].name == stream.name:
+            self._known[stream.plain_name] = stream
+        return stream
+
+    def writable(self, name: str) -> Run:
+        """The release of a stream that takes values."""
+        stream = self.existing(name)
+        if stream.retired is not None:
+            raise RefusedError(f"the stream {name!r} was retired: it takes no values")
+        return self.run(name)
+
+    def run(self, name: str) -> Run:
+        """The release of a stream, as it was committed."""
+        stream = self.existing(name)
+        if stream.name not in self._runs:
+            self._open(stream)
+        return self._runs[stream.name]
+
+    def loaded(self, name: str) -> bool:
+        """Whether `run` needs no transaction."""
+        stream = self._known.get(name)
+        return self.ledger_open and stream is not None and stream.name in self._runs
+
+    def _open(self, stream: Stream) -> None:
+        common: dict[str, Any] = {
+            "key": self._key,
+            "source": stream.source,
+            "part": stream.part or "",
+        }
+        place = (self._database, stream.name, self.ledger)
+        if stream.specification is None:
+            store = SqlStore(*place)
+            run: Run = DurableRelease.continued(store, stream.pipeline, **common)
+        else:
+            run = CommittedKeyed(stream.specification, SqlKeyedStore(*place), record=True, **common)
+        self._runs[stream.name] = run
+
+    # -- from any thread -------------------------------------------------------------------------
+
+    def existing(self, name: str) -> Stream:
+        """A stream that must be there: the newest epoch, or the one that the name says."""
+        known = self._known.get(name)
+        if known is None and EPOCH in name:
+            plain, _, epoch = name.partition(EPOCH)
+            newest = self._known.get(plain)
+            if newest is not None and epoch.isdigit() and len(epoch) < 10:
+                known = newest if newest.epoch == int(epoch) else self._earlier(plain, int(epoch))
+        if known is None:
+            shown = f"stream {name!r}" if _NAME.fullmatch(name) else "stream of this name"
+            raise MissingError(f"there is no {shown}")
+        return known
+
+    def _earlier(self, plain: str, epoch: int) -> Stream | None:
+        stored = plain if epoch == 1 else f"{plain}{EPOCH}{epoch}"
+        query = select(schema.streams).where(schema.streams.c.name == stored)
+        with self._database.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else Stream.from_row(row)
+
+    def listed(self) -> list[Stream]:
+        """All streams that are committed, by name."""
+        with self._database.reading() as connection:
+            query = select(schema.streams).order_by(schema.streams.c.name)
+            return [Stream.from_row(row) for row in connection.execute(query)]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,85 @@
+"""What waits for the gate, and what it answers."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.errors import RefusedError, TidegateError
+from tidegate.lattice import FloatArray
+from tidegate.timestamps import Times
+
+
+class Busy(TidegateError):  # noqa: N818  # a state, and no fault
+    """More waits for the gate than it may hold. Nothing was taken: send it again later."""
+
+
+class Fault(TidegateError):  # noqa: N818  # as problem details call it
+    """Something happened that should not. Nothing was released."""
+
+    def __init__(self) -> None:
+        super().__init__("nothing was released. Please report it (SECURITY.md)")
+
+
+class Conflict(RefusedError):  # noqa: N818  # as HTTP calls it
+    """The request contradicts what was taken before.
+
+    Attributes:
+        seen: how many values the stream has taken: the next must continue there.
+    """
+
+    def __init__(self, problem: str, seen: int) -> None:
+        super().__init__(problem)
+        self.seen = seen
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of a request: it is durable.
+
+    Attributes:
+        start: the place of its first value in the stream, counted from 0; None for events, whose
+            number is not public.
+        count: how many values were taken.
+        repeated: it was taken before, and nothing was released now.
+    """
+
+    start: int | None
+    count: int
+    repeated: bool = False
+
+
+@dataclass(eq=False)
+class Pending:
+    """Values for a stream.
+
+    Attributes:
+        stream: its name.
+        values: raw.
+        times: of the values, if they have them.
+        keys: of the values, in a stream with keys.
+        until: the clock of the producer: ticks of an event stream that are over by then are
+            released, after these events were taken.
+        key: the idempotency key; a second request with it is the same request.
+        start: where the client thinks that the stream is.
+        answer: fulfilled once everything is committed.
+        trace: the span of the request, if somebody collects them.
+    """
+
+    stream: str
+    values: FloatArray
+    times: Times | None = None
+    key: str | None = None
+    start: int | None = None
+    keys: list[str | None] | None = None
+    until: str | None = None
+    answer: Future[Receipt] = field(default_factory=Future)
+    trace: Any = None
+
+    def content(self) -> bytes:
+        """All that makes two requests the same, as bytes. As secret as the values."""
+        times = b"" if self.times is None else self.times.ticks.tobytes()
+        return b"%d %d " % (self.values.size, -1 if self.start is None else self.start) + (
+            self.values.tobytes() + times + repr((self.keys, self.until)).encode()
+        )

@@ -1,0 +1,133 @@
+"""`POST /v1/streams/NAME/values`, the way of most requests: plain ASGI, without the framework.
+
+Routing, dependencies and parsing of the framework take four times as long as all of this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from urllib.parse import parse_qsl, unquote
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from tidegate.errors import SettingError, TidegateError
+from tidegate.service import problems, request_bodies
+from tidegate.service.access import Access
+from tidegate.service.gate import Gate
+from tidegate.service.pending_requests import Pending, Receipt
+from tidegate.service.push_by_kind import clock_of
+from tidegate.service.stored_stream import Stream
+from tidegate.service.telemetry import mark_values
+
+PATH = re.compile(r"/v1/streams/([^/]+)/values")
+_SMALL = 1 << 16  # bytes of a body that is parsed at once
+_DIGITS = 18  # of a place in a stream
+_LONGEST = 200  # characters of an idempotency key
+_PARAMETERS = {"start", "zone", "until"}
+
+
+class Ingest:
+    """Takes values for a stream."""
+
+    def __init__(self, gate: Gate, access: Access) -> None:
+        self._gate, self._access = gate, access
+
+    @staticmethod
+    def stream(scope: Scope) -> str | None:
+        """The stream of a request that brings values; None: it is another one."""
+        if scope["method"] != "POST":
+            return None
+        found = PATH.fullmatch(scope["path"])
+        return None if found is None else unquote(found[1])
+
+    async def __call__(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        mark_values(scope)
+        try:
+            receipt = await self._taken(name, scope, receive)
+        except problems.RefusedRequest as error:
+            await error.answer(scope, receive, send)
+            return
+        except TidegateError as error:
+            await problems.of(error)(scope, receive, send)
+            return
+        body = orjson.dumps(vars(receipt))
+        headers = [(b"content-type", b"application/json")]
+        headers.append((b"content-length", b"%d" % len(body)))
+        status = 200 if receipt.repeated else 202
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _taken(self, name: str, scope: Scope, receive: Receive) -> Receipt:
+        self._access.check_role(scope["state"]["who"].role, "write")
+        stream = self._gate.streams.existing(name)
+        headers = dict(scope["headers"])
+        asked = _parameters(scope["query_string"])
+        start = asked.get("start")
+        if start is not None and not (
+            start.isascii() and start.isdigit() and len(start) <= _DIGITS
+        ):
+            raise problems.RefusedRequest(422, "start must be the place of the first value, from 0")
+        key = headers.get(b"idempotency-key")
+        if key is not None and not 0 < len(key) <= _LONGEST:
+            raise problems.RefusedRequest(400, "Idempotency-Key must have 1 to 200 characters")
+        body = await _body(receive)
+        kind = headers.get(b"content-type", b"application/json").decode("latin-1")
+        parse = (body, kind, asked.get("zone") or clock_of(stream.pipeline))
+        large = len(body) > _SMALL
+        rows = (
+            await asyncio.to_thread(request_bodies.parsed, *parse)
+            if large
+            else request_bodies.parsed(*parse)
+        )
+        until = rows.until or asked.get("until")
+        if until is not None:
+            refuse_clock(stream)
+        pending = Pending(
+            name,
+            rows.values,
+            rows.times,
+            None if key is None else key.decode("latin-1"),
+            None if start is None else int(start),
+            rows.keys,
+            until,
+            trace=self._gate.telemetry.context(),
+        )
+        self._gate.submit(pending)
+        return await asyncio.wrap_future(pending.answer)
+
+
+def refuse_clock(stream: Stream) -> None:
+    """A producer's clock is of no use where the service's own closes ticks."""
+    if stream.grace is not None:
+        raise SettingError("until", "must be left out: the service's clock closes these ticks")
+
+
+def _parameters(query: bytes) -> dict[str, str]:
+    if not query:
+        return {}
+    found = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+    if not found.keys() <= _PARAMETERS:
+        known = ", ".join(sorted(_PARAMETERS))
+        raise problems.RefusedRequest(422, f"unknown parameter; there are {known}")
+    return found
+
+
+async def _body(receive: Receive) -> bytes:
+    """The body, read no further than it may be long."""
+    pieces, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise problems.RefusedRequest(400, "the connection ended before the body did")
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > request_bodies.MOST_BYTES:
+            raise problems.RefusedRequest(
+                413, f"at most {request_bodies.MOST_BYTES >> 20} MiB in a request"
+            )
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)

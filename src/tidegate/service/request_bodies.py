@@ -1,0 +1,238 @@
+"""Bodies of requests as values, times and keys: JSON, JSON Lines, Arrow IPC.
+
+Arrow streams from strangers: their size is known before anything of them is made.
+
+A few bytes of an Arrow stream can stand for any number of rows (columns of nulls, runs) or for any
+number of bytes (compressed buffers). Both are read off the messages' headers, which are
+FlatBuffers, before pyarrow builds a table.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+
+from tidegate.errors import InputError
+from tidegate.keyed.key_names import key_texts
+from tidegate.lattice import FloatArray
+from tidegate.tables.to_numpy import plain
+from tidegate.timestamps import Times, read_times
+
+MOST_ROWS = 32 << 20  # as many numbers as a JSON body of 64 MiB can have
+MOST_ARROW_BYTES = 512 << 20  # of buffers, once they are unpacked
+_HEADER, _RECORD_BATCH, _DICTIONARY_DATA = 2, "record batch", 1  # fields of FlatBuffers, by number
+_LENGTH, _BUFFERS, _COMPRESSION = 0, 2, 3
+_ARROW_FORM = 'the body is not an Arrow stream with a column "value", and perhaps "time"'
+
+
+def read_table(body: bytes) -> Any:
+    """The table of an Arrow stream.
+
+    Raises:
+        InputError: it is none, or one that is too large. Nothing of it is quoted.
+    """
+    import pyarrow
+
+    try:
+        rows, unpacked = _size(pyarrow, body)
+        if rows <= MOST_ROWS and unpacked <= MOST_ARROW_BYTES:
+            return pyarrow.ipc.open_stream(body).read_all()
+    except Exception:  # noqa: BLE001  # whatever the library raises may quote the body
+        raise InputError(_ARROW_FORM) from None
+    raise InputError(
+        f"the body has more than {MOST_ROWS:,} rows, or unpacks to more than "
+        f"{MOST_ARROW_BYTES >> 20} MiB: send it in parts"
+    )
+
+
+def _size(pyarrow: Any, body: bytes) -> tuple[int, int]:
+    """Rows, and bytes of the buffers once they are unpacked."""
+    rows = unpacked = 0
+    for message in pyarrow.ipc.MessageReader.open_stream(body):
+        if message.type not in (_RECORD_BATCH, "dictionary"):
+            continue
+        header = message.metadata.to_pybytes()
+        batch = _table(header, _field(header, _unsigned(header, 0), _HEADER))
+        if message.type != _RECORD_BATCH:
+            batch = _table(header, _field(header, batch, _DICTIONARY_DATA))
+        length = _field(header, batch, _LENGTH)
+        rows += _signed(header, length) if length else 0
+        unpacked += _unpacked(header, batch, message.body.to_pybytes())
+    return rows, unpacked
+
+
+def _unpacked(header: bytes, batch: int, body: bytes) -> int:
+    """How many bytes the buffers of a batch have: a packed one begins with that number."""
+    if not _field(header, batch, _COMPRESSION):
+        return len(body)
+    buffers = _table(header, _field(header, batch, _BUFFERS))
+    total = 0
+    for at in range(_unsigned(header, buffers)):
+        offset, length = struct.unpack_from("<qq", header, buffers + 4 + 16 * at)
+        if length:
+            size = _signed(body, offset)
+            total += length if size == -1 else size  # −1: it is not packed
+            if size < -1 or not 0 <= offset <= len(body):
+                raise ValueError("no size")
+    return total
+
+
+# -- FlatBuffers ---------------------------------------------------------------------------------
+
+
+def _field(data: bytes, table: int, number: int) -> int:
+    """Where a field of a table is; 0: it is left out."""
+    fields = table - struct.unpack_from("<i", data, table)[0]
+    size = struct.unpack_from("<H", data, fields)[0]
+    place = 4 + 2 * number
+    offset = int(struct.unpack_from("<H", data, fields + place)[0]) if place < size else 0
+    return table + offset if offset else 0
+
+
+def _table(data: bytes, place: int) -> int:
+    return place + _unsigned(data, place)
+
+
+def _unsigned(data: bytes, place: int) -> int:
+    return int(struct.unpack_from("<I", data, place)[0])
+
+
+def _signed(data: bytes, place: int) -> int:
+    return int(struct.unpack_from("<q", data, place)[0])
+
+
+MOST_BYTES = 64 << 20
+ARROW = "application/vnd.apache.arrow.stream"
+_JSON_FORM = 'send a number, a list of numbers, or {"values": […], "times": […], "keys": […]}'
+_ONE, _MANY = ("value", "time", "key"), ("values", "times", "keys")
+_LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
+
+
+class Rows(NamedTuple):
+    """What a body holds."""
+
+    values: FloatArray
+    times: Times | None
+    keys: list[str | None] | None
+    until: str | None
+
+
+def parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
+    """The rows of a body. Without values, each time is an event that counts as one.
+
+    Raises:
+        InputError: the body is not in this form. It names a position, never a value.
+    """
+    kind = media_type.partition(";")[0].strip().lower()
+    until = None
+    if kind == ARROW:
+        values, times, keys = _arrow(body)
+    elif kind in _LINES:
+        values, times, keys = _lines(body)
+    else:
+        (values, times, keys), until = _json(body)
+    if times is not None and not _listed(times):
+        raise InputError(_JSON_FORM)
+    if values is None:
+        values = np.ones(0 if times is None else len(times))
+    for name, column in (("times", times), ("keys", keys)):
+        if column is not None and len(column) != values.size:
+            raise InputError(f"there are {values.size} values and {len(column)} {name}")
+    when = None if times is None else read_times(times, zone=zone)
+    return Rows(values, when, None if keys is None else key_texts(keys), until)
+
+
+Columns = tuple[FloatArray | None, Any, Any]
+
+
+def _json(body: bytes) -> tuple[Columns, str | None]:
+    content = _decoded(body, "the body is not JSON")
+    if not isinstance(content, dict):
+        return (_numbers(content if isinstance(content, list) else [content]), None, None), None
+    until = content.pop("until", None)
+    if until is not None and not isinstance(until, str):
+        raise InputError("until must be a time as text")
+    one = content.keys() <= set(_ONE)
+    if not one and not content.keys() <= set(_MANY):
+        raise InputError(f"the body has an unknown field: {_JSON_FORM}")
+    names = _ONE if one and content else _MANY
+    found = [content.get(name) for name in names]
+    if names == _ONE:
+        found = [
+            [cell] if name in content else None for name, cell in zip(_ONE, found, strict=True)
+        ]
+    values, times, keys = found
+    if values is None and times is None and until is None:
+        raise InputError(_JSON_FORM)
+    if keys is not None and not isinstance(keys, list):
+        raise InputError(_JSON_FORM)
+    return (None if values is None else _numbers(values), times, _keys(keys)), until
+
+
+def _lines(body: bytes) -> Columns:
+    rows = [
+        _decoded(line, f"line {number} is not JSON")
+        for number, line in enumerate(body.splitlines(), start=1)
+    ]
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        return _numbers(rows), None, None
+    if not set(rows[0]) <= set(_ONE):
+        raise InputError('a line is a number, or {"value": …, "time": …, "key": …}')
+    values, times, keys = (  # what one row has and another has not is missing there
+        [row.get(name) for row in rows] if any(name in row for row in rows) else None
+        for name in _ONE
+    )
+    return None if values is None else _numbers(values), times, _keys(keys)
+
+
+def _decoded(text: bytes, problem: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:  # its message quotes nothing, but it keeps the whole document
+        pass
+    raise InputError(problem)
+
+
+def _numbers(values: Any) -> FloatArray:
+    if not isinstance(values, list):
+        raise InputError(_JSON_FORM)
+    for place, value in enumerate(values):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise InputError(f"value {place} of the body is not a number")
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _keys(keys: list[Any] | None) -> list[Any] | None:
+    for place, key in enumerate(keys or ()):
+        if isinstance(key, bool) or not isinstance(key, str | int | float | None):
+            raise InputError(f"key {place} of the body is not a text or a whole number")
+    return keys
+
+
+def _listed(times: Any) -> bool:
+    return not isinstance(times, str | bytes | dict | int | float | bool) and hasattr(
+        times, "__len__"
+    )
+
+
+def _arrow(body: bytes) -> Columns:
+    import pyarrow
+
+    table = read_table(body)
+    names = list(table.column_names)
+    if any(names.count(name) > 1 for name in _ONE) or not {*names} & {*_ONE[:2]}:
+        raise InputError(
+            'the body is not an Arrow stream with columns "value", and perhaps "time" and "key"'
+        )
+    values = None
+    if "value" in names:
+        with suppress(TypeError, ValueError, pyarrow.ArrowException):  # they may quote the body
+            values = np.asarray(plain(table.column("value")), dtype=np.float64)
+        if values is None:
+            raise InputError('the column "value" has no numbers')
+    keys = table.column("key").to_pylist() if "key" in names else None
+    return values, table.column("time") if "time" in names else None, _keys(keys)

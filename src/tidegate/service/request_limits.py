@@ -1,0 +1,172 @@
+"""What every request passes first: who asks, how often, how large; and the headers of answers.
+
+Limits that are checked before anything is locked: how often, how large, how slow.
+
+Plain ASGI: a layer of a framework would cost more than the request itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tidegate.service import problems
+from tidegate.service.access import Access
+from tidegate.service.push_route import Ingest
+from tidegate.service.telemetry import Telemetry
+
+_MOST_KNOWN = 4096  # tokens that are counted one by one
+
+
+@dataclass
+class Limits:
+    """What one client may ask of the service.
+
+    Attributes:
+        rate: requests in a second, for each token; None: as many as come. Without a token: all
+            clients together, a tenth of it at least.
+        burst: seconds of this rate that may come at once.
+        body: bytes of a request.
+        patience: seconds until the next piece of a body must come.
+    """
+
+    rate: float | None = None
+    burst: float = 2.0
+    body: int = 64 << 20
+    patience: float = 30.0
+    _left: dict[str, tuple[float, float]] = field(default_factory=dict, repr=False)
+
+    def wait(self, who: str) -> float:
+        """0: go on; else the seconds after which this client may ask again.
+
+        A token bucket: it fills at the rate, and holds what a burst may use.
+        """
+        if self.rate is None:
+            return 0.0
+        now, room = time.monotonic(), max(1.0, self.rate * self.burst)
+        left, before = self._left.get(who, (room, now))
+        left = min(room, left + (now - before) * self.rate)
+        if left < 1.0:
+            self._left[who] = (left, now)
+            return (1.0 - left) / self.rate
+        if who not in self._left and len(self._left) >= _MOST_KNOWN:
+            self._left.clear()  # who waits begins with a full bucket: no more than one burst each
+        self._left[who] = (left - 1.0, now)
+        return 0.0
+
+
+_SECURITY = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "Cache-Control": "no-store",
+}
+_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _SECURITY.items()]
+_HSTS = (b"strict-transport-security", b"max-age=31536000")
+_FREE = ("/healthz", "/readyz")  # probes must be answered however much is asked
+
+
+class Front:
+    """Puts the role of whoever asks into the request, and refuses before anything is locked."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Access,
+        limits: Limits,
+        values: Ingest,
+        telemetry: Telemetry,
+    ) -> None:
+        self._app, self._access, self._limits, self._values = app, access, limits, values
+        self._telemetry = telemetry
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def answered(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                known = {name.lower() for name, _ in message["headers"]}
+                more = [*_HEADERS, _HSTS] if scope["scheme"] == "https" else _HEADERS
+                added = [header for header in more if header[0] not in known]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        try:
+            refused = await self._refused(scope)
+            if refused is not None:
+                await refused(scope, receive, answered)
+                return
+            patient = _Patient(receive, self._limits.patience)
+            stream = self._values.stream(scope)
+            with self._telemetry.request(scope, answered) as send_traced:
+                if stream is None:
+                    await self._app(scope, patient, send_traced)
+                else:
+                    await self._values(stream, scope, patient, send_traced)
+        except TooSlowError:
+            if not begun:
+                await problems.problem(408, "too slow", "the body did not come in time")(
+                    scope, receive, answered
+                )
+        except Exception as error:  # noqa: BLE001  # its words may quote the data
+            answer = problems.fault(error)
+            if not begun:
+                await answer(scope, receive, answered)
+
+    async def _refused(self, scope: Scope) -> Any:
+        """An answer to a request that goes no further; None: it may."""
+        headers = dict(scope["headers"])
+        who = await self._access.known(headers.get(b"authorization", b""))
+        scope.setdefault("state", {})["who"] = who
+        limited = scope["path"] not in _FREE and who.role != "device"  # whose token all phones have
+        if limited and (seconds := self._limits.wait(who.name)):
+            return problems.problem(
+                429,
+                "too many requests",
+                "this token has asked too often: wait, then ask again",
+                headers={"Retry-After": str(max(1, round(seconds)))},
+            )
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length[:18]) > self._limits.body:
+            return problems.problem(
+                413, "too large", f"at most {self._limits.body:,} bytes in one request"
+            )
+        return None
+
+
+class TooSlowError(Exception):
+    """A body came too slowly."""
+
+
+class _Patient:
+    """Waits for the pieces of a body, but not for ever."""
+
+    def __init__(self, receive: Receive, patience: float) -> None:
+        self._receive, self._patience = receive, patience
+        self._whole = False
+
+    async def __call__(self) -> Message:
+        if self._whole:
+            return await self._receive()  # what comes now is the end of the connection
+        try:
+            async with asyncio.timeout(self._patience):
+                message = await self._receive()
+        except TimeoutError:
+            raise TooSlowError from None
+        self._whole = not message.get("more_body", False)
+        return message

@@ -1,0 +1,107 @@
+"""`Stream`: the public facts of a stream, as the database keeps them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tidegate.guarantee import Guarantee
+from tidegate.keyed.specification import PER_KEY, Keyed, keyed
+from tidegate.run.pipeline import Pipeline
+
+EPOCH = "@"  # what stands between the name of a stream and the number of its epoch
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream, or one epoch of it.
+
+    Attributes:
+        name: with the number of its epoch if that is not the first, such as `meters@2`.
+        settings: of its pipeline.
+        source: whose values these are, in the ledger.
+        created, retired: when.
+        part: of the source; None: streams of the source add up.
+        grace: seconds after its end at which the service's clock closes a tick of events; None:
+            producers say what their clock shows.
+        keys: None, or how keys are treated: `threshold`, and `names` (None: keys are public).
+    """
+
+    name: str
+    settings: dict[str, Any]
+    source: str
+    created: str
+    retired: str | None = None
+    part: str | None = None
+    keys: dict[str, Any] | None = None
+    grace: int | None = None
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """What it is released by."""
+        return Pipeline.from_settings(self.settings)
+
+    @cached_property
+    def specification(self) -> Keyed | None:
+        """What releases each of its keys; None: it has none."""
+        return None if self.keys is None else keyed_by(self.pipeline, self.keys)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised."""
+        return (self.specification or self.pipeline).guarantee
+
+    @property
+    def epoch(self) -> int:
+        """Its number, from 1."""
+        return int(self.name.rpartition(EPOCH)[2]) if EPOCH in self.name else 1
+
+    @property
+    def plain_name(self) -> str:
+        """Without the epoch."""
+        return self.name.partition(EPOCH)[0]
+
+    def row(self) -> dict[str, Any]:
+        """As the table has it."""
+        facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        keys = None if self.keys is None else json.dumps(self.keys)
+        return {**facts, "settings": json.dumps(self.settings), "keys": keys}
+
+    @classmethod
+    def from_row(cls, row: Any) -> Stream:
+        """What `row` was taken of."""
+        facts = dict(row._mapping)
+        keys = None if facts["keys"] is None else json.loads(facts["keys"])
+        return cls(**{**facts, "settings": json.loads(facts["settings"]), "keys": keys})
+
+    def shown(self) -> dict[str, Any]:
+        """The public facts for people."""
+        facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        keys, grace = facts.pop("keys"), facts.pop("grace")
+        more: dict[str, Any] = {"kind": self.kind, "epoch": self.epoch}
+        if grace is not None:
+            more["closed by"] = f"the service's clock, {grace} s after the end of a tick"
+        if keys is not None:
+            names = keys["names"]
+            more["keys"] = "public" if names is None else f"{len(names)} declared"
+            more["threshold"] = keys["threshold"]
+        return {**facts, **more, "guarantee": str(self.guarantee)}
+
+    @property
+    def kind(self) -> str:
+        """Of its rows: readings or events, with keys or without."""
+        rows = "events" if self.pipeline.ticks is not None else "readings"
+        return rows if self.keys is None else f"keyed {rows}"
+
+
+def keyed_by(pipeline: Pipeline, keys: dict[str, Any]) -> Keyed:
+    """A specification from what is stored."""
+    names = keys["names"]
+    return keyed(
+        pipeline,
+        keys=names,
+        keys_are_public=names is None,
+        threshold=keys.get("threshold", PER_KEY),
+    )

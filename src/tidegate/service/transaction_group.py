@@ -1,0 +1,183 @@
+"""The requests of one transaction: pushed, noted, answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import bindparam, insert, select
+
+from tidegate.durable import DurableRelease, StorageError
+from tidegate.errors import SettingError, TidegateError
+from tidegate.service import schema
+from tidegate.service.database import Database
+from tidegate.service.open_streams import Run, Streams
+from tidegate.service.pending_requests import Conflict, Pending, Receipt
+from tidegate.service.push_by_kind import pipeline_of, pushed, together
+from tidegate.service.released_rows import Block, stored
+
+Outcome = Receipt | TidegateError
+_ADD_ROWS, _ADD_REQUEST = insert(schema.released), insert(schema.requests)
+_REQUESTS = schema.requests.c
+_FIND_REQUEST = select(_REQUESTS["digest"], _REQUESTS["start"], _REQUESTS["count"]).where(
+    _REQUESTS["stream"] == bindparam("of"), _REQUESTS["key"] == bindparam("request")
+)
+_DIGEST, _START, _COUNT = range(3)  # columns of a request that was kept
+
+
+class Group:
+    """Pushes requests, in their order within each stream.
+
+    Attributes:
+        rows: what was released, by stream.
+    """
+
+    def __init__(self, streams: Streams, database: Database) -> None:
+        self._streams = streams
+        self._database = database
+        self._outcomes: list[tuple[Pending, Outcome]] = []
+        self.rows: dict[str, list[Block]] = {}
+
+    def push(self, requests: Sequence[Pending]) -> None:
+        """Everything of these requests, in the open transaction."""
+        by_stream: dict[str, list[Pending]] = {}
+        for one in requests:
+            by_stream.setdefault(one.stream, []).append(one)
+        for name, waiting in by_stream.items():
+            try:
+                run = self._streams.writable(name)
+            except TidegateError as error:
+                if isinstance(error, StorageError):
+                    raise
+                self._outcomes += [(one, error) for one in waiting]
+                continue
+            self._push_all(run, self._streams.existing(name).name, waiting)
+            if isinstance(run, DurableRelease):
+                run.save()  # held-out values too are durable before they are acknowledged
+
+    @property
+    def size(self) -> int:
+        """How many rows were released."""
+        return sum(block.values.size for blocks in self.rows.values() for block in blocks)
+
+    def answer(self) -> None:
+        """The transaction is durable: let the answers leave."""
+        for one, outcome in self._outcomes:
+            if isinstance(outcome, TidegateError):
+                one.answer.set_exception(outcome)
+            else:
+                one.answer.set_result(outcome)
+
+    # -- one stream ------------------------------------------------------------------------------
+
+    def _push_all(self, run: Run, name: str, waiting: list[Pending]) -> None:
+        new: list[Pending] = []
+        seen = run.seen
+        known: dict[str, Pending] = {}
+        for one in waiting:
+            earlier = known.get(one.key) if one.key is not None else None
+            outcome = self._again(run, name, one, earlier, seen)
+            if outcome is not None:
+                self._outcomes.append((one, outcome))
+                continue
+            if one.key is not None:
+                known[one.key] = one
+            new.append(one)
+            seen += one.values.size
+        for batch in together(new):
+            self._push_batch(run, name, batch)
+
+    def _again(
+        self, run: Run, name: str, one: Pending, earlier: Pending | None, seen: int
+    ) -> Outcome | None:
+        """The answer to a request that was sent before, or that does not follow; None: it is new.
+
+        `earlier`: a request of this group with the same key; `seen`: with all before it.
+        """
+        if earlier is not None:
+            if earlier.content() != one.content():
+                return Conflict(_OTHER_BODY, seen)
+            return Conflict("the same request is being worked on: ask again", seen)
+        if one.key is not None:
+            asked = {"of": name, "request": one.key}
+            found = self._database.connection.execute(_FIND_REQUEST, asked).one_or_none()
+            if found is not None:
+                if bytes(found[_DIGEST]) != run.fingerprint(one.content()):
+                    return Conflict(_OTHER_BODY, seen)
+                return _receipt(run, found[_START], found[_COUNT], repeated=True)
+        if one.start is not None and pipeline_of(run).ticks is not None:
+            return SettingError(
+                "start", "is for readings: how many events there are is not public. Use a key"
+            )
+        if one.start is None or one.start == seen:
+            return None
+        if one.start > seen:
+            problem = f"values are missing: the stream continues at {seen}, not at {one.start}"
+            return Conflict(problem, seen)
+        if one.start + one.values.size <= run.seen and self._same(run, one):
+            return Receipt(one.start, one.values.size, repeated=True)
+        return Conflict(
+            f"the stream continues at {seen}, and other values were taken at {one.start}", seen
+        )
+
+    def _same(self, run: Run, one: Pending) -> bool:
+        """Whether these values were taken at their place before."""
+        lattice = pipeline_of(run).lattice
+        units = lattice.units(lattice.numbers(one.values, 0))
+        ticks = None if one.times is None else one.times.ticks
+        return run.recogniser(one.start or 0).push(units, one.keys, ticks)
+
+    def _push_batch(self, run: Run, name: str, batch: list[Pending]) -> None:
+        """Requests that can be pushed together: how a stream is split changes nothing."""
+        start = run.seen
+        try:
+            blocks = pushed(run, batch)
+        except TidegateError as error:
+            if _changed_something(error, run):
+                raise
+            if len(batch) > 1:  # refused whole, perhaps for the fault of one of them
+                for one in batch:
+                    self._push_batch(run, name, [one])
+            else:
+                self._outcomes.append((batch[0], error))
+            return
+        for block in blocks:
+            self._keep(name, block)
+        self._note(run, name, batch, start)
+
+    def _note(self, run: Run, name: str, batch: list[Pending], start: int) -> None:
+        """Receipts; where the cap allowed some of the values only, the rest is told."""
+        for one in batch:
+            count = max(0, min(one.values.size, run.seen - start))
+            if count < one.values.size:
+                self._outcomes.append((one, _partly(count)))
+            else:
+                self._outcomes.append((one, _receipt(run, start, count)))
+            if one.key is not None and count == one.values.size:
+                row: dict[str, Any] = {"stream": name, "key": one.key, "start": start}
+                row |= {"count": count, "digest": run.fingerprint(one.content())}
+                self._database.connection.execute(_ADD_REQUEST, row)
+            start += count
+
+    def _keep(self, name: str, block: Block) -> None:
+        if block.values.size:
+            self.rows.setdefault(name, []).append(block)
+            self._database.connection.execute(_ADD_ROWS, stored(name, block))
+
+
+def _receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Receipt:
+    """Without the place, where it would tell how many events others have sent."""
+    public = pipeline_of(run).ticks is None
+    return Receipt(start if public else None, count, repeated)
+
+
+def _changed_something(error: TidegateError, run: Run) -> bool:
+    """Whether memory may be ahead of the database: then the whole group is given up."""
+    return isinstance(error, StorageError) or run.cut_short
+
+
+def _partly(count: int) -> TidegateError:
+    return TidegateError(f"the cap of the source allowed {count} of these values, and no more")
+
+
+_OTHER_BODY = "this idempotency key was used for another request"
