@@ -17,7 +17,6 @@ from tidegate.durable.charging import Charging, Cost
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import InputDigests, Recogniser
 from tidegate.errors import InputError, SettingError, SnapshotError
-from tidegate.keyed.event_release import KeyedEventRelease
 from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.snapshot import head, header, restored
@@ -206,7 +205,7 @@ class CommittedKeyed(Closed):
 
     def _closed(self, end: int) -> KeyedRows:
         """Charge and release the ticks of events before number `end`. A commit must follow."""
-        if not isinstance(self.release, KeyedEventRelease):
+        if self.release.specification.pipeline.ticks is None:
             raise SettingError("until", "is for event streams: give `every` and `start`")
         self._charging.charge(0, 1)  # a tick without events is charged, too
         self.settled = False

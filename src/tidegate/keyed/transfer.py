@@ -19,7 +19,6 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, SinkError, Source
 from tidegate.io.file_formats import kind_of
 from tidegate.keyed.durable_release import DurableKeyed
-from tidegate.keyed.event_release import KeyedEventRelease
 from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.keyed_facts import keyed_facts
 from tidegate.keyed.release import KeyedRelease
@@ -157,9 +156,8 @@ def transfer_keyed(
             following.news = True
 
     def close_ticks(moment: Moment) -> None:
-        if isinstance(release, KeyedEventRelease):
-            for end in release.ends_until(moment):
-                write(release.close_ticks(end))
+        for end in release.ends_until(moment):
+            write(release.close_ticks(end))
 
     def show() -> bool:
         return sink is not None and sink.show(keyed_facts(release, complete=False))
@@ -243,9 +241,8 @@ def transfer_durably(
             following.news = True
 
     def close_ticks(moment: Moment) -> None:
-        if isinstance(release, KeyedEventRelease) and not skip:
-            for end in release.ends_until(moment):
-                write(state.close_ticks(end, sink))
+        for end in [] if skip else release.ends_until(moment):
+            write(state.close_ticks(end, sink))
 
     def show() -> bool:
         return sink is not None and sink.show(keyed_facts(release, complete=False))
