@@ -28,7 +28,7 @@ def simulate(
     ] = None,
     clamp: Annotated[
         bool,
-        typer.Option("--clamp", help="Count lower values as --lower instead of refusing them."),
+        typer.Option("--clamp", help="Count lower values as --lower; do not refuse them."),
     ] = False,
     column: streams.Column = None,
     header: streams.Header = None,
