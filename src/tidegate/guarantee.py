@@ -178,6 +178,8 @@ def concentrated_epsilon(rho: Fraction, delta: Fraction | float) -> float:
     low, high = -30.0, 30.0  # the bound falls, then rises, in ln(α − 1)
     for _ in range(200):
         third = (high - low) / 3
+        if low + third == low and high - third == high:
+            break  # neighbouring floats: nothing would move any more
         if bound(low + third) < bound(high - third):
             high -= third
         else:

@@ -16,9 +16,8 @@ from tidegate.estimate.mixture.cycle_smoother import CycleResponses
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.harmonics import Harmonics
 from tidegate.estimate.mixture.kalman import KalmanFilters
-from tidegate.estimate.mixture.models import models
-from tidegate.estimate.mixture.packed_weights import cycle_shares, packed, unpacked
-from tidegate.estimate.mixture.transition import SUM, Transition
+from tidegate.estimate.mixture.model_weights import cycle_shares, packed, unpacked
+from tidegate.estimate.mixture.models import SUM, Transition, models
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 
 HORIZON, THETA, PERIODS = 4096, 50, (70, 401)

@@ -27,7 +27,7 @@ from tidegate.ledger import Ledger, LedgerError
 from tidegate.local.client import Client
 from tidegate.local.memory import Memory
 from tidegate.local.wire import MessageError
-from tidegate.methods._method import EXAMPLE
+from tidegate.methods._registration import EXAMPLE
 from tidegate.noise._arguments import exact_fraction, whole_number
 from tidegate.run.column_budgets import checked_names, shares_of
 

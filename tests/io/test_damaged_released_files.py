@@ -15,7 +15,7 @@ import tidegate as tg
 from tests.fuzz.keyed_parsers import keyed_files
 from tidegate.cli.app import app
 from tidegate.errors import TidegateError
-from tidegate.io.metadata import sidecar
+from tidegate.io.metadata_files import sidecar
 from tidegate.released import ReleasedFile
 
 STRANGE = ["nan", "inf", "-inf", "-1", "0.5", "1e300", "9223372036854775807", ""]

@@ -60,7 +60,7 @@ def _run(
     output_format: str | None,
     clamp: bool,
 ) -> None:
-    from tidegate.durable.metadata import promised
+    from tidegate.durable.public_facts import promised
     from tidegate.guarantee import simulated
     from tidegate.io import open_sink, open_source
     from tidegate.randomness import secure, seeded

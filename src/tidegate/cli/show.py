@@ -265,7 +265,7 @@ def _pyplot() -> Any:
         import matplotlib as mpl
     except ImportError:
         raise TidegateError(
-            "--png needs matplotlib: install it with pip install 'tidegate[cli]'"
+            "--png needs matplotlib. Run pip install '.[cli]' in the checkout of tidegate"
         ) from None
     mpl.use("Agg")
     from matplotlib import pyplot as plt

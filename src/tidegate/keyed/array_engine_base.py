@@ -11,6 +11,7 @@ from tidegate.errors import InputError, QueryError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.rows import Groups, Released
+from tidegate.keyed.views import LazyView
 from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
@@ -136,5 +137,9 @@ class ColumnsBase:
         return 0
 
     def record(self, code: int) -> Record | None:
+        """Nothing is kept."""
+        raise QueryError(_NOTHING_KEPT)
+
+    def view(self, code: int) -> LazyView | None:
         """Nothing is kept."""
         raise QueryError(_NOTHING_KEPT)

@@ -23,7 +23,7 @@ from tidegate.io.file_formats import kind_of
 from tidegate.io.open_source import open_columns
 from tidegate.io.released_reader import whole_positions
 from tidegate.keyed.key_names import Names
-from tidegate.keyed.metadata import KeyFacts
+from tidegate.keyed.keyed_facts import KeyFacts
 from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray
 from tidegate.record.record import Record

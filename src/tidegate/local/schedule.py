@@ -22,7 +22,7 @@ from tidegate.local.questions import Question, ValueQuestion
 from tidegate.local.report_noise import expected_variance
 from tidegate.local.square_wave_survey import Objective, PublishedSurvey
 from tidegate.local.survey import Decision, Given, Round, Survey, Tally
-from tidegate.local.tail.rounds import (
+from tidegate.local.tail.survey_size import (
     Planned,
     growing,
     halved,

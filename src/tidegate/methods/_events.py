@@ -11,7 +11,7 @@ from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.estimate.mixture.models import MOST_TRUNCATED
 from tidegate.exact_numbers import Number, positive, whole
 from tidegate.methods._periods import Period, in_rows
-from tidegate.methods._without_holdout import TRUNCATED
+from tidegate.methods.adaptive import WARM_UP_TRUNCATED
 from tidegate.perturb.adaptive.event_trees import EventTrees
 from tidegate.run.event_clock import CHOICE_SHARE, DAY, EVIDENCE, SUM_SHARE, Ticks
 from tidegate.run.event_means import EventMeans
@@ -82,7 +82,10 @@ def events(
             horizon=horizon,
             stream_epsilon=budget,
         )
-        part, truncated = SUM_SHARE, min(MOST_TRUNCATED, TRUNCATED / float(budget * horizon))
+        part, truncated = (
+            SUM_SHARE,
+            min(MOST_TRUNCATED, WARM_UP_TRUNCATED / float(budget * horizon)),
+        )
     usual = _periods(ticks, horizon) if cycles else None
     expected = usual if period is None else in_rows(period, ticks.length)
     return Pipeline(

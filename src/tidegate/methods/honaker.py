@@ -13,8 +13,8 @@ from tidegate.exact_numbers import Number, whole
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._budget import per_event
-from tidegate.methods._method import Method
 from tidegate.methods._preset import PerEvent, preset
+from tidegate.methods._registration import Method
 from tidegate.methods.binary_tree import whole_tree
 from tidegate.perturb.consistency import residuals_from_below
 from tidegate.perturb.forest_geometry import Forest, level_count

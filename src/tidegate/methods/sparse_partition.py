@@ -14,8 +14,8 @@ from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.methods._budget import per_event
-from tidegate.methods._method import Method
 from tidegate.methods._preset import SHORT_HORIZON, PerEvent, preset_with
+from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import PrivateTests
 from tidegate.methods.hybrid_counter import HybridNoise, HybridRun, HybridTrees
 from tidegate.perturb.irregular_spans import IrregularRun, PositionNoise, check_scale

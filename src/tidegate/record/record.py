@@ -16,7 +16,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import time_sums
 from tidegate.record.answer import out_of_range
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile
-from tidegate.record.moving_average import small_picture
+from tidegate.record.levels import small_picture
 from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
 from tidegate.record.threshold_evidence import Hidden, aims, unseen
 from tidegate.record.time_index import TimeIndex

@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import said
-from tidegate.record.moving_average import moving_average, window_of
+from tidegate.record.levels import moving_average, window_of
 from tidegate.tables.libraries import require
 
 if TYPE_CHECKING:

@@ -12,16 +12,20 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.estimate import Mixture
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_length
+from tidegate.run.threshold_schedule import ThresholdSchedule
 from tidegate.settings import Flag, Spec
-from tidegate.stages import Estimator, Perturber, Threshold
+from tidegate.stages import Perturber, Threshold
 from tidegate.threshold import TailQuantile
+
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
 
 __all__ = ["Refinement"]  # what settings can name
 
@@ -89,7 +93,7 @@ def warm_up_length(epsilon: Fraction, horizon: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Refinement(Spec):
+class Refinement(ThresholdSchedule, Spec):
     """Release the warm-up too, and choose the threshold again while that pays.
 
     Guarantee: ε per event, the largest sum over the kinds of pieces that a value can belong to.
@@ -122,15 +126,33 @@ class Refinement(Spec):
     windows: Flag = Flag(default=True)
     restarts: Flag = Flag(default=True)
 
-    def check(self, threshold: Threshold, perturber: Perturber, estimator: Estimator) -> None:
+    @property
+    def releases_warm_up(self) -> bool:
+        """Yes: its values are predicted, and their sum is measured once θ is known."""
+        return True
+
+    def check(self, pipeline: Pipeline) -> None:
         """Refuse stages that cannot be refined."""
+        threshold, perturber = pipeline.threshold, pipeline.perturber
         if not isinstance(threshold, TailQuantile):
             raise SettingError("threshold", "must be a threshold.TailQuantile to be refined")
-        if type(perturber) is not AdaptiveTrees or not isinstance(estimator, Mixture):
+        if type(perturber) is not AdaptiveTrees or not isinstance(pipeline.estimator, Mixture):
             stages = "perturb.AdaptiveTrees and estimate.Mixture"
             raise SettingError("reselect", f"refines {stages} only")
         if threshold.epsilon >= perturber.epsilon:
             raise SettingError("threshold", "must leave some of epsilon for the warm-up's sum")
+
+    def measurer(self, pipeline: Pipeline) -> RefinementTrees:
+        """The trees for every budget that a piece can have."""
+        return self.trees(pipeline.threshold, pipeline.perturber)
+
+    def warm_up(self, pipeline: Pipeline) -> int:
+        """As many values as the threshold wants to see."""
+        return pipeline.threshold.holdout
+
+    def stream_guarantee(self, pipeline: Pipeline) -> Guarantee:
+        """The largest sum over the kinds of pieces that a value can belong to."""
+        return self.guarantee(pipeline.threshold, pipeline.perturber, pipeline.choices)
 
     def warm_up_share(self, threshold: Threshold, perturber: Perturber, *, first: bool) -> Fraction:
         """The part of ε that the choice of a warm-up gets."""

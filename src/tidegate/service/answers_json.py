@@ -110,7 +110,7 @@ def described(run: Run) -> dict[str, Any]:
         release = run.release
         clock = release.clock
         facts: dict[str, Any] = {
-            "kind": "keyed readings",
+            "kind": "keyed events" if run.specification.pipeline.ticks else "keyed readings",
             "source": run.source,
             "guarantee": str(release.guarantee),
             "keys": len(release.keys),

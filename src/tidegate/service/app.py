@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from tidegate._version import __version__
 from tidegate.service import devices, problems, static_page
 from tidegate.service.access import Access, Who
+from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.etags import Given
 from tidegate.service.gate import Gate
 from tidegate.service.metrics import Metrics
@@ -48,7 +49,9 @@ def make_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         live.begin(asyncio.get_running_loop())
+        closing = asyncio.create_task(ClockTicks(gate).run())
         yield
+        closing.cancel()
         await asyncio.to_thread(gate.close)
 
     app = FastAPI(
@@ -64,7 +67,9 @@ def make_app(
     access = Access(tokens, public_reading=public_reading, issued=issued)
     metrics = Metrics(live)
     values = Ingest(gate, access)
-    app.add_middleware(Front, access=access, limits=limits or Limits(), values=values)
+    app.add_middleware(
+        Front, access=access, limits=limits or Limits(), values=values, telemetry=gate.telemetry
+    )
 
     def released(group: Group) -> None:
         metrics.count(group)
@@ -76,6 +81,6 @@ def make_app(
     app.include_router(value_routes(gate, live, access))
     app.include_router(range_routes(gate, access))
     app.include_router(trust_routes(gate, access, metrics))
-    devices.install(app, gate, access)
+    devices.install(app, gate, access).listener = metrics.count_devices
     static_page.install(app)
     return app

@@ -14,14 +14,12 @@ from starlette.exceptions import HTTPException
 
 from tidegate.durable import StorageError
 from tidegate.errors import (
-    InputError,
     MissingError,
-    QueryError,
     RefusedError,
-    SettingError,
     TidegateError,
 )
 from tidegate.ledger import CapExceeded
+from tidegate.service.client.http import TITLES
 from tidegate.service.pending_requests import Busy, Conflict, Fault
 
 MEDIA_TYPE = "application/problem+json"
@@ -34,9 +32,7 @@ _KINDS: tuple[tuple[type[TidegateError], int, str], ...] = (
     (CapExceeded, 403, "the budget is spent"),
     (MissingError, 404, "not found"),
     (StorageError, 503, "the database is not available"),
-    (SettingError, 422, "a setting is wrong"),
-    (InputError, 422, "the input is wrong"),
-    (QueryError, 422, "the question is wrong"),
+    *((kind, 422, title) for kind, title in TITLES.items()),
     (RefusedError, 409, "refused"),
     (Fault, 500, "a fault of Tidegate"),
     (TidegateError, 400, "refused"),

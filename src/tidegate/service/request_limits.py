@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidegate.service import problems
 from tidegate.service.access import Access
 from tidegate.service.push_route import Ingest
+from tidegate.service.telemetry import Telemetry
 
 _MOST_KNOWN = 4096  # tokens that are counted one by one
 
@@ -77,8 +78,16 @@ _FREE = ("/healthz", "/readyz")  # probes must be answered however much is asked
 class Front:
     """Puts the role of whoever asks into the request, and refuses before anything is locked."""
 
-    def __init__(self, app: ASGIApp, access: Access, limits: Limits, values: Ingest) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Access,
+        limits: Limits,
+        values: Ingest,
+        telemetry: Telemetry,
+    ) -> None:
         self._app, self._access, self._limits, self._values = app, access, limits, values
+        self._telemetry = telemetry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -104,10 +113,11 @@ class Front:
                 return
             patient = _Patient(receive, self._limits.patience)
             stream = self._values.stream(scope)
-            if stream is None:
-                await self._app(scope, patient, answered)
-            else:
-                await self._values(stream, scope, patient, answered)
+            with self._telemetry.request(scope, answered) as send_traced:
+                if stream is None:
+                    await self._app(scope, patient, send_traced)
+                else:
+                    await self._values(stream, scope, patient, send_traced)
         except TooSlowError:
             if not begun:
                 await problems.problem(408, "too slow", "the body did not come in time")(

@@ -15,8 +15,15 @@ import numpy as np
 from tidegate.estimate.mixture.cells import Cells
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
-from tidegate.estimate.mixture.models import Models
-from tidegate.estimate.mixture.transition import LEVEL, SIZE, SUM, SWING, Transition, transition_of
+from tidegate.estimate.mixture.models import (
+    LEVEL,
+    SIZE,
+    SUM,
+    SWING,
+    Models,
+    Transition,
+    transition_of,
+)
 from tidegate.lattice import FloatArray, IntArray
 
 # What a block hands on to the next one: its leaves are closed, and its noise is its own.

@@ -28,7 +28,7 @@ from tidegate.estimate.mixture.kalman import (
     normalised,
 )
 from tidegate.estimate.mixture.leaf_noise import Leaf
-from tidegate.estimate.mixture.transition import (
+from tidegate.estimate.mixture.models import (
     GROWING,
     INNER,
     LEAF,

@@ -20,7 +20,7 @@ import numpy as np
 from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother, enter
 from tidegate.estimate.mixture.harmonics import Harmonics
-from tidegate.estimate.mixture.transition import INNER, LEAF, SIZE, SUM
+from tidegate.estimate.mixture.models import INNER, LEAF, SIZE, SUM
 from tidegate.lattice import FloatArray, IntArray
 
 

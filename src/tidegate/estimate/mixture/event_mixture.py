@@ -14,8 +14,8 @@ import numpy as np
 
 from tidegate.estimate.mixture.kalman import mixed
 from tidegate.estimate.mixture.mixture import Mixture, Periods, Share
+from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
 from tidegate.estimate.mixture.models import models
-from tidegate.estimate.mixture.posterior import MixturePosterior
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.estimate.mixture.truncated_tail import Levels, Tail

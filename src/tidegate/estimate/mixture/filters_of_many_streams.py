@@ -18,18 +18,21 @@ from tidegate.estimate.mixture.filter_packing import packed_filters, unpacked_fi
 from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.mixture_run import transition_of_all
-from tidegate.estimate.mixture.models import SCATTER, SECOND_CHANCE, Models, models
-from tidegate.estimate.mixture.transition import (
+from tidegate.estimate.mixture.model_weights import halving_rows, mixed_rows, weight_rows
+from tidegate.estimate.mixture.models import (
     INNER,
     LEAF,
     LEVEL,
     MEAN,
+    SCATTER,
+    SECOND_CHANCE,
     SIZE,
     SUM,
     SWING,
+    Models,
     Transition,
+    models,
 )
-from tidegate.estimate.mixture.weight_rows import halving_rows, mixed_rows, weight_rows
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.sealing import State
 

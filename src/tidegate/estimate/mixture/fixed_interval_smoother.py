@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture import transition as entry
+from tidegate.estimate.mixture import models as entry
 from tidegate.estimate.mixture.block_batches import (
     BlockBatch,
     FilterPass,
@@ -34,8 +34,7 @@ from tidegate.estimate.mixture.block_batches import (
 )
 from tidegate.estimate.mixture.block_chain import solve_chain
 from tidegate.estimate.mixture.covariances import CellCovariances, Misfit, product
-from tidegate.estimate.mixture.models import SCATTER, Models, models
-from tidegate.estimate.mixture.transition import transition_of
+from tidegate.estimate.mixture.models import SCATTER, Models, models, transition_of
 from tidegate.lattice import FloatArray, IntArray
 
 

@@ -10,9 +10,9 @@ from tidegate.errors import SettingError
 from tidegate.estimate.defaults import EstimatorDefaults
 from tidegate.estimate.mixture.harmonics import LONGEST_PERIOD, MOST_PERIODS
 from tidegate.estimate.mixture.leaf_noise import MOST_LEVELS
+from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
 from tidegate.estimate.mixture.mixture_run import MixtureRun
-from tidegate.estimate.mixture.packed_weights import check_packed
-from tidegate.estimate.mixture.posterior import MixturePosterior
+from tidegate.estimate.mixture.model_weights import check_packed
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.exact_numbers import Number, exact, said, whole
 from tidegate.settings import Setting, Spec

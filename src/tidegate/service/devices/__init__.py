@@ -18,9 +18,10 @@ from tidegate.service.devices.task_routes import task_routes
 from tidegate.service.gate import Gate
 
 
-def install(app: FastAPI, gate: Gate, access: Access) -> None:
+def install(app: FastAPI, gate: Gate, access: Access) -> Desk:
     """Add the routes of tasks and devices."""
     app.state.desk = desk = Desk(gate)
     app.include_router(device_routes(desk, access))
     app.include_router(task_routes(desk, access))
     app.add_middleware(DeviceCORS)
+    return desk

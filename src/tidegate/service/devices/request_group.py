@@ -29,8 +29,8 @@ from tidegate.service.devices.desk_requests import (
     Request,
     device_digest,
 )
+from tidegate.service.devices.device_tables import devices
 from tidegate.service.devices.stored_tasks import StoredTask
-from tidegate.service.devices.tables import devices
 
 _CHUNK = 500  # parameters of a statement
 _DELTA = "1/1000000000"  # of what is said about shuffled reports, for information
@@ -62,6 +62,20 @@ class Working:
             except TidegateError as error:  # of this request alone: nothing was changed by it
                 self._answers.append((request, error))
         self._keep()
+
+    def counts(self) -> Counter[tuple[str, str]]:
+        """How many devices were asked (`asked`) and reports had which outcome, by task."""
+        found: Counter[tuple[str, str]] = Counter()
+        for request, outcome in self._answers:
+            if isinstance(outcome, Asked):
+                found[request.task_id, "asked"] += 1
+            elif isinstance(request, Reports) and isinstance(outcome, list):
+                found.update((request.task_id, one) for one in outcome)
+            elif isinstance(outcome, dict):
+                found[request.task_id, ACCEPTED] += outcome["accepted"]
+                for reason, count in outcome["rejected"].items():
+                    found[request.task_id, reason] += count
+        return found
 
     def answer(self) -> None:
         """Let the answers leave."""

@@ -26,8 +26,8 @@ from tidegate.estimate.mixture.cycle_filters import prior_variances
 from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother, weighted
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.harmonics import Harmonics
+from tidegate.estimate.mixture.model_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.models import SCATTER
-from tidegate.estimate.mixture.packed_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import NO_AIM, Aim, Block, Parts, Recorded
