@@ -185,10 +185,10 @@ def test_levels_of_a_filter() -> None:
         truth = first + np.cumsum(step * random.standard_normal(leaves))
         numbers = np.rint(truth + random.laplace(scale=scale, size=leaves)).astype(np.int64)
         run = stage.level_filter(threshold=THETA, perturber=None)
-        levels = [run.level, *(run.push(int(number), 1, scale) for number in numbers)]
-        marks = np.full(leaves, scale)
-        spans = Spans(np.arange(leaves + 1), numbers, marks, np.array(levels))
-        errors.append(float(np.sum(levels[1:] - truth)))
+        marks, first = np.full(leaves, scale), run.level
+        levels = run.push(numbers, np.ones(leaves, dtype=np.int64), marks)
+        spans = Spans(np.arange(leaves + 1), numbers, marks, np.concatenate(([first], levels)))
+        errors.append(float(np.sum(levels - truth)))
         claims.append(float(stage.level_variances(_Recorded(), spans).sum()))
     assert 0.8 < np.mean(np.square(errors)) / np.mean(claims) < 1.2
 
