@@ -23,7 +23,8 @@ with_topl_options = with_options(
         ),
         "smoothing": flag("--smoothing", help="Of the published schemes' density."),
         "report": text(
-            "Of the stream: optimal (default), hybrid, piecewise or stochastic-rounding."
+            "Of the stream: optimal (default), hybrid, piecewise, generalised-piecewise, "
+            "stochastic-rounding or laplace."
         ),
         "keep_asking": flag(
             "--keep-asking/--no-keep-asking",
