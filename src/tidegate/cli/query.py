@@ -25,7 +25,7 @@ Start = Annotated[
     int | None, typer.Argument(metavar="START", help="First position, counted from 0. [default: 0]")
 ]
 End = Annotated[
-    int | None, typer.Argument(metavar="END", help="Position after the last. [default: the end]")
+    int | None, typer.Argument(metavar="END", help="End position, not included. [default: the end]")
 ]
 Ranges = Annotated[
     str | None,
@@ -52,7 +52,7 @@ def query(
         typer.Option("--from", metavar="TIME", help="First time, e.g. 2024-02-01 (see --time)."),
     ] = None,
     to: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Time after the last, e.g. 2024-03-01.")
+        str | None, typer.Option(metavar="TIME", help="End time, not included, e.g. 2024-03-01.")
     ] = None,
     every: Annotated[
         str | None,

@@ -138,8 +138,8 @@ def _specification(source: str, options: dict[str, Any]) -> Keyed:
     if shared == "shared" and pipeline.reselect is not None:
         raise SettingError(
             "shared-threshold",
-            "needs --holdout, such as --holdout 4096: so many rows of all keys choose the "
-            "threshold, and are not released",
+            "needs --holdout, such as --holdout 4096: the first 4096 rows of all keys choose "
+            "the threshold, and are not released",
         )
     return tg.keyed(
         replace(pipeline, history=_ENDLESS),

@@ -103,7 +103,7 @@ class Ticks(ThresholdSchedule, Spec):
 
     @cached_property
     def length(self) -> int:
-        """Of a tick, in nanoseconds."""
+        """Length of a tick, in nanoseconds."""
         return length_of(self.every)
 
     @cached_property
