@@ -27,6 +27,7 @@ from tidegate.stages import (
 )
 
 _MOST_PENDING = 1024  # leaves that are kept in a list until a query needs them
+_MOST_KEPT = 4096  # ranges of a question whose answer is kept
 _LEAST_CELLS = 16  # an estimator splits a block into at least this many parts
 WARMING = "warming"  # in place of the epoch, for values whose warm-up is still open
 NOT_ONE_RELEASE = "these are not two records of one release that overlap or follow each other"
@@ -90,6 +91,8 @@ class Segment:
         self._pending: list[tuple[int, float]] = []
         # Of the last query: the posterior, and what all segments up to this one tell of each other.
         self._known: tuple[tuple[int, int], Posterior] | None = None
+        # A table is often asked again, or its totals: the last question, and what was found.
+        self._answered: tuple[Posterior, tuple[bytes, bytes, Aim], Parts] | None = None
         self.known_unseen: tuple[tuple[int, ...], tuple[tuple[float, float], ...]] | None = None
         self.aims: tuple[tuple[int | None, ...], list[Aim]] | None = None
 
@@ -279,13 +282,25 @@ class Segment:
 
         `as_of`: from what was released up to that position, which is not before any end.
         """
+        posterior = self.posterior(as_of)
+        question = None
+        if starts.size <= _MOST_KEPT:
+            question = starts.tobytes(), ends.tobytes(), aim
+            before = self._answered
+            if before is not None and before[0] is posterior and before[1] == question:
+                return before[2]
+        if aim is not NO_AIM and isinstance(posterior, AimedPosterior):
+            posterior.aim_at(aim)
+        found = posterior.parts(starts, ends)
+        self._answered = None if question is None else (posterior, question, found)
+        return found
+
+    def posterior(self, as_of: int | None = None) -> Posterior:
+        """What is known about the past; kept until more is released or another `as_of` is asked."""
         until = self.end if as_of is None else min(as_of, self.end)
         if self._known is None or self._known[0] != (self.end, until):
             self._known = (self.end, until), self._posterior(until)
-        posterior = self._known[1]
-        if aim is not NO_AIM and isinstance(posterior, AimedPosterior):
-            posterior.aim_at(aim)
-        return posterior.parts(starts, ends)
+        return self._known[1]
 
     def _posterior(self, until: int) -> Posterior:
         if self.prediction is not None:

@@ -9,7 +9,7 @@ extrapolating the cycle was 1.3 to 3.6 times worse in 28 of 30 checks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -44,7 +44,7 @@ SECOND_CHANCE = 10.0
 COUNT = len(WALKS) + len(SWINGS) + 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # known by identity: caches ask for it often
 class Models:
     """Models side by side, per value: one array entry each."""
 
@@ -59,9 +59,13 @@ class Models:
         return self.walk.size
 
     def only(self, index: int) -> Models:
-        """The model of this index alone."""
-        one = slice(index, index + 1)
-        return Models(*(part[one] for part in self.parts))
+        """The model of this index alone: the same object every time."""
+        return self._each[index]
+
+    @cached_property
+    def _each(self) -> list[Models]:
+        ones = [slice(index, index + 1) for index in range(self.count)]
+        return [Models(*(part[one] for part in self.parts)) for one in ones]
 
     @property
     def parts(self) -> tuple[FloatArray, ...]:

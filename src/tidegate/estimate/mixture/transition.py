@@ -8,6 +8,7 @@ process; OUTER, the noise left in the open outer node.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from functools import lru_cache
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from tidegate.estimate.mixture.models import Models
 from tidegate.estimate.mixture.portable_math import exp, expm1
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 
 # SUM, LEAF and INNER grow by the same amount over a cell: side by side, one operation for all.
 SUM, LEAF, INNER, LEVEL, SWING, OUTER = range(6)
@@ -69,22 +70,19 @@ class Transition:
         self.width, self.swing_sums = float(lengths[0]), swing_sums.tolist()
         self.swing_row = swing_sums
 
-    def repeated(self, count: int) -> Transition:
-        """The same, side by side: of one model, for `count` filters of that model."""
-        found = copy(self)
-        for name, part in vars(self).items():
-            if isinstance(part, np.ndarray):
-                setattr(found, name, np.repeat(part, count, axis=-1))
-        found.swing_sums = self.swing_sums * count
-        return found
 
-
-def transition_of(one: Models, width: int) -> Transition:
-    """The transition of a single model over a cell; cached."""
-    return _cached(*(part.item() for part in one.parts), width)
+def side_by_side(parts: Sequence[Transition], columns: IntArray) -> Transition:
+    """Of many filters: column k is that of `parts[columns[k]]`, each of a single model."""
+    found = copy(parts[0])
+    for name, part in vars(found).items():
+        if isinstance(part, np.ndarray):
+            every = np.concatenate([getattr(one, name) for one in parts], axis=-1)
+            setattr(found, name, every[..., columns])
+    found.swing_sums = found.swing_row.tolist()
+    return found
 
 
 @lru_cache(maxsize=4096)  # a horizon has few widths, and every smoother needs all of them again
-def _cached(*facts: float) -> Transition:
-    *parts, width = facts
-    return Transition(Models(*(np.array([part]) for part in parts)), width)
+def transition_of(one: Models, width: int) -> Transition:
+    """The transition of a single model over a cell; cached."""
+    return Transition(one, width)
