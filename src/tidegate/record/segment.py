@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.journal_entry import Trace
 from tidegate.record.leaf_buffers import RingBuffer, SpanBuffer
@@ -30,7 +29,6 @@ _MOST_PENDING = 1024  # leaves that are kept in a list until a query needs them
 _MOST_KEPT = 4096  # ranges of a question whose answer is kept
 _LEAST_CELLS = 16  # an estimator splits a block into at least this many parts
 WARMING = "warming"  # in place of the epoch, for values whose warm-up is still open
-NOT_ONE_RELEASE = "these are not two records of one release that overlap or follow each other"
 
 
 @dataclass(frozen=True)
@@ -251,27 +249,6 @@ class Segment:
         self._pending.append((noisy, prediction))
         if len(self._pending) >= _MOST_PENDING:
             _ = self.leaves
-
-    def joined(self, later: Segment) -> Segment:
-        """This segment joined with a later state of it."""
-        if not self.measured and not later.measured and self.epoch == later.epoch:
-            return later  # it contains this one
-        mine, theirs = self.leaves, later.leaves
-        if self.epoch != later.epoch or not mine.oldest <= theirs.oldest <= mine.closed + 1:
-            raise QueryError(NOT_ONE_RELEASE)
-        method = replace(self.method, history=later.end - self.start + 1)
-        shared = {name: getattr(self, name) for name in ("threshold", "origin", "epoch", "below")}
-        both = Segment(method, **shared)
-        both.end = later.end
-        early = [block for block in self.blocks if block.start < later.blocks[0].start]
-        for block in (*early, *later.blocks):
-            both.keep(block)
-        kept = theirs.oldest - mine.oldest
-        columns = zip(mine.columns(), theirs.columns(), strict=True)
-        both._buffer.restore(
-            theirs.closed, [np.concatenate((old[:kept], new)) for old, new in columns]
-        )
-        return both
 
     # -- answering -------------------------------------------------------------------------------
 

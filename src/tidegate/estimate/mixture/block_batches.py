@@ -120,7 +120,7 @@ class BlockBatch:
         ]
         self._which: IntArray = np.array(which, dtype=np.int64)
         different = {id(one): one for one in ones}
-        self.profiles = [Profile(different[one], *rest) for one, *rest in profiles]
+        self.profiles = [Profile(different[one], cells, factor) for one, cells, factor in profiles]
         self._models = list(different.values())
         place = {one: at for at, one in enumerate(different)}
         self._model_of: IntArray = np.array([place[one] for one, *_ in profiles], dtype=np.int64)

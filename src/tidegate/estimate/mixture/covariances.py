@@ -19,9 +19,6 @@ from tidegate.lattice import FloatArray, IntArray
 _GROUP = 256
 # Pairs of cells that are handled at once, so that they stay in the processor's cache.
 _PIECE = 1 << 13
-# Covariances of near cells are kept for all cells, where a question has at least a part of as many
-# ranges as there are cells, and ranges of fewer cells than this.
-_FEW, _MOST_BANDS = 4, 32
 # Leaves around a range that count in its misfit, and how many the mean over everything counts as.
 _NEAR, _PRIOR = 3, 2.0
 
@@ -62,9 +59,6 @@ class CellCovariances:
         self._maps, self._rows, self._ends = chain
         if products is not None:
             self._leaving, self._arriving, self._between = products
-        # Covariances of cells k and k + step for all k: `_bands[step]`; and the rows moved so far.
-        self._bands: list[FloatArray] = []
-        self._moved = self._rows.T
 
     def between(self, first: IntArray, last: IntArray) -> FloatArray:
         """The covariance of the sums at the ends of the cells `first` and `last`."""
@@ -77,39 +71,25 @@ class CellCovariances:
             # From the beginning of the group after `first` to that of `last`; the diagonal is 1.
             between = self._between[..., group[piece] + 1, later[piece]]
             moved = applied(between, self._leaving[:, first[piece]])
-            found[piece] = _dots(moved, self._arriving[last[piece]])
+            found[piece] = _dots(moved, self._arriving[last[piece] - _GROUP])
         near = ~far
         found[near] = self._within(first[near], last[near])
         return found
 
     def _within(self, first: IntArray, last: IntArray) -> FloatArray:
         steps = last - first
-        if steps.size * _FEW >= len(self._rows) and steps.max() < _MOST_BANDS:
-            return self._banded(first, steps)
         vectors = self._rows[first].T.copy()
         for step in range(int(steps.max(initial=0))):
             (going,) = (steps > step).nonzero()
             vectors[:, going] = applied(self._maps[..., first[going] + step], vectors[:, going])
         return _dots(vectors, self._ends[last])
 
-    def _banded(self, first: IntArray, steps: IntArray) -> FloatArray:
-        """The same for many short ranges, as a table asks: all cells at once, and kept."""
-        found = np.empty(first.size)
-        for step in range(int(steps.max()) + 1):
-            if step == len(self._bands):
-                if step:
-                    self._moved = applied(self._maps[..., step - 1 :], self._moved[:, :-1])
-                self._bands.append(_dots(self._moved, self._ends[step:]))
-            these = steps == step
-            found[these] = self._bands[step][first[these]]
-        return found
-
 
 class GroupProducts(NamedTuple):
     """Products that pairs in different groups need."""
 
     leaving: FloatArray  # from each cell to the beginning of the next group, times its row: columns
-    arriving: FloatArray  # from the beginning of its group to each cell, times its end: rows
+    arriving: FloatArray  # from the beginning of its group to a cell of the second on: rows
     between: FloatArray  # from the beginning of each group to that of each later one
 
 
@@ -124,40 +104,54 @@ def cell_covariances(chains: Sequence[Chain]) -> list[CellCovariances]:
 def _group_products(chains: Sequence[Chain]) -> list[GroupProducts]:
     if not chains:
         return []
-    size = chains[0][1].shape[1]
     groups = [-(-len(rows) // _GROUP) for _, rows, _ in chains]
-    firsts = [sum(groups[:at]) for at in range(len(chains))]
-    one = np.eye(size)[..., np.newaxis]
-    padded = np.repeat(one, sum(groups) * _GROUP, axis=2)
-    for first, (maps, _, _) in zip(firsts, chains, strict=True):
-        padded[..., first * _GROUP : first * _GROUP + maps.shape[2]] = maps
-    # By place in the group, then the matrix, then all groups.
-    maps = padded.reshape(size, size, -1, _GROUP).transpose(3, 0, 1, 2).copy()
-    after = np.empty_like(maps)  # from a cell to the beginning of the next group
-    before = np.empty_like(maps)  # from the beginning of its group to a cell
-    before[0] = one
-    for inside in range(1, _GROUP):
-        before[inside] = product(maps[inside - 1], before[inside - 1])
-    after[-1] = maps[-1]
+    # One after the other, without the last group of each chain, which nothing leaves; and without
+    # the first, in which nothing arrives.
+    fewer = [count - 1 for count in groups]
+    left = _by_place([maps for maps, _, _ in chains], fewer, first=0)
+    entered = _by_place([maps for maps, _, _ in chains], fewer, first=_GROUP)
+    after = np.empty_like(left)  # from a cell to the beginning of the next group
+    after[-1] = left[-1]
     for inside in range(_GROUP - 2, -1, -1):
-        after[inside] = product(after[inside + 1], maps[inside])
-    found = []
-    for first, count, (_, rows, ends) in zip(firsts, groups, chains, strict=True):
-        between = np.tile(np.eye(size)[..., np.newaxis, np.newaxis], (1, 1, count, count))
+        after[inside] = product(after[inside + 1], left[inside])
+    before = np.empty_like(entered)  # from the beginning of its group to a cell
+    before[0] = np.eye(len(before[0]))[..., np.newaxis]
+    for inside in range(1, _GROUP):
+        before[inside] = product(entered[inside - 1], before[inside - 1])
+    found, first = [], 0
+    for count, (_, rows, ends) in zip(groups, chains, strict=True):
+        mine = slice(first, first + count - 1)
+        first += count - 1
+        between = np.tile(np.eye(rows.shape[1])[..., np.newaxis, np.newaxis], (1, 1, count, count))
         for target in range(1, count):
-            whole = after[0, ..., first + target - 1 : first + target]
+            whole = after[0, ..., mine][..., target - 1 : target]
             between[..., :target, target] = product(whole, between[..., :target, target - 1])
-        mine = slice(first, first + count)
-        leaving = applied(_cells(after[..., mine], len(rows)), rows.T)
-        arriving = applied(_cells(before[..., mine], len(rows)).transpose(1, 0, 2), ends.T)
-        found.append(GroupProducts(leaving, np.ascontiguousarray(arriving.T), between))
+        inside = (count - 1) * _GROUP
+        leaving = applied(_in_a_row(after[..., mine]), rows[:inside].T)
+        turned = _in_a_row(before[..., mine])[..., : len(rows) - _GROUP].transpose(1, 0, 2)
+        arriving = np.ascontiguousarray(applied(turned, ends[_GROUP:].T).T)
+        found.append(GroupProducts(leaving, arriving, between))
     return found
 
 
-def _cells(by_place: FloatArray, count: int) -> FloatArray:
-    """The first `count` cells, one after the other, of arrays by place in their group."""
+def _by_place(maps: Sequence[FloatArray], groups: Sequence[int], first: int) -> FloatArray:
+    """So many groups of each from cell `first` on: by place in the group, the matrix, the group.
+
+    Filled up with I.
+    """
+    size, at = len(maps[0]), 0
+    padded = np.repeat(np.eye(size)[..., np.newaxis], sum(groups) * _GROUP, axis=2)
+    for count, every in zip(groups, maps, strict=True):
+        part = every[..., first : first + count * _GROUP]
+        padded[..., at : at + part.shape[2]] = part
+        at += count * _GROUP
+    return padded.reshape(size, size, -1, _GROUP).transpose(3, 0, 1, 2).copy()
+
+
+def _in_a_row(by_place: FloatArray) -> FloatArray:
+    """The inverse: one cell after the other."""
     found = by_place.transpose(1, 2, 3, 0)
-    return found.reshape(*found.shape[:2], -1)[..., :count]
+    return found.reshape(*found.shape[:2], -1)
 
 
 class Misfit:

@@ -72,7 +72,14 @@ class Leaves(NamedTuple):
 
     def of(self, columns: IntArray) -> Leaves:
         """Those of these blocks, in this order."""
-        return Leaves(*(x[columns] if isinstance(x, np.ndarray) else x for x in self))
+        outer, inner, handed, share, contrast = self
+        return Leaves(
+            None if outer is None else outer[columns],
+            None if inner is None else inner[columns],
+            handed if isinstance(handed, float) else handed[columns],
+            share[columns],
+            contrast[columns],
+        )
 
 
 def leaves_side_by_side(leaves: Sequence[Leaf]) -> Leaves:

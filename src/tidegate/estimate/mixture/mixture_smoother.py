@@ -20,14 +20,14 @@ import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.cycle_filters import prior_variances
-from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother, weighted
+from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.harmonics import Harmonics
 from tidegate.estimate.mixture.kalman import Weights
 from tidegate.estimate.mixture.models import SCATTER
 from tidegate.estimate.mixture.packed_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.smoother_pass import Task
-from tidegate.lattice import FloatArray, IntArray
+from tidegate.lattice import FloatArray
 
 # Variances are doubled, once or twice, so that many blocks still form one batch. They are never
 # halved: intervals must not become too short.
@@ -64,8 +64,19 @@ class MixtureOf(NamedTuple):
         return cycle_shares(self.model_weights)
 
 
-def mixture_smoothers(questions: Sequence[MixtureOf]) -> list[MixtureSmoother]:
-    """The mixture of each stream; all streams and models are smoothed at once."""
+class Views(NamedTuple):
+    """The smoothers of all models that have weight, with it; and what the cycle is expected to be.
+
+    `coefficients` are those of `harmonics`, weighted too.
+    """
+
+    each: list[tuple[float, Smoothed]]
+    harmonics: Harmonics
+    coefficients: FloatArray
+
+
+def mixture_views(questions: Sequence[MixtureOf]) -> list[Views]:
+    """The views of each stream; all streams and models are smoothed at once."""
     likeliest = [max(one.weights, key=itemgetter(1))[0] for one in questions]
     tasks = [one.task(model) for one, model in zip(questions, likeliest, strict=True)]
     weighed = []
@@ -79,64 +90,26 @@ def mixture_smoothers(questions: Sequence[MixtureOf]) -> list[MixtureSmoother]:
     found = iter(
         ModelSmoother.of_each([one.task(model) for one in weighed for model, _ in one.weights])
     )
-    return [MixtureSmoother(one, [next(found) for _ in one.weights]) for one in weighed]
+    return [_views(one, [next(found) for _ in one.weights]) for one in weighed]
 
 
-class MixtureSmoother:
-    """The posterior mean and variance of sums under a mixture of models, in units of θ.
-
-    `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
-    expected level there.
-    """
-
-    def __init__(self, of: MixtureOf, without: Sequence[ModelSmoother]) -> None:
-        """`without` a cycle: one for each model that has weight."""
-        shares, harmonics = of.shares, Harmonics(of.periods)
-        plain = max(0.0, 1.0 - sum(shares))
-        self._views: list[tuple[float, Smoothed]] = []
-        self._harmonics, self._coefficients = harmonics, np.zeros(harmonics.count)
-        for (_, weight), view in zip(of.weights, without, strict=True):
-            if plain:
-                self._views.append((weight * plain, view))
-            if not any(shares):
-                continue
-            responses = CycleResponses(of.blocks, harmonics, view)
-            for share, prior in zip(shares, prior_variances(harmonics), strict=False):
-                if share:
-                    cycle = responses.smoother(prior)
-                    self._views.append((weight * share, cycle))
-                    self._coefficients += weight * share * cycle.coefficients
-        self.edges: IntArray = self._views[0][1].edges
-        self.sums = self._mixed([view.sums for _, view in self._views])
-        self.levels = self._mixed([view.levels for _, view in self._views])
-
-    def inside(self, positions: IntArray, cell: IntArray, share: FloatArray) -> FloatArray:
-        """What the cycle adds before a position that is this share into a cell, beyond a line."""
-        if not self._harmonics.count:
-            return np.zeros(positions.size)
-        before, edges = self._harmonics.before, self.edges
-        after = np.minimum(cell + 1, edges.size - 1)
-        part = share[:, np.newaxis]
-        shape = before(positions) - (1 - part) * before(edges[cell]) - part * before(edges[after])
-        return weighted(shape, self._coefficients)
-
-    def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """Variance of sums between edges (indices): the law of total variance over the models."""
-        expected = self.sums[ends] - self.sums[starts]
-        return self._mixed(
-            [
-                view.variances(starts, ends)
-                + np.square(view.sums[ends] - view.sums[starts] - expected)
-                for _, view in self._views
-            ]
-        )
-
-    def _mixed(self, parts: Sequence[FloatArray]) -> FloatArray:
-        """The weighted mean, summed in a fixed order."""
-        total: FloatArray = np.zeros_like(parts[0])
-        for (weight, _), part in zip(self._views, parts, strict=True):
-            total += weight * part
-        return total
+def _views(of: MixtureOf, without: Sequence[ModelSmoother]) -> Views:
+    """`without` a cycle: one for each model that has weight."""
+    shares, harmonics = of.shares, Harmonics(of.periods)
+    plain = max(0.0, 1.0 - sum(shares))
+    found = Views([], harmonics, np.zeros(harmonics.count))
+    for (_, weight), view in zip(of.weights, without, strict=True):
+        if plain:
+            found.each.append((weight * plain, view))
+        if not any(shares):
+            continue
+        responses = CycleResponses(of.blocks, harmonics, view)
+        for share, prior in zip(shares, prior_variances(harmonics), strict=False):
+            if share:
+                cycle = responses.smoother(prior)
+                found.each.append((weight * share, cycle))
+                found.coefficients[:] += weight * share * cycle.coefficients
+    return found
 
 
 def reweighted(blocks: Sequence[Measured], seen: Smoothed) -> list[Measured]:
