@@ -25,6 +25,9 @@ if os.access(_IN_MEMORY, os.W_OK) and shutil.disk_usage(_IN_MEMORY).free > _ROOM
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Each worker has one core: threads for products of matrices would wait, busily, for the other's.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # A job in the background of a shell inherits that Ctrl-C is ignored, and so would every process
 # that a test starts: they would not hear the signals that they are tested with.
 if threading.current_thread() is threading.main_thread():

@@ -11,7 +11,7 @@ from tidegate.estimate.mixture.cap_steps import CapSteps, moved
 from tidegate.estimate.mixture.kalman import mixed
 from tidegate.estimate.mixture.leaf_noise import noise_path
 from tidegate.estimate.mixture.mixture_run import MixtureRun
-from tidegate.estimate.mixture.transition import LEVEL, SUM, Transition
+from tidegate.estimate.mixture.models import LEVEL, SUM, Transition
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.tree_shapes import BLIND, RANGE_ERROR, cap_factor, shares
 from tidegate.perturb.level_scales import level_scales

@@ -10,7 +10,7 @@ from fractions import Fraction
 from benchmarks.short_prototype import Staged
 from benchmarks.short_rules import Floats, Rules, Values
 from tidegate.lattice import Lattice
-from tidegate.methods._without_holdout import without_holdout
+from tidegate.methods.adaptive import without_holdout
 from tidegate.noise import discrete_laplace
 from tidegate.randomness import KeystreamWords, seeded
 from tidegate.threshold import TailQuantile

@@ -33,11 +33,11 @@ import tidegate as tg
 import tidegate.spark as ts
 from tidegate import estimate, perturb, threshold
 from tidegate.run.pipeline import Pipeline
+from tidegate.spark.operators import STATE
 from tidegate.spark.plan import Plan
 from tidegate.spark.release import _schema
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import Shard, shard_of
-from tidegate.spark.stateful_operator import STATE
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 HORIZON = 1 << 16

@@ -49,7 +49,9 @@ def traced(call: Callable[[], object]) -> dict[str, list[CodeType]]:
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(_ROOT) and code.co_name[0] != "<":
+        if code.co_name[0] == "<" or code.co_name == "__hash__":  # caches ask, if they are not full
+            return
+        if event == "call" and code.co_filename.startswith(_ROOT):
             found.setdefault(code.co_filename[len(_ROOT) :], {})[code] = None
 
     sys.setprofile(profile)

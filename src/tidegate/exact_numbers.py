@@ -69,12 +69,28 @@ def _fraction(value: Any) -> Fraction | None:
 
 
 def said(value: object) -> str:
-    """The value as text, shortened for a message."""
+    """The value as text, shortened for a message: a number may have a thousand digits.
+
+    >>> said(0.5), said("x"), said(10**99)
+    ('0.5', "'x'", '100000000000000000000000000000000000000000000000000000000000… (100 characters)')
+    """
     try:
         text = repr(value) if isinstance(value, str) else str(value)
     except (ValueError, RecursionError):  # more digits, or deeper, than Python likes to print
         return f"one {type(value).__name__} that is too long to show"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
+
+
+def roughly(number: Fraction | int) -> str:
+    """Three digits of a number of any size.
+
+    >>> roughly(Fraction(2, 3)), roughly(10**400)
+    ('0.667', 'more than 1e308')
+    """
+    try:
+        return f"{float(number):.3g}"
+    except OverflowError:
+        return "more than 1e308"
 
 
 def positive(name: str, value: object) -> Fraction:

@@ -165,40 +165,23 @@ def concentrated_epsilon(rho: Fraction, delta: Fraction | float) -> float:
     if not 0 < delta < 1:
         raise SettingError("delta", "must lie between 0 and 1 for concentrated privacy")
 
+    cost_in_rho, digits = float(rho), -math.log(delta)  # once: fractions may be long
+
     def bound(log_excess: float) -> float:
         excess = math.exp(log_excess)
-        gain = -math.log(delta) - math.log1p(excess)
-        return float(rho) * (1 + excess) + gain / excess - math.log1p(1 / excess)
+        gain = digits - math.log1p(excess)
+        return cost_in_rho * (1 + excess) + gain / excess - math.log1p(1 / excess)
 
     low, high = -30.0, 30.0  # the bound falls, then rises, in ln(α − 1)
     for _ in range(200):
         third = (high - low) / 3
+        if low + third == low and high - third == high:
+            break  # neighbouring floats: nothing would move any more
         if bound(low + third) < bound(high - third):
             high -= third
         else:
             low += third
     return max(0.0, bound((low + high) / 2)) * (1 + 1e-12)
-
-
-def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """A ρ, close to the largest, for which ρ-zCDP implies (ε, δ)-DP.
-
-    Rounded down to six digits, so that it is a short number and the same on every machine.
-
-    >>> rho = rho_for(Fraction(1), Fraction(1, 10**6))
-    >>> float(rho), concentrated_epsilon(rho, Fraction(1, 10**6)) <= 1
-    (0.0243..., True)
-    """
-    low, high = 0.0, float(epsilon)  # ρ < ε, since ε(ρ, δ) ≥ ρ
-    for _ in range(60):
-        middle = (low + high) / 2
-        fits = concentrated_epsilon(Fraction(middle), delta) <= epsilon
-        low, high = (middle, high) if fits else (low, middle)
-    size = Fraction(10) ** (math.floor(math.log10(low)) - 5)
-    rho = (Fraction(low) // size) * size
-    while concentrated_epsilon(rho, delta) > epsilon:
-        rho -= size
-    return rho
 
 
 def simulated(guarantee: Guarantee) -> Guarantee:

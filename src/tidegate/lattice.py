@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
+from tidegate.exact_numbers import said
 from tidegate.tables.to_numpy import MISSING, plain
 
 IntArray = NDArray[np.int64]
@@ -103,7 +104,9 @@ class Lattice:
         # public bound allows.
         self.top = math.ceil(bound / resolution)
         if resolution > bound:
-            raise SettingError("resolution", f"must not exceed the bound {bound}, not {resolution}")
+            raise SettingError(
+                "resolution", f"must not exceed the bound {said(bound)}, not {said(resolution)}"
+            )
         self.bottom = math.ceil(-lower / resolution)
         if max(self.top, self.bottom) >= _LARGEST:
             raise SettingError("resolution", "too fine: bound/resolution must stay below 2**53")

@@ -78,6 +78,11 @@ class Exact(Setting[Fraction, Number]):
         return _within(self.name, value, self.smallest, self.largest)
 
 
+def within(name: str, value: Number, kind: type[Exact]) -> Fraction:
+    """What a setting of this kind would keep, for a preset that computes with it first."""
+    return _within(name, value, kind.smallest, kind.largest)
+
+
 def _within(name: str, value: Number, low: Fraction, high: Fraction) -> Fraction:
     number = positive(name, value)
     if not low <= number <= high:
@@ -105,9 +110,14 @@ class Flag(Setting[bool, bool]):
 
     def check(self, value: bool) -> bool:
         """True or False."""
-        if not isinstance(value, bool | np.bool_):
-            raise SettingError(self.name, f"must be True or False, not {said(value)}")
-        return bool(value)
+        return flag(self.name, value)
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False, for a preset that decides by it."""
+    if not isinstance(value, bool | np.bool_):
+        raise SettingError(name, f"must be True or False, not {said(value)}")
+    return bool(value)
 
 
 class OptionalExact(Setting[Fraction | None, Number | None]):

@@ -31,6 +31,10 @@ _NUMBER = re.compile(r"[+-]?\d{1,19}(?:\.\d{1,9})?")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times are counted from it
 
 
+# Nanoseconds, in 2262: as a float, so that rounding cannot lead beyond 64 bits.
+_FARTHEST = 2.0**63 - 2.0**41
+
+
 class Times(NamedTuple):
     """Times in nanoseconds since 1970, and the clock that showed them."""
 
@@ -161,12 +165,14 @@ def _beyond(position: int) -> str:
 def _numbers(
     array: np.ndarray[Any, Any], position: int, unit: str | None
 ) -> tuple[IntArray, bool, str]:
-    wrong = np.flatnonzero(~np.isfinite(array.astype(np.float64)))
+    with np.errstate(over="ignore"):  # a longer float than 64 bits may become infinite
+        sizes = np.abs(array.astype(np.float64))
+    wrong = np.flatnonzero(~np.isfinite(sizes))
     if wrong.size:
         raise InputError(f"time at position {position + int(wrong[0])} is missing")
     known = unit or (unit_of(array[0].item()) if array.size else "s")
     size = UNITS[known]
-    wrong = np.flatnonzero(np.abs(array.astype(np.float64)) * size >= 2.0**63)
+    wrong = np.flatnonzero(sizes >= _FARTHEST / size)  # a product could overflow
     if wrong.size:
         raise InputError(_beyond(position + int(wrong[0])))
     if array.dtype.kind == "f":  # a float of seconds knows microseconds

@@ -11,8 +11,7 @@ from tidegate.estimate.mixture.cells import Cells
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import noise_path
-from tidegate.estimate.mixture.models import models
-from tidegate.estimate.mixture.transition import LEVEL, SUM, SWING, Transition
+from tidegate.estimate.mixture.models import LEVEL, SUM, SWING, Transition, models
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 

@@ -7,15 +7,14 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, blocks_of
-from tidegate.estimate.mixture import transition as entry
+from tidegate.estimate.mixture import models as entry
 from tidegate.estimate.mixture.block_batches import Measured, block_batches
 from tidegate.estimate.mixture.cap_steps import moved
 from tidegate.estimate.mixture.cells import Cells
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
-from tidegate.estimate.mixture.models import models
-from tidegate.estimate.mixture.transition import Transition
+from tidegate.estimate.mixture.models import Transition, models
 
 
 class CellByCell:

@@ -16,9 +16,8 @@ from tidegate.estimate.mixture.cycle_smoother import CycleResponses
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.harmonics import Harmonics
 from tidegate.estimate.mixture.kalman import KalmanFilters
-from tidegate.estimate.mixture.models import models
-from tidegate.estimate.mixture.packed_weights import cycle_shares, packed, unpacked
-from tidegate.estimate.mixture.transition import SUM, Transition
+from tidegate.estimate.mixture.model_weights import cycle_shares, packed, unpacked
+from tidegate.estimate.mixture.models import SUM, Transition, models
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 
 HORIZON, THETA, PERIODS = 4096, 50, (70, 401)
@@ -193,7 +192,7 @@ def test_the_past_knows_the_cycle_too() -> None:
 def test_periods_of_time_in_rows_and_ticks() -> None:
     hourly = tg.events(epsilon=1, every="1h", start="2024-02-01", horizon=960, period=["1d", 5])
     assert hourly.estimator.settings()["period"] == [24, 5]
-    for period, message in (("90min", "90min is not a whole number"), ("1mo", "lengths of time")):
+    for period, message in (("90min", "'90min' is not a whole number"), ("1mo", "lengths of time")):
         with pytest.raises(tg.SettingError, match=f"period: .*{message}"):
             tg.events(epsilon=1, every="1h", start="2024-02-01", period=period)
 

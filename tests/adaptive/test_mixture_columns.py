@@ -8,9 +8,9 @@ import pytest
 from tidegate.estimate.mixture.filter_packing import packed_filters, unpacked_filters
 from tidegate.estimate.mixture.kalman import normalised
 from tidegate.estimate.mixture.mixture_of_many_streams import ratios
+from tidegate.estimate.mixture.model_weights import weight_rows
+from tidegate.estimate.mixture.models import SIZE, SWING
 from tidegate.estimate.mixture.portable_math import halved, halved_each
-from tidegate.estimate.mixture.transition import SIZE, SWING
-from tidegate.estimate.mixture.weight_rows import weight_rows
 
 
 def test_halving_many_is_halving_each() -> None:

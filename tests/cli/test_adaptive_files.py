@@ -13,7 +13,7 @@ import tidegate as tg
 from tidegate.cli.app import app
 from tidegate.durable import DurableRelease, transfer
 from tidegate.io import Batch, SourceError, read_metadata, read_released
-from tidegate.io.metadata import write_sidecar
+from tidegate.io.metadata_files import write_sidecar
 from tidegate.released import ReleasedFile
 
 VALUES = np.random.default_rng(1).poisson(20 * (1 + np.sin(np.arange(9000) / 500)))

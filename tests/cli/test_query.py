@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 import tidegate as tg
 from tidegate.cli import query
-from tidegate.durable.metadata import describe
+from tidegate.durable.public_facts import describe
 from tidegate.errors import QueryError
 from tidegate.io import KINDS, SourceError, open_sink, read_released
 from tidegate.released import ReleasedFile, scan, sums_index
@@ -294,11 +294,18 @@ def test_several_thresholds_are_named(tmp_path: Path, ask: Callable[..., Result]
     assert "the cap moved between" in ask(path, 0, 20_000).stdout
 
 
+def test_without_a_range_all_is_summed(csv_file: Written, ask: Callable[..., Result]) -> None:
+    path, release = csv_file
+    count = len(path.read_text().splitlines()) - 1
+    (everything,) = json.loads(ask(path, "--json").stdout)["answers"]
+    assert (everything["start"], everything["end"]) == (0, count)
+    assert everything["estimate"] == release.query(0, count).estimate
+    assert f"[5, {count})" in ask(path, 5).stdout
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "give START and END"),
-        ((5,), "give START and END"),
         ((7, 5), "ends before it starts"),
         ((0, 10**9), "reaches beyond"),
         ((0, 5, "--confidence", 1), "confidence"),

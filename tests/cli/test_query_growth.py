@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.durable.metadata import describe
+from tidegate.durable.public_facts import describe
 from tidegate.io import open_sink
 from tidegate.io import read_released as really_read
 from tidegate.released import ReleasedFile, scan

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 import tidegate as tg
 from tidegate.cli import show
-from tidegate.durable.metadata import describe
+from tidegate.durable.public_facts import describe
 from tidegate.io import open_sink
 
 app = typer.Typer()
@@ -86,7 +86,7 @@ def test_a_picture_that_cannot_be_drawn(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = look(tmp_path / "private.csv", "--png", tmp_path / "private.png")
     assert result.exit_code == 4
-    assert "pip install 'tidegate[cli]'" in result.stderr
+    assert "pip install '.[cli]'" in result.stderr
 
 
 @pytest.mark.parametrize(

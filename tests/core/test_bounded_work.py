@@ -19,7 +19,7 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.exact_numbers import exact
 from tidegate.guarantee import Guarantee
 from tidegate.io import SourceError, open_sink, read_metadata
-from tidegate.io.metadata import sidecar
+from tidegate.io.metadata_files import sidecar
 from tidegate.released import ReleasedFile
 from tidegate.run.hold_out import HoldOut
 

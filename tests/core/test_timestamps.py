@@ -1,6 +1,7 @@
 """Times: what is read, how it is written, and that no message shows a time."""
 
 import re
+import warnings
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
@@ -127,3 +128,17 @@ def test_columns_of_arrow_and_numpy():
         read_times(arrow.array([moments[0], None], arrow.timestamp("s", tz="UTC")))
     numbers = np.array([1_706_788_800, 1_706_788_801])
     assert read_times(numbers).ticks.tolist() == [NOON, NOON + SECOND]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize(
+    "number", [1e300, -1e300, 1.7e308, 2.0**63, np.longdouble("1e4000"), 9.3e18, 2**64 - 1]
+)
+def test_numbers_beyond_every_time_are_refused_and_not_computed_with(number, unit):
+    # Catches: a product that overflows to infinity, and a cast of it: a warning, or any time.
+    clock = Clock("UTC", unit)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for values in (np.array([number]), [number], [0.0, number]):
+            with pytest.raises(InputError, match="position"):
+                read_times(values, clock=clock)

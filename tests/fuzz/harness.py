@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,7 +85,9 @@ def run(name: str, target: Target, numbers: range) -> None:
     """These inputs of one target; an error says which it was."""
     for number in numbers:
         try:
-            with limited():
+            with limited(), warnings.catch_warnings():
+                # A NaN that became a number, a product that overflowed: wrong numbers, silently.
+                warnings.simplefilter("error", RuntimeWarning)
                 target(random.Random(f"{name} {number}"))
         except BaseException as error:
             error.add_note(f"repeat it: python -m tests.fuzz.harness {name} {number}")
@@ -113,6 +116,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--count", type=int, default=1_000_000, help="inputs of all targets")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
+    parser.add_argument("--go-on", action="store_true", help="after a fault, with the next slice")
     options = parser.parse_args(arguments)
     known = targets()
     names = [options.target] if options.target else list(known)
@@ -126,20 +130,22 @@ def main(arguments: list[str]) -> int:
         tasks += [(name, start) for name in names if turn % SLOW.get(name, 1) == 0]
         if len(tasks) >= slices:
             break
-    begun, done, shown = time.monotonic(), 0, 0.0
+    begun, done, shown, faults = time.monotonic(), 0, 0.0, 0
     with multiprocessing.get_context("spawn").Pool(max(1, options.workers)) as pool:
         for name, _, problem in pool.imap_unordered(_work, tasks):
             done += _SLICE
             if problem:
                 _say(f"\n{name}: a fault\n{problem}")
-                pool.terminate()
-                return 1
+                faults += 1
+                if not options.go_on:
+                    pool.terminate()
+                    break
             if time.monotonic() - shown > 5:
                 shown = time.monotonic()
                 rate = done / (shown - begun)
                 _say(f"{done:,} of {len(tasks) * _SLICE:,} inputs, {rate:,.0f} a second")
-    _say(f"{done:,} inputs for {len(names)} parsers: no fault")
-    return 0
+    _say(f"{done:,} inputs for {len(names)} parsers: {faults or 'no'} fault{'s' * (faults > 1)}")
+    return min(faults, 1)
 
 
 if __name__ == "__main__":

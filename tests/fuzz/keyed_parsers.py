@@ -15,8 +15,8 @@ import tidegate as tg
 from tests.entropy import beginning_with
 from tests.fuzz.mutation import mutated, refused, scrambled
 from tests.fuzz.state_parsers import sealed_again
-from tidegate.io.metadata import sidecar
-from tidegate.keyed.metadata import keyed_facts
+from tidegate.io.metadata_files import sidecar
+from tidegate.keyed.keyed_facts import keyed_facts
 from tidegate.keyed.released_file import KeyedFile
 from tidegate.keyed.sink import open_keyed_sink
 from tidegate.sealing import unseal

@@ -28,6 +28,18 @@ def test_an_input_that_was_too_much_once():
     harness.run("options", TARGETS["options"], range(39_584, 39_585))
 
 
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("event-settings", 20_855),  # a bound of 600 digits in a message
+        ("keyed-file", 52),  # a position that is no number, cast to one
+        ("times", 4_822),  # 1e300 seconds in nanoseconds
+    ],
+)
+def test_inputs_that_found_a_fault(name, number):
+    harness.run(name, TARGETS[name], range(number, number + 1))
+
+
 def test_ten_thousand_inputs_are_tried():
     assert sum(COUNTS.get(name, OTHERS) for name in TARGETS) >= 10_000
 
@@ -42,7 +54,8 @@ def endless(rng: random.Random) -> None:
 
 
 def test_the_harness_finds_what_it_looks_for(monkeypatch):
-    # The planted faults: an error that is not ours, endless work, a hang, memory without limit.
+    # The planted faults: an error that is not ours, endless work, a hang, memory without limit, a
+    # number that overflows.
     with pytest.raises(KeyError) as caught:
         harness.run("planted", fault, range(3, 5))
     assert caught.value.__notes__ == ["repeat it: python -m tests.fuzz.harness planted 3"]
@@ -56,6 +69,8 @@ def test_the_harness_finds_what_it_looks_for(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(MemoryError):
         harness.run("planted", lambda rng: np.empty(1 << 33, dtype=np.int8), range(1))
+    with pytest.raises(RuntimeWarning):
+        harness.run("planted", lambda rng: np.array([np.nan]).astype(np.int64), range(1))
 
 
 def test_an_input_is_the_same_every_time():

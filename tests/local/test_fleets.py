@@ -7,7 +7,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.local.collection import STREAM, THRESHOLD
-from tidegate.local.tail.rounds import least_fleet, survey_size
+from tidegate.local.tail.survey_size import least_fleet, survey_size
 
 VALUES = tg.synthetic.baskets(12_000)
 QUICK = {"report": "hybrid"}

@@ -33,7 +33,7 @@ PURE = (
         "local/assignment.py",
     ),
     *(
-        "local/narrow.py",
+        "local/narrow_integers.py",
         "noise/",
         "lattice.py",
         "settings.py",

@@ -9,7 +9,7 @@ import pytest
 import tidegate as tg
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import Tally
-from tidegate.local.tail.rounds import held_out
+from tidegate.local.tail.survey_size import held_out
 from tidegate.local.tail.tail_survey import TailSurvey
 
 HORIZON = 2**18

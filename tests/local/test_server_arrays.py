@@ -10,7 +10,7 @@ import tidegate as tg
 from tests.local.settings import ASKING, GIVEN
 from tidegate.errors import InputError
 from tidegate.local import store
-from tidegate.local.narrow import narrowed, widened
+from tidegate.local.narrow_integers import narrowed, widened
 from tidegate.local.server import Server
 from tidegate.local.shuffle import Shuffled
 from tidegate.local.topl import Topl

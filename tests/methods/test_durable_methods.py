@@ -8,7 +8,7 @@ from tests.laws.catalogue import stream
 from tidegate import methods
 from tidegate.durable import DurableRelease
 from tidegate.ledger import Ledger
-from tidegate.methods._method import EXAMPLE
+from tidegate.methods._registration import EXAMPLE
 
 NEW = ("binary_tree", "budget_distribution", "fast", "flat", "square_root")
 

@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -43,9 +44,10 @@ class Served:
         return httpx.request(verb, url, headers=headers, timeout=240, **more)
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Served]:
-    service = Place(tmp_path / "gate", None).opened()
+@contextmanager
+def fleet_with_a_task(folder: Path, **more: Any) -> Iterator[Served]:
+    """A service at work with one task, and a token of each role."""
+    service = Place(folder / "gate", None).opened()
     tokens = {
         role: service.gate.call(lambda role=role: service.tokens.make(role, role)).result()
         for role in ("admin", "device", "reader", "shuffler")
@@ -53,10 +55,16 @@ def fleet(tmp_path: Path) -> Iterator[Served]:
     with served(service) as address:
         made = Served(service, address, tokens, "")
         new = {"name": "steps", "epsilon": "1", "bound": 100, "settings": {"threshold": 20}}
-        task = made.request("POST", f"{address}/v1/tasks", "admin", json=new).json()
+        task = made.request("POST", f"{address}/v1/tasks", "admin", json={**new, **more}).json()
         assert task["guarantee"].startswith("ε = 1 per event")
         assert len(task["task_id"]) == 43  # 32 bytes, as in DAP
         made.url = f"{address}/v1/tasks/{task['task_id']}"
+        yield made
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Served]:
+    with fleet_with_a_task(tmp_path) as made:
         yield made
 
 
@@ -222,6 +230,14 @@ def test_many_reports_in_one_request(fleet: Served) -> None:
     rows = answer.json()["outcomes"]
     assert [row["outcome"] for row in rows] == ["accepted"] * 3 + ["malformed", "duplicate"]
     assert [row["report_id"] for row in rows[:4]] == [*(one.client for one in reports), None]
+    text, task = (
+        fleet.request("GET", f"{fleet.address}/metrics", "admin").text,
+        fleet.url.rpartition("/")[2],
+    )
+    for outcome, count in (("accepted", 3), ("malformed", 1), ("duplicate", 1)):
+        counted = f'tidegate_device_reports_total{{outcome="{outcome}",task="{task}"}} {count}.0'
+        assert counted in text
+    assert f'tidegate_devices_asked_total{{task="{task}"}} 3.0' in text
     too_many = fleet.request("POST", f"{fleet.url}/reports", content="{}\n" * 10_001)
     assert too_many.status_code == 413
     assert (

@@ -62,6 +62,7 @@ ROUTES = {
     ("POST", "/v1/streams/{name}/keys"): {"admin"},
     ("GET", "/v1/streams/{name}/keys"): {"admin", "reader"},
     ("POST", "/v1/streams/{name}/advance"): {"producer"},
+    ("POST", "/v1/streams/{name}/finish"): {"producer"},
     ("POST", "/v1/check"): {"admin"},
     ("POST", "/v1/plan"): {"admin", "reader"},
     ("PUT", "/v1/sources/{source}"): {"admin"},

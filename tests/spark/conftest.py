@@ -21,13 +21,17 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than these rows
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Half of the time is the start of Java: compile little, and believe Spark's own classes.
+    "spark.driver.extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    ),
 }
 
 
 def needed() -> None:
     """Skip unless Spark can run here."""
-    pytest.importorskip("pyspark", reason="needs pyspark: pip install 'tidegate[spark]'")
+    pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("needs Java 17 or newer, for Spark")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark: pip install 'tidegate[spark]'")
+pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 
 import pandas as pd
 
@@ -25,10 +25,13 @@ class SinkFailure(Exception):  # noqa: N818  # what happened
 
 
 class Query:
-    """A streaming query over files in a folder: a batch for each file."""
+    """A streaming query over files in a folder: a batch for each file, or for several."""
 
-    def __init__(self, spark: Any, place: Path, key_file: Path, **options: Any) -> None:
+    def __init__(
+        self, spark: Any, place: Path, key_file: Path, files_a_batch: int = 1, **options: Any
+    ) -> None:
         self.spark, self.place, self.secret = spark, place, f"file:{key_file}"
+        self.files_a_batch = files_a_batch
         self.options = {"keys_are_public": True, "shards": 4, **options}
         self.checkpoint = place / "checkpoint"
         (place / "in").mkdir(parents=True, exist_ok=True)
@@ -49,7 +52,9 @@ class Query:
     def run(self, failing: tuple[int, ...] = ()) -> str:
         """All that is there; the id of the query."""
         schema = "meter string, n long, watts double, at timestamp"
-        source = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        source = self.spark.readStream.schema(schema).option(
+            "maxFilesPerTrigger", self.files_a_batch
+        )
         left = list(failing)
 
         def sink(rows: Any, batch: int) -> None:
@@ -137,7 +142,7 @@ def test_keys_go_on_with_another_number_of_shards(
     query, number = finished
     secret = f"file:{key_file}"
     state = ts.reshard(spark, query.checkpoint, fixed(), shards=4, to=3, secret=secret)
-    other = Query(spark, query.place, key_file, shards=3, initial=state)
+    other = Query(spark, query.place, key_file, files_a_batch=3, shards=3, initial=state)
     other.checkpoint = query.place / "other"
     other.put(200, 260)
     assert other.run() != number  # a new checkpoint, read from its start: old rows are dropped
@@ -156,7 +161,7 @@ def test_a_new_checkpoint_is_a_new_epoch_and_is_charged(
     with pytest.raises(Exception, match="CapExceeded"):
         capped.run()
     assert not any(len(frame) for _, frame in capped.seen)
-    again = Query(spark, query.place, key_file, cap=2, spent=before)
+    again = Query(spark, query.place, key_file, files_a_batch=3, cap=2, spent=before)
     again.checkpoint = query.place / "again"
     assert again.run() != number
     epochs = {*query.rows()["epoch"]} | {*again.rows()["epoch"]}
@@ -189,7 +194,7 @@ def test_a_batch_gives_the_same_bytes_at_every_action(spark: Any, key_file: Path
 
 def test_a_changed_input_never_gets_the_noise_of_another(spark: Any, key_file: Path) -> None:
     """One DataFrame, evaluated twice over a source that changes: two epochs, no shared noise."""
-    from tidegate.spark.batch_operator import shard_function
+    from tidegate.spark.operators import shard_function
     from tidegate.spark.plan import Plan
     from tidegate.spark.secret import MasterSecret
 

@@ -11,6 +11,7 @@ import typer
 
 from tidegate.cli.exits import plain_errors
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
 from tidegate.tables.text import table
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _chosen(book: Ledger, source: str | None) -> list[str]:
         return book.sources
     if source not in book.sources:
         known = ", ".join(book.sources) or "none so far"
-        raise SettingError("source", f"{source!r} was never charged; those that were: {known}")
+        raise SettingError("source", f"{said(source)} was never charged; those that were: {known}")
     return [source]
 
 

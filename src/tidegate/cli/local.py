@@ -37,7 +37,7 @@ def announce(
     settings: dict[str, Any],
     by_name: Annotated[
         bool | None,
-        typer.Option("--by-name", help="Which question a client is asked goes by its name."),
+        typer.Option("--by-name", help="Choose each client's question by its name."),
     ] = None,
     next_round: Annotated[
         bool,
@@ -125,7 +125,7 @@ def query(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sum the collected reports from START up to END, with an interval.
+    """Sum the collected reports from START up to END, by default all, with an interval.
 
     Positions count the reports of the stream from 0, in the order of arrival; END is not part of
     the range. No privacy is spent, however many ranges are asked.
@@ -138,8 +138,8 @@ def query(
       tidegate local query state.db --ranges days.csv
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors(), _opened(state) as server:
-        starts, ends = asked(start, end, ranges)
-        answers = server.queries(starts, ends, confidence)
+        positions = asked(start, end, ranges)
+        answers = server.queries(*positions(server.collection.collected.count), confidence)
         if malicious is not None and not 0 <= malicious <= 1:
             raise SettingError("malicious", f"must lie between 0 and 1, not {malicious}")
         bound = None if malicious is None else server.poisoning_bound(malicious)

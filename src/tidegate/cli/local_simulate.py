@@ -27,7 +27,8 @@ def simulate(
         int | None, typer.Option(help="The same noise every time; default: fresh noise.")
     ] = None,
     clamp: Annotated[
-        bool, typer.Option("--clamp", help="Count values below --lower as it; else refuse them.")
+        bool,
+        typer.Option("--clamp", help="Count lower values as --lower; do not refuse them."),
     ] = False,
     column: streams.Column = None,
     header: streams.Header = None,
@@ -60,7 +61,7 @@ def _run(
     output_format: str | None,
     clamp: bool,
 ) -> None:
-    from tidegate.durable.metadata import promised
+    from tidegate.durable.public_facts import promised
     from tidegate.guarantee import simulated
     from tidegate.io import open_sink, open_source
     from tidegate.randomness import secure, seeded

@@ -13,7 +13,7 @@ from tidegate.cli.pipelines import DEFAULT_PRESET
 from tidegate.cli.pipelines import unit as parsed_unit
 from tidegate.cli.plan_report import Report, Row
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import exact, positive
+from tidegate.exact_numbers import exact, positive, said
 from tidegate.methods.adaptive import adaptive
 from tidegate.methods.tops import tops
 from tidegate.plan import Choice, best_hierarchy, expect, half_width
@@ -101,9 +101,11 @@ def plan(
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         if preset not in PLANNED:
-            raise SettingError("preset", f"must be adaptive or tops, not {preset!r}")
+            raise SettingError("preset", f"must be adaptive or tops, not {said(preset)}")
         if threshold is not None and exact("threshold", threshold) > exact("bound", bound):
-            raise SettingError("threshold", f"must not exceed the bound {bound}: no value does")
+            raise SettingError(
+                "threshold", f"must not exceed the bound {said(bound)}: no value does"
+            )
         shared: dict[str, Any] = {
             "horizon": horizon,
             **({} if holdout is None else {"holdout": holdout}),
@@ -165,7 +167,9 @@ def _lengths(text: str) -> list[int]:
     except ValueError:
         found = []
     if not found or min(found) < 1:
-        raise SettingError("lengths", f"must be whole numbers such as 60,3600,86400, not {text!r}")
+        raise SettingError(
+            "lengths", f"must be whole numbers such as 60,3600,86400, not {said(text)}"
+        )
     return found
 
 

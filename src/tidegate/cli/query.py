@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from tidegate.released import ReleasedFile
 
 Start = Annotated[
-    int | None, typer.Argument(metavar="START", help="First position, counted from 0.")
+    int | None, typer.Argument(metavar="START", help="First position, counted from 0. [default: 0]")
 ]
-End = Annotated[int | None, typer.Argument(metavar="END", help="Position after the last.")]
+End = Annotated[
+    int | None, typer.Argument(metavar="END", help="End position, not included. [default: the end]")
+]
 Ranges = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Many ranges: CSV with columns start and end; - is stdin."),
@@ -32,6 +34,7 @@ Ranges = Annotated[
 Confidence = Annotated[float, typer.Option(help="Probability that the interval holds the sum.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 
+Ranged = Callable[[int], tuple[list[int], list[int]]]  # starts and ends, given the end of all
 _COLUMNS = (
     "estimate", "low", "high",
     "standard_error", "noise_error", "prediction_error", "truncation_error",
@@ -49,7 +52,7 @@ def query(
         typer.Option("--from", metavar="TIME", help="First time, e.g. 2024-02-01 (see --time)."),
     ] = None,
     to: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Time after the last, e.g. 2024-03-01.")
+        str | None, typer.Option(metavar="TIME", help="End time, not included, e.g. 2024-03-01.")
     ] = None,
     every: Annotated[
         str | None,
@@ -77,7 +80,7 @@ def query(
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
     as_json: AsJson = False,
 ) -> None:
-    """Sum the released values from START up to END, with an interval.
+    """Sum the released values from START up to END, with an interval; without a range, all of them.
 
     Positions count released values from 0; END is not part of the range. Values above the threshold
     were capped. For an adaptive release the answer estimates what capping removed, and its interval
@@ -98,6 +101,7 @@ def query(
     Examples:
 
     \b
+      tidegate query private.csv
       tidegate query private.csv 0 86400
       tidegate query private.parquet 3600 7200 --confidence 0.99 --json
       tidegate query private.csv --ranges days.csv
@@ -118,7 +122,7 @@ def query(
         )
         from tidegate.released.released_file import SimulationError
 
-        positions: tuple[list[int], list[int]] = ([], [])
+        positions = asked(start, end, ranges)
 
         def sums(file: ReleasedFile) -> tuple[list[str], Answers]:
             if every is not None:
@@ -127,7 +131,7 @@ def query(
             if by_time:
                 found = file.record.answers_between(from_, to, confidence, as_of)
             else:
-                found = file.record.queries(*positions, confidence, as_of=as_of)
+                found = file.record.queries(*positions(file.record.end), confidence, as_of=as_of)
             pairs = zip(found.start.tolist(), found.end.tolist(), strict=True)
             return [f"[{begin}, {end})" for begin, end in pairs], found
 
@@ -138,7 +142,6 @@ def query(
 
             if column is not None:
                 raise SettingError("column", "goes without --ratio, which names two")
-            positions = positions if by_time else asked(start, end, ranges)
             typer.echo(answer_tables.printed_ratio(released, ratio, sums, format, as_json=as_json))
             return
         try:
@@ -146,10 +149,8 @@ def query(
         except SimulationError as rehearsal:
             from tidegate.cli import query_simulation
 
-            positions_or_none = None if by_time else asked(start, end, ranges)
-            said = query_simulation.answered(
-                rehearsal, positions_or_none, confidence, as_json=as_json
-            )
+            wanted_or_none = None if by_time else positions
+            said = query_simulation.answered(rehearsal, wanted_or_none, confidence, as_json=as_json)
             typer.echo(said)
             return
         if isinstance(file, KeyedFile):
@@ -163,7 +164,6 @@ def query(
             return
         if key or total:
             raise SettingError("key", "this file has no keys: it was released without --by")
-        positions = positions if by_time else asked(start, end, ranges)
         if every is not None:
             from tidegate.cli.answer_tables import printed_times
 
@@ -175,16 +175,23 @@ def query(
     typer.echo(_as_json(file, answers, note) if as_json else _as_text(file, answers, note))
 
 
-def asked(start: int | None, end: int | None, ranges: str | None) -> tuple[list[int], list[int]]:
-    """The ranges that a user asks for: one, or those of a file."""
+def asked(start: int | None, end: int | None, ranges: str | None) -> Ranged:
+    """The ranges that a user asks for: one, by default all that was released, or those of a file.
+
+    Gives a function of how many values were released.
+    """
     if ranges is None:
-        if start is None or end is None:
-            raise SettingError("range", "give START and END, or many of them with --ranges FILE")
-        if max(abs(start), abs(end)) >> 62:
+        if max(abs(start or 0), abs(end or 0)) >> 62:
             raise QueryError("the range reaches beyond every stream")
-        return [start], [end]
+        return lambda released: ([start or 0], [released if end is None else end])
     if start is not None:
         raise SettingError("range", "give either START and END or --ranges, not both")
+    found = _ranges_of(ranges)
+    return lambda _: found
+
+
+def _ranges_of(ranges: str) -> tuple[list[int], list[int]]:
+    """The ranges of a file, or of standard input."""
     if ranges == "-":
         return _read_ranges(sys.stdin, "standard input")
     from tidegate.io.errors import source_error

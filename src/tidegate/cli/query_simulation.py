@@ -11,6 +11,7 @@ from tidegate.io import SourceError
 from tidegate.tables.text import percent, shown, table
 
 if TYPE_CHECKING:
+    from tidegate.cli.query import Ranged
     from tidegate.released.released_file import SimulationError
 
 _WHAT = "A rehearsal: one process played all devices. Devices would be promised: {}."
@@ -18,7 +19,7 @@ _WHAT = "A rehearsal: one process played all devices. Devices would be promised:
 
 def answered(
     error: SimulationError,
-    positions: tuple[list[int], list[int]] | None,
+    positions: Ranged | None,
     confidence: float,
     *,
     as_json: bool,
@@ -35,7 +36,7 @@ def answered(
         raise SourceError(
             None, "its record is damaged, or of an older version", str(error.filename)
         ) from None
-    answers = collected.queries(*positions, confidence)
+    answers = collected.queries(*positions(collected.count), confidence)
     said = _WHAT.format(facts.get("would_promise", "not known"))
     names = ("start", "end", "estimate", "low", "high", "standard_error")
     columns = {name: getattr(answers, name).tolist() for name in names}

@@ -11,7 +11,7 @@ import typer
 
 import tidegate as tg
 from tidegate.cli import release_events
-from tidegate.cli.exits import NOTHING, complain
+from tidegate.cli.exits import NOTHING, complain, stopping
 from tidegate.cli.pipelines import DEFAULT_PRESET, build
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
     from tidegate.io import Source
     from tidegate.keyed.transfer import KeyedTransferred
 
-_GO_WITHOUT = ("user-column", "follow", "stdin", "emit")
+_GO_WITHOUT = ("user-column", "stdin", "emit")
 _ENDLESS = 1 << 60  # what a file says about the past is not forgotten
 _SHORTEST = 1000  # rows that a key is expected to have at least
 
@@ -63,7 +63,7 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
 
     with_ticks = release_events.of_events(options)
     specification = _specification(source, options)
-    quiet = bool(options.get("quiet"))
+    quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     with (
         open_source(
             source,
@@ -78,14 +78,16 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
             delimiter=options.get("delimiter"),
             decimal=options.get("decimal"),
             count=bool(options.get("count")),
+            follow=follow,
         ) as opened,
         Progress(opened, quiet=quiet, output=options.get("output")) as progress,
+        stopping(opened if follow else None),
     ):
         into: dict[str, Any] = {
             "format": output_format,
             "late": options.get("late", "refuse"),
             "progress": progress.advance,
-            "until": release_events.until(options) if with_ticks else None,
+            "until": release_events.clock(options) if with_ticks else None,
         }
         if "state" in options:
             release, result = _durably(opened, specification, options, into)
@@ -136,8 +138,8 @@ def _specification(source: str, options: dict[str, Any]) -> Keyed:
     if shared == "shared" and pipeline.reselect is not None:
         raise SettingError(
             "shared-threshold",
-            "needs --holdout, such as --holdout 4096: so many rows of all keys choose the "
-            "threshold, and are not released",
+            "needs --holdout, such as --holdout 4096: the first 4096 rows of all keys choose "
+            "the threshold, and are not released",
         )
     return tg.keyed(
         replace(pipeline, history=_ENDLESS),
@@ -161,7 +163,7 @@ def read_keys(path: Path | str) -> list[str]:
 
 def _with_length(options: dict[str, Any], source: str, keys: list[str] | None) -> dict[str, Any]:
     """The options, with the rows that a key has on average as horizon: public numbers."""
-    fixed = {"horizon", "holdout", "state", "start-early", "rethreshold"}
+    fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
         return options
     from tidegate.io.row_count import rows_at_most

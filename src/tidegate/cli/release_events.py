@@ -81,11 +81,18 @@ def moment_now(options: dict[str, Any], behind: int = 0) -> str:
     return there.astimezone(zone_of(clock.zone)).isoformat()
 
 
+_REQUIRED = {
+    "epsilon": "the privacy budget, for example --epsilon 1",
+    "time": "the column of times, for example --time when",
+    "start": "a public time when the first tick begins, for example --start 2024-02-01",
+}
+
+
 def build(options: dict[str, Any]) -> tg.Pipeline:
     """The pipeline of an event stream; its horizon is the ticks that come, if that is known."""
-    for name in ("epsilon", "time", "start"):
+    for name, what in _REQUIRED.items():
         if name not in options:
-            raise SettingError(name, "is required for events (--every)")
+            raise SettingError(name, f"is required for events (--every): {what}")
     for name in _UNUSED:
         if name in options:
             raise SettingError(name, "is not for events (--every)")

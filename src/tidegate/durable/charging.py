@@ -12,7 +12,6 @@ from tidegate.guarantee import Guarantee, sequential
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.run import two_sided_caps
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.refinement import Refinement
 
 
 @dataclass(frozen=True)
@@ -33,12 +32,8 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
     stream (blocked). Where the perturber protects the unit itself, a unit may lie across hold-out
     and stream: one cost for both, from the first value on.
     """
-    if pipeline.native:
-        yield Cost("stream", 0, None, pipeline.guarantee)
-        return
-    if pipeline.ticks or isinstance(
-        pipeline.reselect, Refinement
-    ):  # every value may pay for a choice and for sums
+    schedule, block = pipeline.schedule, pipeline.perturber.block
+    if pipeline.native or schedule.releases_warm_up:  # a value may pay for a choice and for sums
         yield Cost("stream", 0, None, pipeline.guarantee)
         return
     widen = pipeline.unit.widen
@@ -46,17 +41,14 @@ def costs(pipeline: Pipeline) -> Iterator[Cost]:
     if holdout:
         yield Cost("threshold", 0, holdout, widen(pipeline.choice_guarantee))
     stream = widen(pipeline.perturber.guarantee)
-    again, block = pipeline.reselect, pipeline.perturber.block
-    if again is None:
-        yield Cost("stream", holdout, None, stream)
-        return
-    selection = widen(two_sided_caps.guarantee(again.threshold, pipeline.lattice))
-    if not again.blocking:
+    rule = schedule.later_rule(pipeline.threshold)
+    selection = widen(two_sided_caps.guarantee(rule, pipeline.lattice))
+    if not schedule.withholds:
         yield Cost("stream", holdout, None, stream)
     number, begun = 0, 0
     while True:
-        opening, switch = again.opening(number, block), again.switch(number, block)
-        if again.blocking:
+        opening, switch = schedule.opening(number, block), schedule.switch(number, block)
+        if schedule.withholds:
             end = None if opening is None else holdout + opening
             if end is None or end > holdout + begun:
                 yield Cost("stream", holdout + begun, end, stream)

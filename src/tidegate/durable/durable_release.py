@@ -10,9 +10,9 @@ from typing import Any
 from tidegate._contexts import Closed
 from tidegate.durable.charging import Charging, costs
 from tidegate.durable.commit import Committer
+from tidegate.durable.committed_reading import AGAIN
 from tidegate.durable.event_ticks import EventTicks
 from tidegate.durable.folder_lock import StateError
-from tidegate.durable.public_side import AGAIN
 from tidegate.durable.resume_checks import (
     earlier,
     known_anchors,

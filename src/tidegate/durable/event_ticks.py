@@ -7,7 +7,6 @@ from tidegate.durable.key_changes import KeyChanges
 from tidegate.errors import SettingError
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
-from tidegate.run.event_release import EventRelease
 
 
 class EventTicks(KeyChanges):
@@ -29,12 +28,12 @@ class EventTicks(KeyChanges):
         then, and is sent again after a crash. See `tidegate.run.event_release.EventRelease.advance`
         for what `until` must not be.
         """
-        release = self._release
-        if not isinstance(release, EventRelease):
+        release, ticks = self._release, self._pipeline.ticks
+        if ticks is None:
             raise SettingError("until", "is for event streams: give `every` and `start`")
         with self._ownership.lock:
             self._check()
-            release.ticks.complete(until)  # refuses a time that is none, before anything changes
+            ticks.complete(until)  # refuses what is not a time, before anything changes
             self._charging.charge(0, 1)  # a tick without events is charged, too
             self._ownership.begin()
             try:
@@ -42,9 +41,7 @@ class EventTicks(KeyChanges):
                 released = release.journal_entries()
                 for entry in released:
                     first, last = entry.start - rows.first, entry.end - rows.first
-                    entry.times = release.ticks.times(rows.first, rows.first + rows.values.size)[
-                        first:last
-                    ]
+                    entry.times = ticks.times(rows.first, rows.first + rows.values.size)[first:last]
                 self._committer.commit(released)
             except BaseException:
                 self._ownership.refuse()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.durable.public_side import Reading
+from tidegate.durable.committed_reading import Reading
 from tidegate.errors import SettingError
 from tidegate.sealing import seal
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidegate.clock import Clock
-from tidegate.durable.metadata import public_facts
+from tidegate.durable.public_facts import public_facts
 from tidegate.errors import SettingError
 from tidegate.record.record_from_journal import Recorder
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
-from tidegate.run.event_release import EventRelease
 from tidegate.run.phased_run import Phase
 from tidegate.run.release import Release
 
@@ -91,8 +90,6 @@ class MemoryRun:
 
     def advance(self, until: Moment) -> Rows:
         """Release the ticks of an event stream that are over."""
-        if not isinstance(self._release, EventRelease):
-            raise SettingError("until", "is for event streams: give `every` and `start`")
         rows = self._release.advance(until)
         self._take()
         self.position = self._release.position

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tidegate.durable.committed_reading import Reading
 from tidegate.durable.folder_lock import StateError
-from tidegate.durable.public_side import Reading
 from tidegate.errors import InputError, SettingError
 from tidegate.io import SinkError, SourceError, read_metadata, read_rows_by, recover, recoverable
 from tidegate.io.output_recovery import last_position

@@ -9,6 +9,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.estimate.smoother import Smoother
+from tidegate.exact_numbers import said
 from tidegate.lattice import FloatArray
 from tidegate.settings import Exact, Spec
 from tidegate.stages import Noisy
@@ -24,7 +25,7 @@ class Exponential(Smoother, Spec):
 
     def __post_init__(self) -> None:
         if self.alpha > 1:
-            raise SettingError("alpha", f"must be at most 1, not {self.alpha}")
+            raise SettingError("alpha", f"must be at most 1, not {said(self.alpha)}")
 
     def predictor(self, *, threshold: int, block: int, blocks: int) -> ExponentialRun:
         """Begin with half the threshold as the previous prediction."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.errors import InputError, SettingError
+from tidegate.exact_numbers import said
 from tidegate.io.csv_dialect import Dialect
 from tidegate.io.file_formats import Kind, has_tabs, kind_of
 from tidegate.io.input_bytes import Incoming
@@ -81,7 +82,7 @@ def choose(
     ]
     for place, column in enumerate(wanted):
         if chosen[place] in chosen[:place]:
-            raise SettingError(column.setting, f"{column.name!r} is used already")
+            raise SettingError(column.setting, f"{said(column.name)} is used already")
     return chosen
 
 
@@ -90,11 +91,11 @@ def _named(column: Wanted, names: Sequence[str], available: str, *, by_index: bo
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise SettingError(column.setting, f"{len(matches)} columns are called {column.name!r}")
+        raise SettingError(column.setting, f"{len(matches)} columns are called {said(column.name)}")
     index = index_of(column.name)
     if by_index and index is not None and index < len(names):
         return index
-    raise SettingError(column.setting, f"there is no {column.name!r}; {available}")
+    raise SettingError(column.setting, f"there is no {said(column.name)}; {available}")
 
 
 def _unnamed(column: Wanted, names: Sequence[str], left: list[int], available: str) -> int:

@@ -11,14 +11,14 @@ from tidegate.errors import TidegateError
 class SourceError(TidegateError, OSError):
     """An input cannot be read: missing, forbidden, truncated or damaged. `filename` says which."""
 
-    def __str__(self) -> str:
+    def _message(self) -> str:
         return f"{self.filename}: {self.strerror}"
 
 
 class SinkError(TidegateError, OSError):
     """An output cannot be written: full disk, forbidden, or not a file that we wrote."""
 
-    def __str__(self) -> str:
+    def _message(self) -> str:
         return f"{self.filename}: {self.strerror}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
 
 KINDS = ("csv", "csv.gz", "csv.zst", "jsonl", "jsonl.gz", "jsonl.zst", "parquet")
 """Every `format` that `open_source` and `open_sink` take."""
@@ -57,10 +58,10 @@ def kind_of(
     if format is None:
         found = "csv" if not name else _EXTENSIONS.get(Path(bare).suffix)
         if found is None or (found == "parquet" and compression):
-            raise SettingError(setting, f"cannot be told from this name; give one of {_names()}")
+            raise SettingError(setting, f"is unknown from this name. Give one of {_names()}")
         return Kind(found, compression)
     if format not in KINDS:
-        raise SettingError(setting, f"must be one of {_names()}, not {format!r}")
+        raise SettingError(setting, f"must be one of {_names()}, not {said(format)}")
     plain, _, codec_name = format.partition(".")
     if codec_name:
         return Kind(plain, _COMPRESSIONS["." + codec_name])

@@ -12,7 +12,7 @@ import numpy as np
 from tidegate._contexts import Completed
 from tidegate.clock import Clock
 from tidegate.io.errors import SinkError
-from tidegate.io.metadata import KEY, encode
+from tidegate.io.metadata_files import KEY, encode
 from tidegate.io.optional import require
 from tidegate.io.output_bytes import Bytes, Outgoing
 from tidegate.io.released_row_text import NAMES

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.clock import Clock
+from tidegate.exact_numbers import LARGEST
 from tidegate.io.column_choice import Wanted
 from tidegate.io.errors import SourceError
 from tidegate.io.file_formats import kind_of
-from tidegate.io.metadata import read_metadata
+from tidegate.io.metadata_files import read_metadata
 from tidegate.io.open_source import open_columns
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.rows import Rows
@@ -100,11 +101,11 @@ def _read(
         for positions, *columns in _since(least, source.arrays()):
             if not positions.size:
                 continue
-            first = int(positions[0]) if np.isfinite(positions[0]) else -1
-            whole = first >= 0 and bool((np.diff(positions) == 1).all())
-            if not whole or following not in (None, first):
+            counted = whole_positions(positions, os.fspath(path))
+            first = int(counted[0])
+            if (np.diff(counted) != 1).any() or following not in (None, first):
                 raise SourceError(None, "its positions do not count up", os.fspath(path))
-            following = first + positions.size
+            following = first + counted.size
             yield (
                 first,
                 [
@@ -114,6 +115,19 @@ def _read(
                     for column, what in zip(columns, wanted[1:], strict=True)
                 ],
             )
+
+
+def whole_positions(positions: NDArray[Any], name: str) -> IntArray:
+    """A column of positions as whole numbers; a damaged file has anything else in it.
+
+    Raises:
+        SourceError: one of them is missing, infinite, negative, too large or no whole number.
+    """
+    numbers = positions.astype(np.float64)
+    good = (numbers >= 0) & (numbers < LARGEST) & (np.floor(numbers) == numbers)
+    if not good.all():  # a NaN compares false
+        raise SourceError(None, "its positions are not whole numbers from 0 on", name)
+    return positions.astype(np.int64)
 
 
 def _since(least: int, blocks: Iterator[list[NDArray[Any]]]) -> Iterator[list[NDArray[Any]]]:

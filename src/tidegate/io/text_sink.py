@@ -14,7 +14,7 @@ from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
 from tidegate.io.file_formats import Kind, is_standard
-from tidegate.io.metadata import encode, sidecar, write_sidecar
+from tidegate.io.metadata_files import encode, sidecar, write_sidecar
 from tidegate.io.output_bytes import Outgoing, Packed
 from tidegate.io.released_row_text import PIECE, csv_header, csv_rows, json_rows, names_of
 from tidegate.lattice import FloatArray, IntArray

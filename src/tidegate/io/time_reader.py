@@ -19,6 +19,7 @@ from tidegate.io.column_choice import Wanted
 from tidegate.record.time_index import check_order, first_late
 from tidegate.timestamps import Times, read_times
 
+_OTHER_FORMS = "; --time-format reads other forms, such as --time-format '%d.%m.%Y %H:%M'"
 _SAMPLE = datetime(2024, 12, 31, tzinfo=UTC)
 
 
@@ -76,7 +77,7 @@ class TimeReader:
         try:
             times = self._read(column)
         except InputError as error:
-            hint = "; --time-format reads other forms" if str(error).endswith("since 1970") else ""
+            hint = _OTHER_FORMS if str(error).endswith("since 1970") else ""
             problem = InputError(f"{error}{hint}")
             good = self._first_good(column)
             times = self._read(column[:good])

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, QueryError, SettingError
+from tidegate.exact_numbers import said
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.rows import Groups, Released
+from tidegate.keyed.views import LazyView
 from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
@@ -64,7 +66,7 @@ class ColumnsBase:
     def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
         """Refuse times that go back within a key; nothing is taken."""
         if late not in LATE:
-            raise SettingError("late", f"must be one of {', '.join(LATE)}, not {late!r}")
+            raise SettingError("late", f"must be one of {', '.join(LATE)}, not {said(late)}")
         self._grow()
         if times is None or late == "keep":
             return
@@ -135,5 +137,9 @@ class ColumnsBase:
         return 0
 
     def record(self, code: int) -> Record | None:
+        """Nothing is kept."""
+        raise QueryError(_NOTHING_KEPT)
+
+    def view(self, code: int) -> LazyView | None:
         """Nothing is kept."""
         raise QueryError(_NOTHING_KEPT)

@@ -17,7 +17,6 @@ from tidegate.durable.charging import Charging, Cost
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import InputDigests, Recogniser
 from tidegate.errors import InputError, SettingError, SnapshotError
-from tidegate.keyed.event_release import KeyedEventRelease
 from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.snapshot import head, header, restored
@@ -187,9 +186,26 @@ class CommittedKeyed(Closed):
         units = lattice.units(lattice.numbers(numbers, 0))
         return rows, self._digests.push(units, texts, None if times is None else times.ticks)
 
+    def close_ticks(self, end: int) -> KeyedRows:
+        """Release the ticks of events before number `end`. When this returns they are committed."""
+        rows = self._closed(end)
+        self._commit(rows, b"")
+        self.settled = True
+        return rows
+
+    def finish(self) -> None:
+        """End open warm-ups now: for streams that are over (`KeyedRelease.finish`)."""
+        self.settled = False
+        self.release.finish()
+        if self.release._engine is not None:
+            last = max(0, len(self.release.keys) - 1) // self.release._engine.PAGE
+            self.release.changed.update(range(last + 1))
+        self._commit(None, b"")
+        self.settled = True
+
     def _closed(self, end: int) -> KeyedRows:
         """Charge and release the ticks of events before number `end`. A commit must follow."""
-        if not isinstance(self.release, KeyedEventRelease):
+        if self.release.specification.pipeline.ticks is None:
             raise SettingError("until", "is for event streams: give `every` and `start`")
         self._charging.charge(0, 1)  # a tick without events is charged, too
         self.settled = False

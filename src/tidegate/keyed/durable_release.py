@@ -87,13 +87,10 @@ class DurableKeyed(CommittedKeyed):
         self.settled = True
         return rows
 
-    def close_ticks(self, end: int, sink: TextKeyedSink | None) -> KeyedRows:
+    def close_ticks(self, end: int, sink: TextKeyedSink | None = None) -> KeyedRows:
         """Release the ticks of events before number `end`, and commit them; then they may leave."""
         self._keep_written(sink)
-        rows = self._closed(end)
-        self._commit(rows, b"")
-        self.settled = True
-        return rows
+        return super().close_ticks(end)
 
     def _keep_written(self, sink: TextKeyedSink | None) -> None:
         """What is in the output stays: the next commit builds on it."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
+from tidegate.exact_numbers import said
 from tidegate.lattice import IntArray
 from tidegate.tables.to_numpy import MISSING, library_of
 
@@ -150,7 +151,7 @@ def declared_keys(keys: Iterable[Any]) -> tuple[str, ...]:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise SettingError("keys", f"{name!r} is declared twice")
+            raise SettingError("keys", f"{said(name)} is declared twice")
         seen.add(name)
     return tuple(names)
 

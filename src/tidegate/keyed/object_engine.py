@@ -208,8 +208,6 @@ class EventObjects(Objects):
     def advance(self, code: int, end: int) -> Rows:
         """Release the ticks of a key before number `end`."""
         release = self._changing(code)
-        if not isinstance(release, EventRelease):
-            raise AssertionError("the pipeline was checked")
         rows = release.close_ticks(max(0, end - release.position))
         self.positions()[code] = release.position
         return rows

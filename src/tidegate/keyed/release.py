@@ -12,12 +12,13 @@ from tidegate.clock import Clock
 from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.keyed.engine_choice import Engine, engine
 from tidegate.keyed.key_names import Names
-from tidegate.keyed.public_side import ReadableKeyed
+from tidegate.keyed.readable_keyed import ReadableKeyed
 from tidegate.keyed.rows import Groups, KeyedRows, Released
 from tidegate.keyed.snapshot import sealed
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
+from tidegate.record.time_ranges import Moment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.two_sided_caps import Ends, choose
 from tidegate.settings import digest
@@ -174,6 +175,14 @@ class KeyedRelease(ReadableKeyed):
     def finish(self) -> None:
         """End open warm-ups, from the rows that came: for streams that are over, all at once."""
         self._changing(lambda: None if self._engine is None else self._engine.finish())
+
+    def ends_until(self, until: Moment) -> list[int]:
+        """The ticks to close until then; only event streams have any."""
+        return []
+
+    def close_ticks(self, end: int) -> KeyedRows:
+        """Release the ticks before number `end`: of event streams only."""
+        raise SettingError("until", "is for event streams: give `every` and `start`")
 
     def _changing(self, change: Callable[[], Found]) -> Found:
         """Make a change whole, or refuse to go on."""

@@ -15,7 +15,7 @@ from tidegate.clock import Clock
 from tidegate.errors import QueryError, TidegateError
 from tidegate.io import SourceError, read_metadata
 from tidegate.keyed.key_names import key_text
-from tidegate.keyed.metadata import KeyFacts, read_facts
+from tidegate.keyed.keyed_facts import KeyFacts, read_facts
 from tidegate.keyed.queries import KeyedQueries
 from tidegate.keyed.released_file_index import KeyIndex, read_blocks
 from tidegate.keyed.rows import KeyedRows
@@ -35,7 +35,7 @@ class KeyedFile(KeyedQueries, Tabular):
 
     Attributes:
         path: the file.
-        metadata: its public facts, as written by `tidegate.keyed.metadata`.
+        metadata: its public facts, as written by `tidegate.keyed.keyed_facts`.
         pipeline: the settings that every key was released with.
     """
 

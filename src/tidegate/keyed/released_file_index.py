@@ -21,8 +21,9 @@ from tidegate.io import SourceError
 from tidegate.io.column_choice import Wanted
 from tidegate.io.file_formats import kind_of
 from tidegate.io.open_source import open_columns
+from tidegate.io.released_reader import whole_positions
 from tidegate.keyed.key_names import Names
-from tidegate.keyed.metadata import KeyFacts
+from tidegate.keyed.keyed_facts import KeyFacts
 from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray
 from tidegate.record.record import Record
@@ -110,7 +111,10 @@ def _scanned(
                 raise SourceError(None, "positions of a key do not count up", os.fspath(path))
             following[code] += rows.size
             if adds_up:
-                values[code].append(numbers[rows])
+                found = numbers[rows]
+                if not np.isfinite(found).all():
+                    raise SourceError(None, "a value of a key is missing", os.fspath(path))
+                values[code].append(found)
             if ticks:
                 times[code].push(first, ticks[0][rows])
     if following.tolist() != [one.released for one in facts.values()]:
@@ -156,4 +160,9 @@ def read_blocks(
             if codes.size and codes.min() < 0:
                 raise SourceError(None, "has a key that its metadata lacks", os.fspath(path))
             row += positions.size
-            yield [codes, positions.astype(np.int64), *map(np.asarray, columns), *times]
+            yield [
+                codes,
+                whole_positions(positions, os.fspath(path)),
+                *map(np.asarray, columns),
+                *times,
+            ]

@@ -1,9 +1,8 @@
 """The file that rows of many keys are written to: CSV, JSON Lines or Parquet.
 
-Released rows of many keys as text: key, time if they have one, position, value, level.
-
-Numbers are written as in files of one stream (`io.released_row_text`); bytes do not depend on how
-rows were split into calls.
+A row is a key, a time if there are times, a position, a value and a level. Numbers are written as
+in files of one stream (`io.released_row_text`); bytes do not depend on how rows were split into
+calls.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
 from tidegate.io.file_formats import has_tabs, is_standard, kind_of
-from tidegate.io.metadata import KEY, encode, sidecar, write_sidecar
+from tidegate.io.metadata_files import KEY, encode, sidecar, write_sidecar
 from tidegate.io.optional import require
 from tidegate.io.output_bytes import Bytes, Outgoing, Packed
 from tidegate.io.parquet_sink import ParquetTarget, writing
@@ -181,6 +180,13 @@ class TextKeyedSink(Completed):
         """Sync a plain file to the disk."""
         self._out.sync()
 
+    def show(self, metadata: Mapping[str, object]) -> bool:
+        """Write the facts about the rows so far, if they can be read while the file grows."""
+        plain = self._out is self._outgoing and self._path is not None
+        if plain and Path(str(self._path)).is_file():
+            write_sidecar(str(self._path), metadata)
+        return plain
+
     def complete(self, metadata: Mapping[str, object]) -> None:
         """Complete the file, with the public facts about it beside it."""
         encode(metadata)  # refuse it before the file is complete
@@ -237,6 +243,10 @@ class ParquetKeyedSink(Completed):
             columns.append(arrow.array(rows.times).cast(self._schema.field("time").type))
         columns += [arrow.array(one) for one in (rows.positions, rows.values, rows.levels)]
         self._guarded(self._writer.write_batch, arrow.record_batch(columns, schema=self._schema))
+
+    def show(self, metadata: Mapping[str, object]) -> bool:
+        """False: the file appears when it is complete."""
+        return False
 
     def complete(self, metadata: Mapping[str, object]) -> None:
         """Complete the file, with the public facts inside."""

@@ -1,12 +1,13 @@
-"""From a source with keys through a keyed release into a file, once.
+"""From a source with keys through a keyed release into a file.
 
-Batches of a file, put together: every push costs each of its keys something.
-
-From a source with keys through a durable keyed release into a file, exactly once.
+`transfer_keyed` does it once; `transfer_durably`, with durable state, exactly once whatever happens
+in between. A file is pushed in large pieces, since every push costs each of its keys something; a
+source that grows is released as it comes.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +19,8 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, SinkError, Source
 from tidegate.io.file_formats import kind_of
 from tidegate.keyed.durable_release import DurableKeyed
-from tidegate.keyed.event_release import KeyedEventRelease
 from tidegate.keyed.key_names import key_texts
-from tidegate.keyed.metadata import keyed_facts
+from tidegate.keyed.keyed_facts import keyed_facts
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.sink import ParquetKeyedSink, TextKeyedSink, open_keyed_sink
@@ -28,6 +28,8 @@ from tidegate.record.time_ranges import Moment
 from tidegate.timestamps import Times
 
 _ROWS = 1 << 19  # that are pushed together, if they come from a file
+_REST = 20  # facts about a followed output are written in a twentieth of the time
+Until = Moment | Callable[[], Moment] | None
 
 
 def gathered(source: Source) -> Iterator[Batch]:
@@ -68,6 +70,44 @@ def _joined(batches: list[Batch]) -> Batch:
     )
 
 
+class _Following:
+    """What happens while a followed source has nothing new: ticks end, and facts are written.
+
+    Args:
+        source: it is followed if it can say that it is idle.
+        until: a clock, of events whose ticks end as it goes on.
+        close: releases the ticks up to then.
+        show: writes the facts about the output as it is; False if there are no rows so far.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        until: Until,
+        close: Callable[[Moment], None],
+        show: Callable[[], bool],
+    ) -> None:
+        self._until, self._close, self._show = until, close, show
+        self._next = 0.0  # when facts may be written again
+        self.news = False
+        if source.fraction() is None and hasattr(source, "when_idle"):
+            source.when_idle(self._idle)
+
+    def _idle(self) -> None:
+        if callable(self._until):
+            self._close(self._until())
+        now = time.monotonic()
+        if self.news and now >= self._next and self._show():
+            self.news = False
+            self._next = now + _REST * (time.monotonic() - now)
+
+    def finish(self) -> None:
+        """The source is at its end: close the last ticks."""
+        last = self._until() if callable(self._until) else self._until
+        if last is not None:
+            self._close(last)
+
+
 @dataclass(frozen=True)
 class KeyedTransferred:
     """How far a keyed release has come.
@@ -97,13 +137,14 @@ def transfer_keyed(
     format: str | None = None,  # noqa: A002  # as in open_sink
     late: str = "refuse",
     progress: Callable[[int], None] | None = None,
-    until: Moment | None = None,
+    until: Until = None,
 ) -> KeyedTransferred:
     """Read a source to its end, release it, and write what was released.
 
     The source has keys (`open_source(by=…)`). An existing file is replaced. After an error the file
     is completed with what was released, which was paid for; its metadata says so. Of events, the
-    ticks that are over `until` then are released at the end.
+    ticks that are over `until` then are released at the end; `until` may be a clock, for a source
+    that follows a file: then ticks are released as it goes on.
     """
     sink: TextKeyedSink | ParquetKeyedSink | None = None
 
@@ -112,15 +153,22 @@ def transfer_keyed(
         if len(rows):
             sink = sink or open_keyed_sink(output, format=format, clock=release.clock)
             sink.write(rows)
+            following.news = True
 
+    def close_ticks(moment: Moment) -> None:
+        for end in release.ends_until(moment):
+            write(release.close_ticks(end))
+
+    def show() -> bool:
+        return sink is not None and sink.show(keyed_facts(release, complete=False))
+
+    following = _Following(source, until, close_ticks, show)
     try:
         for batch in gathered(source):
             write(release.push_rows(batch.users, batch.values, batch.times, late))
             if progress is not None:
                 progress(len(batch))
-        if until is not None and isinstance(release, KeyedEventRelease):
-            for end in release.ends_until(until):
-                write(release.close_ticks(end))
+        following.finish()
         unmeasured = release.unmeasured()
         release.finish()
         if sink is not None:
@@ -163,11 +211,12 @@ def transfer_durably(
     format: str | None = None,  # noqa: A002  # as in open_sink
     late: str = "refuse",
     progress: Callable[[int], None] | None = None,
-    until: Moment | None = None,
+    until: Until = None,
 ) -> KeyedTransferred:
     """Read a source from its beginning, release what is new, and complete the output.
 
-    Of events, the ticks that are over `until` then are released at the end.
+    Of events, the ticks that are over `until` then are released at the end; a clock as in
+    `transfer_keyed`.
 
     Whatever the moment of a crash: open the state again and make the same call, and every row is in
     the output once, with the noise that it had.
@@ -189,7 +238,16 @@ def transfer_durably(
             sink = opened  # type: ignore[assignment]  # only text can be continued
         if len(rows):
             sink.write(rows)  # type: ignore[union-attr]
+            following.news = True
 
+    def close_ticks(moment: Moment) -> None:
+        for end in [] if skip else release.ends_until(moment):
+            write(state.close_ticks(end, sink))
+
+    def show() -> bool:
+        return sink is not None and sink.show(keyed_facts(release, complete=False))
+
+    following = _Following(source, until, close_ticks, show)
     try:
         for batch in gathered(source):
             known = min(skip, len(batch))
@@ -209,9 +267,7 @@ def transfer_durably(
                 f"the input ends {skip} rows before the place where the last run stopped. Give the "
                 "whole input again"
             )
-        if until is not None and isinstance(release, KeyedEventRelease):
-            for end in release.ends_until(until):
-                write(state.close_ticks(end, sink))
+        following.finish()
         if sink is not None:
             sink.complete(keyed_facts(release, complete=True))
     except TidegateError as error:

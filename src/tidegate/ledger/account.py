@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from tidegate.errors import SettingError
+from tidegate.errors import NAME, SettingError, shortened
 from tidegate.exact_numbers import Number, positive
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import composition
@@ -128,8 +128,9 @@ class Account:
         if (before.unit, before.model) != (guarantee.unit, guarantee.model):
             raise SettingError(
                 "guarantee",
-                f"{source} is charged per {before.unit} in the {before.model} model; a charge per "
-                f"{guarantee.unit} in the {guarantee.model} model cannot be added to that",
+                f"{shortened(source, NAME)} is charged per {before.unit} in the {before.model} "
+                f"model; a charge per {guarantee.unit} in the {guarantee.model} model cannot be "
+                "added to that",
             )
 
     def _spent_with(

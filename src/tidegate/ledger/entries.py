@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from tidegate.errors import RefusedError, SettingError
+from tidegate.errors import NAME, RefusedError, SettingError, shortened
 from tidegate.exact_numbers import exact, positive, said
 from tidegate.guarantee import Guarantee
 
@@ -33,7 +33,7 @@ class LedgerError(RefusedError):
         self.problem = problem
         self.entry = entry
 
-    def __str__(self) -> str:
+    def _message(self) -> str:
         place = "" if self.entry is None else f", entry {self.entry}"
         return f"{self.path}{place}: {self.problem}"
 
@@ -55,12 +55,12 @@ class CapExceeded(RefusedError):  # noqa: N818  # what happened, as its callers 
         self.total = total
         self.cap = cap
 
-    def __str__(self) -> str:
+    def _message(self) -> str:
         return (
-            f"{self.source}: with this charge of ε = {shown(self.charged)} the total would be "
-            f"{shown(self.total)}, above the cap of {shown(self.cap)}; nothing was charged, so "
-            "release nothing. A smaller epsilon or positions that were charged less may fit; the "
-            "cap is raised by `tidegate ledger DIR --set-cap X` (Ledger.set_cap)"
+            f"{shortened(self.source, NAME)}: with this charge of ε = {shown(self.charged)} the "
+            f"total would be {shown(self.total)}, above the cap of {shown(self.cap)}; nothing "
+            "was charged, so release nothing. A smaller epsilon or positions that were charged "
+            "less may fit; the cap is raised by `tidegate ledger DIR --set-cap X` (Ledger.set_cap)"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidegate._contexts import Closed
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, positive, whole
+from tidegate.exact_numbers import Number, positive, said, whole
 from tidegate.guarantee import Guarantee
 from tidegate.ledger.account import Declarations
 from tidegate.ledger.entries import (
@@ -156,8 +156,8 @@ class Ledger(Declarations, Closed):
         if self._cap is not None:
             raise SettingError(
                 "cap",
-                f"the ledger's is {self._cap}, not {wanted}: change it by `tidegate ledger DIR "
-                "--set-cap X` (Ledger.set_cap)",
+                f"the ledger's is {said(self._cap)}, not {said(wanted)}: change it by `tidegate "
+                "ledger DIR --set-cap X` (Ledger.set_cap)",
             )
         self._append("cap", {"epsilon": str(wanted)}, "")
 

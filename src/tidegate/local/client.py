@@ -38,6 +38,7 @@ from tidegate.local.privacy_loss import fresh_words
 from tidegate.local.questions import Words
 from tidegate.local.wire import name_of
 from tidegate.randomness import Randomness, secure
+from tidegate.settings import flag
 
 
 class Client:
@@ -92,7 +93,7 @@ class Client:
         self.epsilon = positive("epsilon", epsilon)
         self.lifetime = self.epsilon if lifetime is None else positive("lifetime", lifetime)
         if self.lifetime < self.epsilon:
-            raise SettingError("lifetime", f"must not be less than epsilon {self.epsilon}")
+            raise SettingError("lifetime", f"must not be less than epsilon {said(self.epsilon)}")
         self.bound = positive("bound", bound)
         self.lower = exact("lower", lower)
         if self.lower > 0:
@@ -101,7 +102,7 @@ class Client:
         if self.resolution is not None:  # refused now rather than in the first round
             Lattice(self.bound, self.resolution, self.lower)
         self.name = None if name is None else name_of({"name": name}, "name")
-        self.clamp = clamp
+        self.clamp = flag("clamp", clamp)
         self._randomness = secure() if randomness is None else randomness
         self._simulation = self._randomness.new_epoch().simulation
         if self._simulation and not (isinstance(memory, Memory) and memory.path is None):

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from tidegate.errors import RefusedError, SettingError
+from tidegate.exact_numbers import said
 from tidegate.lattice import Lattice
 from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion
@@ -155,9 +156,11 @@ class Announcement:
             ) from None
         below, above = self.question.reach
         if self.bound > bound or above > lattice.top:
-            raise RefusedError(f"the round asks beyond the bound {bound}")
+            raise RefusedError(f"the round asks beyond the bound {said(bound)}")
         if self.lower < lower or below > lattice.bottom:
-            raise RefusedError(f"the round asks below {lower}, the least value of this device")
+            raise RefusedError(
+                f"the round asks below {said(lower)}, the least value of this device"
+            )
         self.question.check(self.epsilon)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from tidegate.errors import TidegateError
 from tidegate.lattice import IntArray
-from tidegate.local.narrow import narrowed, widened
+from tidegate.local.narrow_integers import narrowed, widened
 from tidegate.local.report_checks import REASONS
 from tidegate.local.store_file import Place, ServerStateError, ServerStorageError
 from tidegate.ownership import Ownership, refused_as

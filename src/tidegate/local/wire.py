@@ -34,7 +34,7 @@ class MessageError(TidegateError, ValueError):
         self.problem = problem
         self.reason = reason
 
-    def __str__(self) -> str:
+    def _message(self) -> str:
         return self.problem
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from tidegate import estimate, threshold
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, positive, whole
-from tidegate.guarantee import rho_for
+from tidegate.exact_numbers import Number, said, whole
+from tidegate.guarantee import concentrated_epsilon
 from tidegate.methods._preset import Common, Concentrated, PerEvent, PerWindow, assembled
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import share_of
+from tidegate.settings import Delta, Epsilon, within
 from tidegate.stages import Estimator, Perturber, Threshold
 from tidegate.units import Unit, Window, checked_unit
 
@@ -26,7 +28,7 @@ def budget(
 ) -> tuple[Unit, Fraction, Fraction]:
     """The unit, the budget of one event, and the part of it that choosing again gets."""
     unit = checked_unit(unit)
-    per_event = positive("epsilon", epsilon) / unit.size
+    per_event = within("epsilon", epsilon, Epsilon) / unit.size
     return unit, per_event, share_of(share, start_early, every)
 
 
@@ -92,8 +94,8 @@ def per_event_gaussian(epsilon: Number, bound: Number, shared: Concentrated) -> 
     """
     horizon = whole("horizon", shared["horizon"], minimum=1)
     unit, delta = checked_unit(shared["unit"]), shared["delta"]
-    failure = Fraction(1, max(2, horizon) ** 2) if delta is None else positive("delta", delta)
-    rho = rho_for(positive("epsilon", epsilon), failure) / unit.size**2
+    failure = Fraction(1, max(2, horizon) ** 2) if delta is None else within("delta", delta, Delta)
+    rho = rho_for(within("epsilon", epsilon, Epsilon), failure) / unit.size**2
     grain = 1 << 40
     pure = Fraction(math.isqrt(int(2 * rho * grain**2)), grain)
     return GaussianBudget(
@@ -114,7 +116,7 @@ def per_window(epsilon: Number, bound: Number, shared: PerWindow) -> WindowBudge
     window = Window(length=60) if shared["unit"] is None else shared["unit"]
     if not isinstance(window, Window):
         raise SettingError("unit", "must be a window, such as tidegate.units.Window(length=60)")
-    total = positive("epsilon", epsilon)
+    total = within("epsilon", epsilon, Epsilon)
     choice = total / 4 if shared["holdout"] else Fraction(0)
     return WindowBudget(
         epsilon=total - choice,
@@ -144,3 +146,27 @@ def _common(shared: Common) -> Common:
         "history": shared["history"],
         "lower": shared["lower"],
     }
+
+
+@lru_cache(maxsize=64)
+def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """A ρ, close to the largest, for which ρ-zCDP implies (ε, δ)-DP.
+
+    Rounded down to six digits, so that it is a short number and the same on every machine.
+
+    >>> rho = rho_for(Fraction(1), Fraction(1, 10**6))
+    >>> float(rho), concentrated_epsilon(rho, Fraction(1, 10**6)) <= 1
+    (0.0243..., True)
+    """
+    low, high = 0.0, float(epsilon)  # ρ < ε, since ε(ρ, δ) ≥ ρ
+    for _ in range(60):
+        middle = (low + high) / 2
+        fits = concentrated_epsilon(Fraction(middle), delta) <= epsilon
+        low, high = (middle, high) if fits else (low, middle)
+    if not low:
+        raise SettingError("epsilon", f"is too small for delta = {said(delta)}: no ρ implies it")
+    size = Fraction(10) ** (math.floor(math.log10(low)) - 5)
+    rho = (Fraction(low) // size) * size
+    while concentrated_epsilon(rho, delta) > epsilon:
+        rho -= size
+    return rho

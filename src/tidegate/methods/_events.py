@@ -9,13 +9,14 @@ from tidegate import threshold
 from tidegate.errors import SettingError
 from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.estimate.mixture.models import MOST_TRUNCATED
-from tidegate.exact_numbers import Number, positive
+from tidegate.exact_numbers import Number, positive, whole
 from tidegate.methods._periods import Period, in_rows
-from tidegate.methods._without_holdout import TRUNCATED
+from tidegate.methods.adaptive import WARM_UP_TRUNCATED
 from tidegate.perturb.adaptive.event_trees import EventTrees
 from tidegate.run.event_clock import CHOICE_SHARE, DAY, EVIDENCE, SUM_SHARE, Ticks
 from tidegate.run.event_means import EventMeans
 from tidegate.run.pipeline import Pipeline
+from tidegate.settings import Epsilon, flag, within
 from tidegate.stages import Threshold
 from tidegate.units import AddedEvent
 
@@ -67,7 +68,9 @@ def events(
     >>> print(release.guarantee)
     ε = 1 per event that is added or removed (exact arithmetic, central model)
     """
-    budget = positive("epsilon", epsilon)
+    budget = within("epsilon", epsilon, Epsilon)
+    fixed, cycles = flag("fixed", fixed), flag("cycles", cycles)
+    horizon = whole("horizon", horizon, minimum=1)
     ticks = Ticks(every=every, start=start, zone=zone)
     rule: Threshold = threshold.Fixed(1 if bound is None else bound)
     part, truncated, spread = Fraction(1), 0.0, Fraction(1 if bound is None else "1/5")
@@ -79,7 +82,10 @@ def events(
             horizon=horizon,
             stream_epsilon=budget,
         )
-        part, truncated = SUM_SHARE, min(MOST_TRUNCATED, TRUNCATED / float(budget * horizon))
+        part, truncated = (
+            SUM_SHARE,
+            min(MOST_TRUNCATED, WARM_UP_TRUNCATED / float(budget * horizon)),
+        )
     usual = _periods(ticks, horizon) if cycles else None
     expected = usual if period is None else in_rows(period, ticks.length)
     return Pipeline(
@@ -128,7 +134,7 @@ def event_means(
     >>> means.guarantee.epsilon, means.counts.guarantee.epsilon
     (Fraction(1, 1), Fraction(1, 5))
     """
-    budget, part = positive("epsilon", epsilon), positive("share", share)
+    budget, part = within("epsilon", epsilon, Epsilon), positive("share", share)
     if part >= 1:
         raise SettingError("share", "must lie between 0 and 1")
     counted = {name: settings[name] for name in settings if name not in _OF_VALUES}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tidegate.errors import QueryError, SettingError
+from tidegate.exact_numbers import said, whole
 from tidegate.record.time_ranges import length_of
 
 Period = int | str | Sequence[int | str] | None
@@ -23,8 +25,11 @@ def in_rows(period: Period, spacing: int) -> list[int] | None:
     """
     if period is None:
         return None
-    parts = [period] if isinstance(period, int | str) else period
-    return [_rows(part, spacing) if is_length(part) else int(part) for part in parts]
+    parts: Sequence[Any] = period if isinstance(period, list | tuple) else [period]
+    return [
+        _rows(part, spacing) if is_length(part) else whole("period", part, minimum=1)
+        for part in parts
+    ]
 
 
 def _rows(part: int | str, spacing: int) -> int:
@@ -37,6 +42,7 @@ def _rows(part: int | str, spacing: int) -> int:
     rows, rest = divmod(length, spacing)
     if rest:
         raise SettingError(
-            "period", f"{part} is not a whole number of rows, which are {spacing / 1e9:g} s apart"
+            "period",
+            f"{said(part)} is not a whole number of rows, which are {spacing / 1e9:g} s apart",
         )
     return rows

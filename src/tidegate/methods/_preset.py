@@ -9,7 +9,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, cast, get_args
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number
-from tidegate.methods._method import described
+from tidegate.methods._registration import described
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement import Refinement
 from tidegate.run.reselection import Reselection
@@ -23,7 +23,7 @@ _Preset = TypeVar("_Preset", bound=Callable[..., Pipeline])
 
 
 class Common(TypedDict, total=False):
-    """Arguments of every central method (`SHARED` in `methods/_method.py` says what they mean)."""
+    """Arguments of every central method; `SHARED` in `_registration` says what they mean."""
 
     resolution: Number | None
     non_negative: bool

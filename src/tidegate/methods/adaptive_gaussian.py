@@ -16,8 +16,8 @@ from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee, concentrated
 from tidegate.lattice import IntArray
 from tidegate.methods._budget import per_event_gaussian
-from tidegate.methods._method import Method
 from tidegate.methods._preset import Concentrated, preset
+from tidegate.methods._registration import Method
 from tidegate.noise import discrete_gaussian
 from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun, noise_place
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees

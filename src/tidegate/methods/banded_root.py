@@ -14,8 +14,8 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._budget import per_event_gaussian
-from tidegate.methods._method import Method
 from tidegate.methods._preset import Concentrated, preset
+from tidegate.methods._registration import Method
 from tidegate.methods.square_root import (
     HALF,
     PLACES,

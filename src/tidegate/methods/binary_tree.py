@@ -7,8 +7,8 @@ from typing import Unpack
 from tidegate import perturb
 from tidegate.exact_numbers import Number
 from tidegate.methods._budget import EventBudget, per_event
-from tidegate.methods._method import Method
 from tidegate.methods._preset import PerEvent, preset
+from tidegate.methods._registration import Method
 from tidegate.perturb.forest_geometry import level_count
 from tidegate.run.pipeline import Pipeline
 

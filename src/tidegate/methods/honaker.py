@@ -13,8 +13,8 @@ from tidegate.exact_numbers import Number, whole
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._budget import per_event
-from tidegate.methods._method import Method
 from tidegate.methods._preset import PerEvent, preset
+from tidegate.methods._registration import Method
 from tidegate.methods.binary_tree import whole_tree
 from tidegate.perturb.consistency import residuals_from_below
 from tidegate.perturb.forest_geometry import Forest, level_count
@@ -22,7 +22,7 @@ from tidegate.perturb.forest_perturber import ForestStage
 from tidegate.perturb.level_scales import check_headroom, level_scales
 from tidegate.perturb.running_sum_noise import check_leaves
 from tidegate.run.pipeline import Pipeline
-from tidegate.settings import Epsilon, Spec, Whole
+from tidegate.settings import Epsilon, Spec, Whole, flag
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def honaker(
     """
     given = per_event(epsilon, bound, shared)
     fanout = whole("fanout", fanout, minimum=2)
-    if full:
+    if flag("full", full):
         return given.pipeline(whole_tree(given, fanout, consistent=True))
     return given.pipeline(BottomUpTree(epsilon=given.epsilon, horizon=given.horizon, fanout=fanout))
 

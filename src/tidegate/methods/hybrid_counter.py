@@ -18,8 +18,8 @@ from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._budget import per_event
-from tidegate.methods._method import Method
 from tidegate.methods._preset import PerEvent, preset
+from tidegate.methods._registration import Method
 from tidegate.noise import discrete_laplace, discrete_laplace_variance
 from tidegate.perturb.consistency import prefix_leaves
 from tidegate.perturb.level_scales import check_headroom, level_scales
@@ -63,7 +63,7 @@ class HybridNoise:
 
     @property
     def largest_variance(self) -> float:
-        """Of the noisiest node of the first 2^30 values."""
+        """Variance of the noisiest node of the first 2^30 values."""
         return float(self._variances[:30].max())
 
     def range_variance(self, starts: IntArray, ends: IntArray) -> FloatArray:

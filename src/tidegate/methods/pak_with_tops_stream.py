@@ -6,8 +6,8 @@ from typing import Unpack
 
 from tidegate import estimate, perturb
 from tidegate.exact_numbers import Number
-from tidegate.methods._method import Method
 from tidegate.methods._preset import Common, assembled, preset
+from tidegate.methods._registration import Method
 from tidegate.methods.pak import pak_threshold
 from tidegate.run.pipeline import Pipeline
 from tidegate.stages import Estimator

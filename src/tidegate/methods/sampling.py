@@ -8,8 +8,8 @@ from typing import ClassVar, Unpack
 from tidegate.estimate.last_published import LastPublished
 from tidegate.exact_numbers import Number, whole
 from tidegate.methods._budget import per_window
-from tidegate.methods._method import Method
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
+from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import WINDOW_EXAMPLE, WindowStage
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
@@ -40,7 +40,7 @@ class SampledWindow(WindowStage, Spec):
     horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     def scale(self, threshold: int) -> int:
-        """Of the noise of every measurement."""
+        """Scale of the noise of a measurement."""
         measured = -(-self.window // self.every)
         return -(-measured * threshold * self.epsilon.denominator // self.epsilon.numerator)
 

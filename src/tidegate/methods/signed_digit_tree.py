@@ -14,8 +14,8 @@ from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._budget import per_event
-from tidegate.methods._method import Method
 from tidegate.methods._preset import PerEvent, preset
+from tidegate.methods._registration import Method
 from tidegate.noise import discrete_laplace, discrete_laplace_variance
 from tidegate.perturb.level_scales import check_headroom, level_scales
 from tidegate.perturb.running_sum_noise import RunningSumNoise, RunningSumStage, check_leaves

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tidegate.exact_numbers import Number
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._budget import per_event_gaussian
-from tidegate.methods._method import Method
 from tidegate.methods._preset import Concentrated, preset
+from tidegate.methods._registration import Method
 from tidegate.noise import discrete_gaussian, discrete_gaussian_variance
 from tidegate.perturb.running_sum_noise import (
     GaussianNoise,

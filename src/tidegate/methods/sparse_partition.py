@@ -14,8 +14,8 @@ from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.methods._budget import per_event
-from tidegate.methods._method import Method
 from tidegate.methods._preset import SHORT_HORIZON, PerEvent, preset_with
+from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import PrivateTests
 from tidegate.methods.hybrid_counter import HybridNoise, HybridRun, HybridTrees
 from tidegate.perturb.irregular_spans import IrregularRun, PositionNoise, check_scale
@@ -78,11 +78,11 @@ class OnlinePartition(PrivateTests, Spec):
         return Guarantee(epsilon=self.tests_epsilon + Fraction(self.counter.guarantee.epsilon))
 
     def test_scale(self, threshold: int) -> int:
-        """Of the noise of a limit, and of every test."""
+        """Scale of the noise of a limit, and of a test."""
         return math.ceil(2 * threshold / self.tests_epsilon)
 
     def sum_law(self, threshold: int) -> HybridNoise:
-        """Of the noise of the sums."""
+        """Law of the noise of the sums."""
         return self.counter.noise_law(threshold)
 
     def usual_content(self, threshold: int) -> float:

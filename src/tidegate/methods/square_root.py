@@ -21,8 +21,8 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._budget import per_event_gaussian
-from tidegate.methods._method import Method
 from tidegate.methods._preset import Concentrated, preset
+from tidegate.methods._registration import Method
 from tidegate.noise import discrete_gaussian
 from tidegate.perturb.running_sum_noise import GaussianNoise, GaussianStage, check_gaussian
 from tidegate.randomness import Keystream
@@ -82,7 +82,7 @@ class RootNoise(GaussianNoise):
 
     @property
     def variances(self) -> tuple[float, ...]:
-        """Of a draw, in units²."""
+        """Variance of a draw, in units²."""
         return (self.variance / 4.0**PLACES,)
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.exact_numbers import Number
-from tidegate.methods._method import Method
+from tidegate.methods._registration import Method
 
 if TYPE_CHECKING:
     from tidegate.local.topl import Topl

@@ -9,8 +9,8 @@ from tidegate import estimate, perturb, threshold
 from tidegate.exact_numbers import Number
 from tidegate.methods._budget import budget
 from tidegate.methods._feasibility import check_horizon, usual_holdout
-from tidegate.methods._method import Method
 from tidegate.methods._preset import Common, assembled, preset
+from tidegate.methods._registration import Method
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.reselection import chosen_again
 from tidegate.stages import Estimator

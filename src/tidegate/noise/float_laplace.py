@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
 from tidegate.noise._arguments import whole_number
 from tidegate.randomness import WordSource
 
@@ -30,7 +31,7 @@ def float_laplace(words: WordSource, count: int, scale: float) -> NDArray[np.flo
     """
     count = whole_number("count", count, minimum=0)
     if not (math.isfinite(scale) and scale > 0):
-        raise SettingError("scale", f"must be a positive number, not {scale!r}")
+        raise SettingError("scale", f"must be a positive number, not {said(scale)}")
     word = words.take(count)
     draws = (word >> np.uint64(1)).astype(np.float64)
     draws += 0.5

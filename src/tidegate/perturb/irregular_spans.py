@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import ClassVar, Protocol
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import roughly
 from tidegate.lattice import IntArray
 from tidegate.noise import discrete_laplace
 from tidegate.perturb.one_layout import Blocks, OneLayoutRun, OneLayoutStage
@@ -107,6 +108,6 @@ def check_scale(scale: int) -> None:
     if scale > _MOST_SCALE:
         raise SettingError(
             "resolution",
-            f"too fine: noise of scale {scale:.3g} steps could overflow 64-bit numbers; choose a "
-            "coarser resolution, a smaller bound or a larger epsilon",
+            f"too fine: noise of scale {roughly(scale)} steps could overflow 64-bit numbers; "
+            "choose a coarser resolution, a smaller bound or a larger epsilon",
         )

@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import roughly
 
 # Scales are multiples of 2^-k with a numerator of about this size: overspending is impossible
 # (they are rounded up) and underspending is below one part in a million.
@@ -46,7 +47,7 @@ def check_headroom(
     if draws * _TAIL * largest + values * ceiling >= _INT64:
         raise SettingError(
             "resolution",
-            f"too fine: thresholds up to {ceiling} steps with noise of scale {float(largest):.3g} "
+            f"too fine: thresholds up to {ceiling} steps with noise of scale {roughly(largest)} "
             "steps could overflow 64-bit sums; choose a coarser resolution, a "
             "smaller bound or a shorter horizon",
         )

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tidegate.estimate.mixture.model_weights import packed
 from tidegate.estimate.mixture.models import COUNT, LEVEL_MEAN, WALKS
-from tidegate.estimate.mixture.packed_weights import packed
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.exact_numbers import whole
 from tidegate.lattice import IntArray
@@ -104,7 +104,7 @@ def mean_parts(record: Segment, horizon: int, lengths: Iterable[int]) -> Iterabl
 
 
 def _added(excess: Excess | None, more: Excess | None, times: int) -> Excess | None:
-    """With the mean over all ranges, so many times; None: it is not known."""
+    """Add the mean over all ranges, `times` times; None: it is not known."""
     if more is None:
         return None
     means = [np.array([times * part.mean()]) for part in more]

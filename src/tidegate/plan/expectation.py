@@ -16,6 +16,7 @@ from tidegate.plan.adaptive_expectation import mean_parts, played
 from tidegate.record.answers import Answers, truncation_errors
 from tidegate.record.record import checked_confidence, quantile
 from tidegate.run.pipeline import Pipeline
+from tidegate.settings import Exact
 from tidegate.stages import Excess, Perturber, fixed_law
 
 PAPER_ROUGHNESS = Fraction(1, 3)
@@ -207,7 +208,7 @@ def variances(
 
 
 def _checked(roughness: Number) -> float:
-    share = float(exact("roughness", roughness))
-    if share < 0:
-        raise SettingError("roughness", f"must not be negative, not {roughness}")
-    return share
+    share = exact("roughness", roughness)
+    if not 0 <= share <= Exact.largest:
+        raise SettingError("roughness", f"must be 0 to 1e18, not {said(roughness)}")
+    return float(share)

@@ -10,11 +10,12 @@ from functools import cache
 from typing import TypedDict, Unpack
 
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, positive
+from tidegate.exact_numbers import Number
 from tidegate.perturb import Hierarchy
 from tidegate.perturb.forest_geometry import level_count
 from tidegate.plan.expectation import expect, half_width
 from tidegate.run.pipeline import Pipeline
+from tidegate.settings import Exact, within
 
 # Where an epsilon is looked for, in powers of ten: beyond 100 it protects nothing.
 _SMALLEST, _LARGEST = -6, 2
@@ -64,7 +65,7 @@ def needed_epsilon(
         (expectation,) = expect(pipeline, [length], **assumed)
         return half_width(pipeline, expectation, confidence)
 
-    return smallest_epsilon(width, positive("target", target), falling=falling, least=least)
+    return smallest_epsilon(width, within("target", target, Exact), falling=falling, least=least)
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def compare_trees(
         confidence: as above.
         **assumed: as above.
     """
-    width = positive("target", target)
+    width = within("target", target, Exact)
     usual = build(Fraction(1), None)
 
     def needed(skipped: int | None, least: Fraction | None = None) -> Fraction | None:

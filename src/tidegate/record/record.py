@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tidegate.errors import QueryError, SettingError
-from tidegate.exact_numbers import exact, whole
+from tidegate.exact_numbers import exact, said, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import time_sums
 from tidegate.record.answer import out_of_range
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile
 from tidegate.record.joined_segments import NOT_ONE_RELEASE, joined
-from tidegate.record.moving_average import small_picture
+from tidegate.record.levels import small_picture
 from tidegate.record.segment import WARMING, Segment
 from tidegate.record.threshold_evidence import Hidden, aims, unseen
 from tidegate.record.time_index import TimeIndex
@@ -25,7 +25,7 @@ from tidegate.record.time_ranges import Moment, TimeTable
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 
-_FARTHEST = (1 << 63) - 1
+_FARTHEST, _SUREST = (1 << 63) - 1, 1 - 1e-12
 
 
 @dataclass
@@ -283,11 +283,11 @@ def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
 
 
 def checked_confidence(confidence: float) -> float:
-    """A confidence level strictly between 0 and 1."""
-    if type(confidence) is float and 0 < confidence < 1:
+    """A confidence level between 0 and 1; floats lack the quantiles of one that is closer to 1."""
+    if type(confidence) is float and 0 < confidence <= _SUREST:
         return confidence
-    if not 0 < exact("confidence", confidence) < 1:
-        raise SettingError("confidence", f"must lie between 0 and 1, not {confidence}")
+    if not 0 < exact("confidence", confidence) <= _SUREST:
+        raise SettingError("confidence", f"must be from 0 to 1 - 1e-12, not {said(confidence)}")
     return float(confidence)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidegate.errors import QueryError, SettingError
-from tidegate.record.moving_average import moving_average, window_of
+from tidegate.exact_numbers import said
+from tidegate.record.levels import moving_average, window_of
 from tidegate.tables.libraries import require
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ def draw(table: ReleasedTable, window: int | None, confidence: float, axes: Any)
     if window is None:
         window = window_of(record, table.pipeline.perturber.block)
     if not 1 <= window <= size:
-        raise SettingError("window", f"must lie between 1 and the {size} values, not {window}")
+        raise SettingError(
+            "window", f"must lie between 1 and the {size} values, not {said(window)}"
+        )
     sums = moving_average(record, window, _POINTS, confidence)
     if axes is None:
         _, axes = require("matplotlib.pyplot", "plot()").subplots(

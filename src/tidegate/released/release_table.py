@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from tidegate import methods
 from tidegate.errors import InputError, SettingError
-from tidegate.exact_numbers import Number, positive
+from tidegate.exact_numbers import Number, positive, said
 from tidegate.guarantee import sequential
 from tidegate.randomness import Randomness
 from tidegate.released.released import Released
@@ -165,7 +165,7 @@ def _columns(
     released: dict[str, Released] = {}
     for name in names:
         if bounds[name] is None:
-            raise SettingError("bound", f"is missing for {name!r}")
+            raise SettingError("bound", f"is missing for {said(name)}")
         mine = {setting: each[name] for setting, each in own.items() if each[name] is not None}
         released[name] = release(
             table,
@@ -192,7 +192,9 @@ def _pipeline(
     method: str, epsilon: Number, bound: Number, rows: int, settings: dict[str, Any]
 ) -> Pipeline:
     if method not in methods.names():
-        raise SettingError("method", f"must be one of {', '.join(methods.names())}, not {method!r}")
+        raise SettingError(
+            "method", f"must be one of {', '.join(methods.names())}, not {said(method)}"
+        )
     fixed = {"horizon", "holdout", "start_early", "rethreshold_every"}
     if method == "adaptive" and not fixed & settings.keys():
         settings = {"horizon": min(rows, _HORIZON), **settings}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.record.answers import Answers, RangeQueries
-from tidegate.record.moving_average import small_picture
+from tidegate.record.levels import small_picture
 from tidegate.record.record import Record
 from tidegate.record.rows import Rows
 from tidegate.record.time_index import TimeIndex

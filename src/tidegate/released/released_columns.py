@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tidegate.errors import QueryError
+from tidegate.exact_numbers import said
 from tidegate.guarantee import Guarantee
 from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.record.ratio import Ratio, ratio
@@ -39,7 +40,7 @@ class ReleasedColumns(Tabular):
 
     def __getitem__(self, name: str) -> ReleasedTable:
         if name not in self._columns:
-            raise QueryError(f"there is no column {name!r}; there are: {', '.join(self.names)}")
+            raise QueryError(f"there is no column {said(name)}; there are: {', '.join(self.names)}")
         return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -88,7 +89,7 @@ class ReleasedColumns(Tabular):
         """The sum of one column over that of another, over a range, with Fieller's interval.
 
         Raises:
-            QueryError: the denominator cannot be told from 0, or the range cannot be answered.
+            QueryError: the denominator may be 0, or the range cannot be answered.
         """
         if numerator == denominator:
             raise QueryError("a ratio needs two columns")

@@ -11,11 +11,11 @@ from typing import IO, Any, ClassVar
 import numpy as np
 
 from tidegate.errors import QueryError
+from tidegate.exact_numbers import LARGEST
 from tidegate.io import SourceError, read_released
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.reselection import Reselection
 from tidegate.sealing import restore, state_of
 
 DAMAGED = "its metadata is damaged, or is not that of a release"
@@ -44,18 +44,18 @@ class Span:
 def spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Span]:
     """The spans of all known phases, in order."""
     origin, block = phases[0].start, pipeline.perturber.block
-    again = pipeline.reselect if isinstance(pipeline.reselect, Reselection) else None
+    schedule = pipeline.schedule
     found: list[Span] = []
     for number, phase in enumerate(phases):
         ends = phase.ends(pipeline.lattice.step)
         threshold, below = ends.width, ends.below
-        switch = None if again is None else again.switch(number, block)
+        switch = schedule.switch(number, block)
         end = None if switch is None else origin + switch
         if number + 1 < len(phases) and phases[number + 1].start != end:
             raise SourceError(None, DAMAGED, name)
         begin = phase.start
-        if again is not None and again.blocking and end is not None:
-            opening = origin + (again.opening(number, block) or 0)
+        if schedule.withholds and end is not None:
+            opening = origin + (schedule.opening(number, block) or 0)
             found.append(Span(False, begin, opening, threshold, phase.epoch, below))
             found.append(Span(True, opening, end, threshold, f"{phase.epoch} blocked", below))
         else:
@@ -124,7 +124,10 @@ class _BlockSums:
             self.prediction, self.partial = float(rest[0]), float(rest.sum())
 
     def _close(self, sums: FloatArray, firsts: FloatArray) -> None:
-        units = self._units(sums / self._step)
+        scaled = sums / self._step
+        if not abs(self.sum) + float(np.abs(scaled).sum()) < LARGEST:
+            raise QueryError("values of this file are beyond any that a release has: it is damaged")
+        units = self._units(scaled)
         rows = np.empty(units.size, dtype=row_kind(self._block))
         running = np.cumsum(np.concatenate(([self.sum], units)))
         rows["sum"], self.sum = running[:-1], int(running[-1])

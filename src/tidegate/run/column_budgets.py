@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, positive
+from tidegate.exact_numbers import Number, positive, said
 
 _MANY = 10**6  # what is added up of shares beyond this is not written out
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
@@ -23,11 +23,11 @@ def checked_names(names: Sequence[str]) -> list[str]:
     found = [str(name) for name in names]
     for name in found:
         if found.count(name) > 1:
-            raise SettingError("column", f"{name!r} is given twice")
+            raise SettingError("column", f"{said(name)} is given twice")
     labels = [label(name).lower() for name in found]
     for at, one in enumerate(labels):
         if one in labels[:at]:
-            raise SettingError("column", f"{found[at]!r} and another give files of one name")
+            raise SettingError("column", f"{said(found[at])} and another give files of one name")
     return found
 
 
@@ -49,12 +49,12 @@ def shares_of(names: Sequence[str], given: Mapping[str, Number] | None) -> dict[
     known = {name: positive("share", share) for name, share in (given or {}).items()}
     for name in known:
         if name not in names:
-            raise SettingError("share", f"{name!r} is not a column of this run")
+            raise SettingError("share", f"{said(name)} is not a column of this run")
     rest, left = 1 - sum(known.values(), Fraction(0)), [name for name in names if name not in known]
     if (left and rest <= 0) or (not left and rest != 0):
         most = "must leave something for the other columns" if left else "must add up to 1"
         total = f"{float(1 - rest):g}" if 1 - rest < _MANY else "far more"
-        raise SettingError("share", f"{most}; the shares given add up to {total}")
+        raise SettingError("share", f"{most}; the shares given add up to {said(total)}")
     return {name: known[name] if name in known else rest / len(left) for name in names}
 
 
@@ -64,5 +64,5 @@ def per_column(setting: str, names: Sequence[str], given: Any) -> dict[str, Any]
         return dict.fromkeys(names, given)
     for name in given:
         if name not in names:
-            raise SettingError(setting, f"{name!r} is not a column of this run")
+            raise SettingError(setting, f"{said(name)} is not a column of this run")
     return {name: given.get(name) for name in names}

@@ -27,6 +27,7 @@ from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.perturb.adaptive.event_trees import EventTrees
 from tidegate.record.time_ranges import Moment, length_of, moment
+from tidegate.run.threshold_schedule import ThresholdSchedule
 from tidegate.settings import Setting, Spec
 from tidegate.stages import Perturber, Threshold
 from tidegate.threshold import Fixed, TailQuantile
@@ -67,7 +68,7 @@ class _Zone(Setting[str | None, str | None]):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Ticks(Spec):
+class Ticks(ThresholdSchedule, Spec):
     """Equal lengths of time, one after the other from a public start, for ever.
 
     Tick i is [start + i·every, start + (i + 1)·every). They are equal in universal time if there is
@@ -102,7 +103,7 @@ class Ticks(Spec):
 
     @cached_property
     def length(self) -> int:
-        """Of a tick, in nanoseconds."""
+        """Length of a tick, in nanoseconds."""
         return length_of(self.every)
 
     @cached_property
@@ -151,6 +152,11 @@ class Ticks(Spec):
 
     # -- the stages ------------------------------------------------------------------------------
 
+    @property
+    def releases_warm_up(self) -> bool:
+        """Yes: every tick has a row."""
+        return True
+
     def check(self, pipeline: Pipeline) -> None:
         """Refuse stages whose argument is not about events that are added or removed."""
         if not isinstance(pipeline.threshold, Fixed | TailQuantile):
@@ -174,6 +180,10 @@ class Ticks(Spec):
         """How many it can have at most."""
         quarter = int(pipeline.perturber.horizon * LONGEST)
         return max(self.warm_up(pipeline), quarter)
+
+    def stream_guarantee(self, pipeline: Pipeline) -> Guarantee:
+        """What one event more or less is promised."""
+        return self.guarantee(pipeline.threshold, pipeline.perturber)
 
     def guarantee(self, threshold: Threshold, perturber: Perturber) -> Guarantee:
         """Derived: number, θ and sum of the warm-up in sequence; parallel to windows and blocks."""

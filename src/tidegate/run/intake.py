@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.errors import SettingError
 from tidegate.lattice import IntArray, Lattice
 from tidegate.record.rows import Rows
+from tidegate.record.time_ranges import Moment
 from tidegate.run.phased_run import PhaseKeys
-from tidegate.run.public_side import ReadableRelease
+from tidegate.run.readable_release import ReadableRelease
 from tidegate.run.threshold_phases import Phases
 from tidegate.run.timeline import Timeline, checked_times
 from tidegate.run.two_sided_caps import choose
@@ -41,6 +43,14 @@ class Intake(ReadableRelease):
     def checked_times(self, times: Any, count: int, late: str = "refuse") -> Times | None:
         """The times of the next values, as `push` would take them; nothing is taken."""
         return checked_times(self._timeline, times, count, self._seen, late)
+
+    def advance(self, until: Moment) -> Rows:
+        """Release the ticks that are over at `until`: of event streams only."""
+        raise SettingError("until", "is for event streams: give `every` and `start`")
+
+    def close_ticks(self, count: int) -> Rows:
+        """Release the next `count` ticks: of event streams only."""
+        raise SettingError("until", "is for event streams: give `every` and `start`")
 
     def _take(
         self,

@@ -21,7 +21,8 @@ from tidegate.run.event_release import EventRelease
 from tidegate.run.refinement import Refinement
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
-from tidegate.run.stored_stages import built, parts
+from tidegate.run.stages_by_kind import built, parts
+from tidegate.run.threshold_schedule import ONCE, ThresholdSchedule
 from tidegate.sealing import understood
 from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
@@ -89,15 +90,12 @@ class Pipeline(Spec):
         again = self.reselect
         if not isinstance(again, Reselection | Refinement | None):
             raise SettingError("reselect", "must be a tidegate.Reselection, or None")
-        if isinstance(again, Reselection) and again.threshold.bound != self.threshold.bound:
-            raise SettingError("reselect", "must have the same bound as the threshold")
         if self.lower and self.non_negative:
             raise SettingError("non_negative", "must be False where `lower` is below 0")
         if not isinstance(self.ticks, Ticks | None):
             raise SettingError("ticks", "must be a tidegate.run.event_clock.Ticks, or None")
-        if self.ticks is not None:
-            self.ticks.check(self)
-        elif isinstance(self.unit, units.AddedEvent):
+        self.schedule.check(self)
+        if self.ticks is None and isinstance(self.unit, units.AddedEvent):
             raise SettingError("unit", "AddedEvent() goes with `ticks`")
         if self.native and self.perturber.guarantee.unit != self.unit.name:
             protected = self.perturber.guarantee.unit
@@ -108,8 +106,6 @@ class Pipeline(Spec):
             raise SettingError(
                 "reselect", f"must be None for a perturber that protects a {protected}"
             )
-        if isinstance(again, Refinement):
-            again.check(self.threshold, self.perturber, self.estimator)
         if self.__dict__["resolution"] is None:
             self._decide_resolution()
         self.measurer.check(self.widest)
@@ -144,26 +140,28 @@ class Pipeline(Spec):
     @property
     def _rules(self) -> list[Threshold]:
         """All rules that choose a threshold."""
-        again = self.reselect
-        return [self.threshold, *([again.threshold] if isinstance(again, Reselection) else [])]
+        first, later = self.threshold, self.schedule.later_rule(self.threshold)
+        return [first] if later is first else [first, later]
+
+    @property
+    def schedule(self) -> ThresholdSchedule:
+        """When the threshold is chosen: by the ticks of events, again, or once."""
+        return self.ticks or self.reselect or ONCE
 
     @cached_property
     def measurer(self) -> Perturber:
         """The perturber; of a refined release, for every budget that a block can have."""
-        if isinstance(self.reselect, Refinement):
-            return self.reselect.trees(self.threshold, self.perturber)
-        return self.perturber
+        return self.schedule.measurer(self)
 
     @property
     def holdout(self) -> int:
         """How many values choose the threshold without being released."""
-        return 0 if self.ticks or isinstance(self.reselect, Refinement) else self.threshold.holdout
+        return 0 if self.schedule.releases_warm_up else self.threshold.holdout
 
     @property
     def warm_up(self) -> int:
         """How many of the first values are released before they are measured, and choose θ."""
-        whole = self.threshold.holdout if isinstance(self.reselect, Refinement) else 0
-        return whole if self.ticks is None else self.ticks.warm_up(self)
+        return self.schedule.warm_up(self)
 
     @cached_property
     def method(self) -> Method:
@@ -189,12 +187,14 @@ class Pipeline(Spec):
 
         If the perturber protects the unit itself, a unit may lie across both, and they add up.
         """
-        if self.ticks or isinstance(self.reselect, Refinement):  # its warm-up is part of the stream
+        if self.schedule.releases_warm_up:  # it is part of the stream
             return self.stream_guarantee
         if self.native:
             hold_out = self.unit.widen(self.choice_guarantee)
             return sequential(hold_out, self.perturber.guarantee)
-        return self.unit.widen(parallel(self.choice_guarantee, self._stream_events))
+        return self.unit.widen(
+            parallel(self.choice_guarantee, self.schedule.stream_guarantee(self))
+        )
 
     @cached_property
     def native(self) -> bool:
@@ -206,20 +206,7 @@ class Pipeline(Spec):
         """What the values after the hold-out are promised, for the unit."""
         if self.native:
             return self.perturber.guarantee
-        return self.unit.widen(self._stream_events)
-
-    @property
-    def _stream_events(self) -> Guarantee:
-        stream = self.perturber.guarantee
-        if self.ticks is not None:
-            return self.ticks.guarantee(self.threshold, self.perturber)
-        if isinstance(self.reselect, Refinement):
-            return self.reselect.guarantee(self.threshold, self.perturber, self.choices)
-        if self.reselect is None:
-            return stream
-        return self.reselect.widen(
-            stream, two_sided_caps.guarantee(self.reselect.threshold, self.lattice)
-        )
+        return self.unit.widen(self.schedule.stream_guarantee(self))
 
     @property
     def choices(self) -> tuple[Fraction, ...]:

@@ -12,23 +12,27 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.estimate import Mixture
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_length
+from tidegate.run.threshold_schedule import ThresholdSchedule
 from tidegate.settings import Flag, Spec
-from tidegate.stages import Estimator, Perturber, Threshold
+from tidegate.stages import Perturber, Threshold
 from tidegate.threshold import TailQuantile
+
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
 
 __all__ = ["Refinement"]  # what settings can name
 
 WARM_SHARE = Fraction(3, 4)  # of ε, for the first choice of θ; the sum gets the rest
 AGAIN_SHARE = Fraction(1, 2)  # the same for a later warm-up: what is known by then helps
 EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # of ε, for the next choice of θ
-# The first of these up to this part of the horizon, where noise is cheap, and up to so many first
+# The first of these up to this part of the horizon, where noise is cheap, and up to this many first
 # warm-ups, so that a stream that ends long before its horizon has not paid it to the end.
 EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
 # Of the horizon: windows are open up to here; and where θ has fallen, so that there is nothing to
@@ -36,15 +40,15 @@ EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
 UNTIL, UNTIL_FOUND = Fraction(1, 3), Fraction(2, 3)
 GROWTH = 2  # a choice is made again if it knows this many times as much (share × values)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
-# A choice of θ is made for so many times the values that came since its warm-up began, not for the
+# A choice of θ is made for 16 times the values that came since its warm-up began, not for the
 # whole horizon: a later one will know more, and what a short window sees is not extrapolated far.
 STRETCH = 16
 _LENGTH = 5  # of the warm-up, in (horizon/ε²)^⅓
 _LEAST = 8
-# The first warm-up is one for a stream of so many values, however long the horizon is, and has at
-# least so many values times ε: fewer cannot tell one θ from another.
+# The first warm-up is one for a stream of 4096 values, however long the horizon is, and has at
+# least 24/ε values: fewer cannot tell one θ from another.
 _FIRST_HORIZON, _FIRST_EVIDENCE = 4096, 24
-# A later warm-up is one for a horizon of so many times what came before it.
+# A later warm-up is one for a horizon of 8 times what came before it.
 _AGAIN_HORIZON = 8
 
 
@@ -89,7 +93,7 @@ def warm_up_length(epsilon: Fraction, horizon: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Refinement(Spec):
+class Refinement(ThresholdSchedule, Spec):
     """Release the warm-up too, and choose the threshold again while that pays.
 
     Guarantee: ε per event, the largest sum over the kinds of pieces that a value can belong to.
@@ -122,15 +126,33 @@ class Refinement(Spec):
     windows: Flag = Flag(default=True)
     restarts: Flag = Flag(default=True)
 
-    def check(self, threshold: Threshold, perturber: Perturber, estimator: Estimator) -> None:
+    @property
+    def releases_warm_up(self) -> bool:
+        """Yes: its values are predicted, and their sum is measured once θ is known."""
+        return True
+
+    def check(self, pipeline: Pipeline) -> None:
         """Refuse stages that cannot be refined."""
+        threshold, perturber = pipeline.threshold, pipeline.perturber
         if not isinstance(threshold, TailQuantile):
             raise SettingError("threshold", "must be a threshold.TailQuantile to be refined")
-        if type(perturber) is not AdaptiveTrees or not isinstance(estimator, Mixture):
+        if type(perturber) is not AdaptiveTrees or not isinstance(pipeline.estimator, Mixture):
             stages = "perturb.AdaptiveTrees and estimate.Mixture"
             raise SettingError("reselect", f"refines {stages} only")
         if threshold.epsilon >= perturber.epsilon:
             raise SettingError("threshold", "must leave some of epsilon for the warm-up's sum")
+
+    def measurer(self, pipeline: Pipeline) -> RefinementTrees:
+        """The trees for every budget that a piece can have."""
+        return self.trees(pipeline.threshold, pipeline.perturber)
+
+    def warm_up(self, pipeline: Pipeline) -> int:
+        """As many values as the threshold wants to see."""
+        return pipeline.threshold.holdout
+
+    def stream_guarantee(self, pipeline: Pipeline) -> Guarantee:
+        """The largest sum over the kinds of pieces that a value can belong to."""
+        return self.guarantee(pipeline.threshold, pipeline.perturber, pipeline.choices)
 
     def warm_up_share(self, threshold: Threshold, perturber: Perturber, *, first: bool) -> Fraction:
         """The part of ε that the choice of a warm-up gets."""

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, exact
+from tidegate.exact_numbers import Number, exact, said
 from tidegate.guarantee import Guarantee, parallel, sequential
+from tidegate.run import two_sided_caps
+from tidegate.run.threshold_schedule import ThresholdSchedule
 from tidegate.settings import Flag, OptionalWhole, Spec
 from tidegate.stages import Threshold, fulfils
+
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
 
 __all__ = ["Reselection"]  # what settings can name
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Reselection(Spec):
+class Reselection(ThresholdSchedule, Spec):
     """A new threshold at set positions of the stream, from the values just before.
 
     Guarantee. Positions alone decide when a threshold is chosen and which values it looks at: the
@@ -54,6 +59,25 @@ class Reselection(Spec):
             if distance is not None and distance < self.threshold.holdout:
                 least = self.threshold.holdout
                 raise SettingError(name, f"must be at least the hold-out {least}, not {distance}")
+
+    @property
+    def withholds(self) -> bool:
+        """Whether the values of a selection are withheld from the stream."""
+        return self.blocking
+
+    def check(self, pipeline: Pipeline) -> None:
+        """Refuse a rule for another range of values."""
+        if self.threshold.bound != pipeline.threshold.bound:
+            raise SettingError("reselect", "must have the same bound as the threshold")
+
+    def later_rule(self, first: Threshold) -> Threshold:
+        """The rule of this schedule."""
+        return self.threshold
+
+    def stream_guarantee(self, pipeline: Pipeline) -> Guarantee:
+        """The stream, and the choice of a later threshold or of both ends."""
+        choice = two_sided_caps.guarantee(self.threshold, pipeline.lattice)
+        return self.widen(pipeline.perturber.guarantee, choice)
 
     def widen(self, stream: Guarantee, choice: Guarantee | None = None) -> Guarantee:
         """The stream's guarantee with the cost of choosing again, by default that of one end."""
@@ -108,5 +132,5 @@ def share_of(share: Number | None, start_early: int | None, every: int | None) -
         raise SettingError("rethreshold_share", "needs rethreshold_every or start_early")
     part = exact("rethreshold_share", share)
     if not 0 < part < 1:
-        raise SettingError("rethreshold_share", f"must lie between 0 and 1, not {share}")
+        raise SettingError("rethreshold_share", f"must lie between 0 and 1, not {said(share)}")
     return part

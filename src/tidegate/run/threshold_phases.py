@@ -16,7 +16,6 @@ from tidegate.record.segment import Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phase_stream import Stream
 from tidegate.run.phased_run import PhasedRun, PhaseKeys
-from tidegate.run.reselection import Reselection
 from tidegate.run.two_sided_caps import Ends, choose
 from tidegate.settings import digest
 from tidegate.stages import ENDLESS
@@ -36,8 +35,7 @@ class Phases(PhasedRun):
     ) -> None:
         """Begin with both ends of what counts, or continue from `state`."""
         super().__init__(keys)
-        again = self._pipeline.reselect
-        self._reselect = again if isinstance(again, Reselection) else None
+        self._schedule = self._pipeline.schedule
         self._selection = HoldOut(0)  # raw values that will choose the next threshold
         self._plain = 0  # values until the next selection begins
         if state is not None:
@@ -113,24 +111,21 @@ class Phases(PhasedRun):
 
     def _look_ahead(self) -> None:
         """Count the values until the next selection; it may begin at once."""
-        self._plain = ENDLESS
-        if self._reselect is not None:
-            opening = self._reselect.opening(self.number, self._pipeline.perturber.block)
-            if opening is not None:
-                self._plain = opening - (self.position - self._origin)
+        opening = self._schedule.opening(self.number, self._pipeline.perturber.block)
+        past = self.position - self._origin
+        self._plain = ENDLESS if opening is None else opening - past
         self._begin_selection_if_due()
 
     def _begin_selection_if_due(self) -> None:
         if self._plain:
             return
-        if self._reselect is None:  # after 2^62 values
+        switch = self._schedule.switch(self.number, self._pipeline.perturber.block)
+        if switch is None:  # after 2^62 values
             raise OverflowError("the stream is too long")
-        block = self._pipeline.perturber.block
-        switch = self._reselect.switch(self.number, block)
-        length = (switch or 0) - (self.position - self._origin)
+        length = switch - (self.position - self._origin)
         self._selection = HoldOut(length)
         stream = self.stream
-        if self._reselect.blocking:
+        if self._schedule.withholds:
             self.segments.append(
                 Segment(
                     self._pipeline.method,
@@ -158,7 +153,7 @@ class Phases(PhasedRun):
             self._switch()
 
     def _switch(self) -> None:
-        stage = self._reselect.threshold  # type: ignore[union-attr]  # a window was open
+        stage = self._schedule.later_rule(self._pipeline.threshold)
         self.number += 1
         identity = digest({**self._pipeline.resolved(), "phase": self.number})
         epoch = self._keys.epoch(self.number)

@@ -110,7 +110,7 @@ def described(run: Run) -> dict[str, Any]:
         release = run.release
         clock = release.clock
         facts: dict[str, Any] = {
-            "kind": "keyed readings",
+            "kind": "keyed events" if run.specification.pipeline.ticks else "keyed readings",
             "source": run.source,
             "guarantee": str(release.guarantee),
             "keys": len(release.keys),
@@ -163,7 +163,7 @@ def sums(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Sums, means and rates by time, or sums over so many rows at a time."""
+    """Sums, means and rates by time, or sums over a number of rows at a time."""
     every, confidence = asked.get("every", "1d"), asked["confidence"]
     if len(every) > 18:  # digits of a place
         raise QueryError("every must be a length of time such as 1d, or a number of rows")

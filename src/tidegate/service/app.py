@@ -11,6 +11,9 @@ from fastapi import FastAPI
 from tidegate._version import __version__
 from tidegate.service import devices, problems, static_page
 from tidegate.service.access import Access, Who
+from tidegate.service.clock_ticks import ClockTicks
+from tidegate.service.devices.desk import Desk
+from tidegate.service.devices.device_routes import DeviceRequests
 from tidegate.service.etags import Given
 from tidegate.service.gate import Gate
 from tidegate.service.metrics import Metrics
@@ -48,7 +51,9 @@ def make_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         live.begin(asyncio.get_running_loop())
+        closing = asyncio.create_task(ClockTicks(gate).run())
         yield
+        closing.cancel()
         await asyncio.to_thread(gate.close)
 
     app = FastAPI(
@@ -63,8 +68,15 @@ def make_app(
     problems.install(app)
     access = Access(tokens, public_reading=public_reading, issued=issued)
     metrics = Metrics(live)
-    values = Ingest(gate, access)
-    app.add_middleware(Front, access=access, limits=limits or Limits(), values=values)
+    desk = Desk(gate)
+    desk.listener = metrics.count_devices
+    app.add_middleware(
+        Front,
+        access=access,
+        limits=limits or Limits(),
+        direct=(Ingest(gate, access), DeviceRequests(desk, access)),
+        telemetry=gate.telemetry,
+    )
 
     def released(group: Group) -> None:
         metrics.count(group)
@@ -76,6 +88,6 @@ def make_app(
     app.include_router(value_routes(gate, live, access))
     app.include_router(range_routes(gate, access))
     app.include_router(trust_routes(gate, access, metrics))
-    devices.install(app, gate, access)
+    devices.install(app, desk, access)
     static_page.install(app)
     return app

@@ -68,6 +68,11 @@ class Database:
         self._connection: Connection | None = None
         self._commits: Anchor = (0, "")
 
+    @property
+    def kind(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return "sqlite" if self._url is None else "postgresql"
+
     # -- opening and closing ---------------------------------------------------------------------
 
     def open(self) -> None:

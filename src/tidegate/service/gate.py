@@ -22,6 +22,7 @@ from tidegate.ledger import Ledger
 from tidegate.service.database import Database
 from tidegate.service.open_streams import Run, Streams
 from tidegate.service.pending_requests import Busy, Fault, Pending
+from tidegate.service.telemetry import Telemetry
 from tidegate.service.transaction_group import Group
 
 Result = TypeVar("Result")
@@ -52,6 +53,7 @@ class Gate:
         self._thread: threading.Thread | None = None
         self._askers = ThreadPoolExecutor(_ASKERS, "tidegate question")
         self.listener: Callable[[Group], None] | None = None  # is told of what was released
+        self.telemetry = Telemetry()
         self.failure: str | None = None  # why the last transaction failed; None: it did not
 
     def open(self) -> None:
@@ -112,7 +114,7 @@ class Gate:
     def ask(self, name: str, question: Callable[[Run], Result]) -> Result:
         """Ask a stream about what is committed. Nothing is pushed meanwhile: for short questions.
 
-        Others take a view of the stream (`answers_json.view_of`), and `work_out` the answer from it.
+        Others take a view of the stream (`answers_json.view_of`), and `work_out` answers from it.
         """
         with self.lock:
             if not self.streams.loaded(name):
@@ -177,8 +179,10 @@ class Gate:
     def _released(self, requests: list[Pending]) -> None:
         group = Group(self.streams, self.database)
         try:
-            with self.lock, self._transaction():
-                group.push(requests)
+            with self.telemetry.commit(requests, self.database.kind) as span:
+                with self.lock, self._transaction():
+                    group.push(requests)
+                span.set_attribute("tidegate.released_rows", group.size)
         except Exception as error:  # noqa: BLE001  # its words may quote what is secret
             known = isinstance(error, StorageError)
             for one in requests:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
+from tidegate.service.devices.request_group import Working
 from tidegate.service.server_sent_events import Live
 from tidegate.service.transaction_group import Group
 
@@ -22,6 +23,14 @@ class Metrics:
             "tidegate_transactions", "Groups of requests that were committed.",
             registry=self._registry,
         )  # fmt: skip
+        self._reports = Counter(
+            "tidegate_device_reports", "Reports of devices, by what became of them.",
+            ["task", "outcome"], registry=self._registry,
+        )  # fmt: skip
+        self._asked = Counter(
+            "tidegate_devices_asked", "Devices that were told what they are asked.", ["task"],
+            registry=self._registry,
+        )  # fmt: skip
         readers = Gauge("tidegate_live_readers", "Live readers.", registry=self._registry)
         readers.set_function(lambda: live.readers)
 
@@ -31,6 +40,14 @@ class Metrics:
             self._groups.inc()
         for stream, pieces in group.rows.items():
             self._rows.labels(stream).inc(sum(rows.values.size for rows in pieces))
+
+    def count_devices(self, working: Working) -> None:
+        """Note what devices asked and reported: the number of reports is public in this model."""
+        for (task, outcome), count in working.counts().items():
+            if outcome == "asked":
+                self._asked.labels(task).inc(count)
+            else:
+                self._reports.labels(task, outcome).inc(count)
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""

@@ -9,11 +9,13 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate import methods
-from tidegate.errors import InputError, SettingError, TidegateError
+from tidegate.clock import SECOND
+from tidegate.errors import InputError, QueryError, SettingError, TidegateError
 from tidegate.keyed.key_names import declared_keys
 from tidegate.keyed.specification import PER_KEY, SHARED
 from tidegate.methods._events import events
 from tidegate.plan import expect, setting_warnings
+from tidegate.record.time_ranges import length_of
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.stored_stream import keyed_by
 
@@ -50,6 +52,13 @@ class Ticks(BaseModel):
     start: str = Field(examples=["2024-01-01T00:00Z"], description="When the first begins.")
     zone: str | None = Field(None, description="Where times without a zone were written.")
     count: bool = Field(False, description="Count events instead of adding their values.")
+    grace: str | None = Field(
+        None,
+        max_length=20,
+        examples=["1min"],
+        description="The service's clock closes ticks, so long after their end: events that come "
+        "later are not counted. Without it, producers say what their clock shows (until).",
+    )
 
 
 class NewStream(BaseModel):
@@ -102,8 +111,22 @@ class NewStream(BaseModel):
             raise SettingError("method", "must be left out for events")
         if (self.bound is None) != ticks.count:
             raise SettingError("bound", "must be given for sums of events, and not for counts")
-        clock = ticks.model_dump(exclude={"count"})
+        clock = ticks.model_dump(exclude={"count", "grace"})
         return events(self.epsilon, self.bound, **clock, **self.settings)
+
+    def grace(self, pipeline: Pipeline) -> int | None:
+        """Seconds after the end of a tick at which the service closes it; None: it does not."""
+        if self.events is None or self.events.grace is None or pipeline.ticks is None:
+            return None
+        if pipeline.ticks.clock.zone is None:
+            raise SettingError("zone", "must be given where the service's clock closes ticks")
+        try:
+            length = 0 if self.events.grace == "0s" else length_of(self.events.grace)
+        except QueryError:
+            raise SettingError("grace", "must be a length of time, such as 30s or 5min") from None
+        if length % SECOND:
+            raise SettingError("grace", "must be a whole number of seconds")
+        return length // SECOND
 
     @_settings_refused
     def key_settings(self, pipeline: Pipeline) -> dict[str, Any] | None:
@@ -120,6 +143,7 @@ class NewStream(BaseModel):
     def checked(self) -> dict[str, Any]:
         """What these settings promise, and what is doubtful about them."""
         pipeline = self.pipeline()
+        _ = self.grace(pipeline)
         keys = self.key_settings(pipeline)
         promise = pipeline.guarantee if keys is None else keyed_by(pipeline, keys).guarantee
         return {

@@ -96,6 +96,7 @@ class Streams:
         *,
         part: str | None = None,
         keys: dict[str, Any] | None = None,
+        grace: int | None = None,
     ) -> Stream:
         """A new stream; its first value is charged to `source`."""
         if not _NAME.fullmatch(name):
@@ -103,7 +104,7 @@ class Streams:
         if name in self._known:
             raise RefusedError(f"there is a stream {name!r} already")
         settings = json.loads(json.dumps(pipeline.settings()))
-        return self._add(Stream(name, settings, source or name, _now(), None, part, keys))
+        return self._add(Stream(name, settings, source or name, _now(), None, part, keys, grace))
 
     def _add(self, stream: Stream) -> Stream:
         _ = stream.guarantee  # refuses settings that do not fit together
@@ -133,6 +134,22 @@ class Streams:
         following = f"{stream.plain_name}{EPOCH}{stream.epoch + 1}"
         self.ledger.remark(f"stream {stream.plain_name}: a new epoch, {why}")
         return self._add(replace(stream, name=following, created=_now(), retired=None))
+
+    def finish(self, name: str) -> Stream:
+        """End open warm-ups from the values that came: for a stream that is over."""
+        run, stream = self.writable(name), self.existing(name)
+        try:
+            run.finish()
+        except BaseException:
+            self._runs.pop(stream.name, None)  # it may be ahead of the database
+            raise
+        return stream
+
+    def closed_by_clock(self) -> list[Stream]:
+        """The streams whose ticks this service closes. From any thread."""
+        return [
+            one for one in list(self._known.values()) if one.grace is not None and not one.retired
+        ]
 
     def declare_keys(self, name: str, keys: list[Any]) -> Stream:
         """Declare more keys of a stream."""

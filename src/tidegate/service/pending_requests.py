@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.lattice import FloatArray
@@ -63,6 +64,7 @@ class Pending:
         key: the idempotency key; a second request with it is the same request.
         start: where the client thinks that the stream is.
         answer: fulfilled once everything is committed.
+        trace: the span of the request, if somebody collects them.
     """
 
     stream: str
@@ -73,6 +75,7 @@ class Pending:
     keys: list[str | None] | None = None
     until: str | None = None
     answer: Future[Receipt] = field(default_factory=Future)
+    trace: Any = None
 
     def content(self) -> bytes:
         """All that makes two requests the same, as bytes. As secret as the values."""

@@ -7,6 +7,8 @@ import numpy as np
 from tidegate.durable import DurableRelease
 from tidegate.errors import InputError, SettingError
 from tidegate.keyed.committed_release import CommittedKeyed
+from tidegate.keyed.event_release import KeyedEventRelease
+from tidegate.lattice import FloatArray
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.open_streams import Run
 from tidegate.service.pending_requests import Pending
@@ -50,29 +52,46 @@ def pushed(run: Run, batch: list[Pending]) -> list[Block]:
     if batch[0].keys is not None:
         keys = [key for one in batch for key in one.keys or ()]
     until = batch[0].until
+    if until is not None:
+        check_clock(run, until)
     if isinstance(run, CommittedKeyed):
-        if keys is None:
-            raise InputError("this stream has keys: every value needs one")
-        if until is not None:
-            raise SettingError("until", "is for event streams")
-        rows = run.push_rows(keys, values, times)
-        return [Block.of(rows, run.release.position)]
+        return _pushed_by_key(run, values, times, keys, until)
     if keys is not None:
         raise InputError("this stream has no keys: send none")
     if until is None:
         return [Block.of(run.push_rows(values, None, times), run.position)]
-    check_clock(run.pipeline, run.position, until)
     blocks = []
     if values.size:
         blocks.append(Block.of(run.push_rows(values, None, times), run.position))
     return [*blocks, Block.of(run.advance(until), run.position)]
 
 
-def check_clock(pipeline: Pipeline, position: int, until: str) -> None:
+def _pushed_by_key(
+    run: CommittedKeyed,
+    values: FloatArray,
+    times: Times | None,
+    keys: list[str | None] | None,
+    until: str | None,
+) -> list[Block]:
+    release, blocks = run.release, []
+    if values.size or until is None:
+        if keys is None:
+            raise InputError("this stream has keys: every value needs one")
+        blocks.append(Block.of(run.push_rows(keys, values, times), release.position))
+    if until is not None and isinstance(release, KeyedEventRelease):
+        ends = release.ends_until(until)
+        blocks += [Block.of(run.close_ticks(end), release.position) for end in ends]
+    return blocks
+
+
+def check_clock(run: Run, until: str) -> None:
     """Refuse a clock that none of the stream's ticks can follow."""
-    if pipeline.ticks is None:
+    ticks = pipeline_of(run).ticks
+    if ticks is None:
         raise SettingError("until", "is for event streams")
-    if pipeline.ticks.complete(until) - position > MOST_TICKS:
+    counts = [run.position] if isinstance(run, DurableRelease) else run.release.counts().tolist()
+    due = ticks.complete(until)
+    if sum(max(0, due - count) for count in counts) > MOST_TICKS:
         raise SettingError("until", f"would close more than {MOST_TICKS:,} ticks at once")
 
 

@@ -12,12 +12,14 @@ from urllib.parse import parse_qsl, unquote
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from tidegate.errors import TidegateError
+from tidegate.errors import SettingError, TidegateError
 from tidegate.service import problems, request_bodies
 from tidegate.service.access import Access
 from tidegate.service.gate import Gate
 from tidegate.service.pending_requests import Pending, Receipt
 from tidegate.service.push_by_kind import clock_of
+from tidegate.service.stored_stream import Stream
+from tidegate.service.telemetry import mark_values
 
 PATH = re.compile(r"/v1/streams/([^/]+)/values")
 _SMALL = 1 << 16  # bytes of a body that is parsed at once
@@ -33,7 +35,7 @@ class Ingest:
         self._gate, self._access = gate, access
 
     @staticmethod
-    def stream(scope: Scope) -> str | None:
+    def match(scope: Scope) -> str | None:
         """The stream of a request that brings values; None: it is another one."""
         if scope["method"] != "POST":
             return None
@@ -42,6 +44,7 @@ class Ingest:
 
     async def __call__(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
+        mark_values(scope)
         try:
             receipt = await self._taken(name, scope, receive)
         except problems.RefusedRequest as error:
@@ -79,6 +82,9 @@ class Ingest:
             if large
             else request_bodies.parsed(*parse)
         )
+        until = rows.until or asked.get("until")
+        if until is not None:
+            refuse_clock(stream)
         pending = Pending(
             name,
             rows.values,
@@ -86,10 +92,17 @@ class Ingest:
             None if key is None else key.decode("latin-1"),
             None if start is None else int(start),
             rows.keys,
-            rows.until or asked.get("until"),
+            until,
+            trace=self._gate.telemetry.context(),
         )
         self._gate.submit(pending)
         return await asyncio.wrap_future(pending.answer)
+
+
+def refuse_clock(stream: Stream) -> None:
+    """A producer's clock is of no use where the service's own closes ticks."""
+    if stream.grace is not None:
+        raise SettingError("until", "must be left out: the service's clock closes these ticks")
 
 
 def _parameters(query: bytes) -> dict[str, str]:

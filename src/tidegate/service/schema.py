@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from tidegate.errors import RefusedError
 
-VERSION = 2
+VERSION = 3
 _NAME = 200  # characters of a name
 
 tables = MetaData()
@@ -41,6 +41,7 @@ streams = Table(
     Column("created", String(40), nullable=False),
     Column("retired", String(40)),
     Column("part", String(_NAME)),  # of the source; NULL: streams of the source add up
+    Column("grace", BigInteger),  # seconds; NULL: ticks of events are not closed by the clock
     Column("keys", Text),  # JSON: how a stream with keys treats them; NULL: it has none
 )
 
@@ -109,15 +110,23 @@ tokens = Table(
 def _keys_and_parts(connection: Connection) -> None:
     """To version 2."""
     tables.create_all(connection)
-    added = {streams: ("part", "keys"), released: ("time_first", "time_last")}
-    for table, columns in added.items():
-        for name in columns:
-            kind = table.c[name].type.compile(connection.dialect)
-            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {name} {kind}"))
+    _add_columns(connection, streams, "part", "keys")
+    _add_columns(connection, released, "time_first", "time_last")
+
+
+def _grace(connection: Connection) -> None:
+    """To version 3."""
+    _add_columns(connection, streams, "grace")
+
+
+def _add_columns(connection: Connection, table: Table, *names: str) -> None:
+    for name in names:
+        kind = table.c[name].type.compile(connection.dialect)
+        connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {name} {kind}"))
 
 
 # One function for each step from a version to the next: MIGRATIONS[n] leads from n to n + 1.
-MIGRATIONS = {1: _keys_and_parts}
+MIGRATIONS = {1: _keys_and_parts, 2: _grace}
 
 
 class SchemaError(RefusedError):

@@ -10,6 +10,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from tidegate.errors import SettingError
+from tidegate.service import telemetry
 from tidegate.service.app import make_app
 from tidegate.service.audit import make_token_in, revoke_in
 from tidegate.service.database import Database
@@ -90,6 +91,8 @@ class Service:
         private_key: Path | None = None,
     ) -> None:
         """Serve until a signal comes; what waits by then is still released."""
+        if telemetry.configure():
+            self.gate.telemetry = telemetry.Telemetry()
         uvicorn.run(
             self.app(public_reading=public_reading, rate=rate, openid=openid),
             host=host,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.keyed.specification import PER_KEY, Keyed, keyed
 from tidegate.run.pipeline import Pipeline
@@ -25,6 +24,8 @@ class Stream:
         source: whose values these are, in the ledger.
         created, retired: when.
         part: of the source; None: streams of the source add up.
+        grace: seconds after its end at which the service's clock closes a tick of events; None:
+            producers say what their clock shows.
         keys: None, or how keys are treated: `threshold`, and `names` (None: keys are public).
     """
 
@@ -35,6 +36,7 @@ class Stream:
     retired: str | None = None
     part: str | None = None
     keys: dict[str, Any] | None = None
+    grace: int | None = None
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -77,8 +79,10 @@ class Stream:
     def shown(self) -> dict[str, Any]:
         """The public facts for people."""
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        keys = facts.pop("keys")
+        keys, grace = facts.pop("keys"), facts.pop("grace")
         more: dict[str, Any] = {"kind": self.kind, "epoch": self.epoch}
+        if grace is not None:
+            more["closed by"] = f"the service's clock, {grace} s after the end of a tick"
         if keys is not None:
             names = keys["names"]
             more["keys"] = "public" if names is None else f"{len(names)} declared"
@@ -87,16 +91,13 @@ class Stream:
 
     @property
     def kind(self) -> str:
-        """Of its rows: readings, events, or readings with keys."""
-        if self.keys is not None:
-            return "keyed readings"
-        return "events" if self.pipeline.ticks is not None else "readings"
+        """The kind of its rows: readings or events, with keys or without."""
+        rows = "events" if self.pipeline.ticks is not None else "readings"
+        return rows if self.keys is None else f"keyed {rows}"
 
 
 def keyed_by(pipeline: Pipeline, keys: dict[str, Any]) -> Keyed:
     """A specification from what is stored."""
-    if pipeline.ticks is not None:
-        raise SettingError("keys", "go with readings here: the service has no events by key")
     names = keys["names"]
     return keyed(
         pipeline,

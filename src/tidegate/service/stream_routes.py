@@ -51,6 +51,7 @@ def stream_routes(gate: Gate, access: Access) -> APIRouter:
     async def create(new: NewStream) -> dict[str, Any]:
         pipeline = await asyncio.to_thread(new.pipeline)
         more: dict[str, Any] = {"part": new.part, "keys": new.key_settings(pipeline)}
+        more["grace"] = new.grace(pipeline)
         return await changed(lambda: gate.streams.create(new.name, pipeline, new.source, **more))
 
     @routes.get("/streams", dependencies=read)
@@ -65,6 +66,12 @@ def stream_routes(gate: Gate, access: Access) -> APIRouter:
     @routes.post("/streams/{name}/retire", dependencies=manage)
     async def retire(name: Name) -> dict[str, Any]:
         return await changed(lambda: gate.streams.retire(name))
+
+    @routes.post("/streams/{name}/finish", dependencies=[access.allowed("write")])
+    async def finish(name: Name) -> dict[str, Any]:
+        """End open warm-ups from the values that came: for a stream that is over."""
+        await asyncio.wrap_future(gate.call(lambda: gate.streams.finish(name)))
+        return {"finished": True}
 
     @routes.post("/streams/{name}/epochs", status_code=201, dependencies=manage)
     async def begin_epoch(name: Name) -> dict[str, Any]:

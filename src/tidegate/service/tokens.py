@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from sqlalchemy import delete, insert, select
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
 from tidegate.randomness import random_bytes
 from tidegate.service import schema
 from tidegate.service.database import Database
@@ -38,7 +39,7 @@ class Tokens:
     def make(self, role: str, label: str) -> str:
         """A new token, in the open transaction. It is shown once: only its hash is kept."""
         if role not in PERMISSIONS:
-            raise SettingError("role", f"must be one of {', '.join(PERMISSIONS)}, not {role!r}")
+            raise SettingError("role", f"must be one of {', '.join(PERMISSIONS)}, not {said(role)}")
         token = _PREFIX + base64.urlsafe_b64encode(random_bytes(_BYTES)).decode().rstrip("=")
         row = {"digest": _digest(token), "role": role, "label": label}
         when = datetime.now(UTC).isoformat(timespec="seconds")

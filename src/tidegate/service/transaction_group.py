@@ -55,6 +55,11 @@ class Group:
             if isinstance(run, DurableRelease):
                 run.save()  # held-out values too are durable before they are acknowledged
 
+    @property
+    def size(self) -> int:
+        """How many rows were released."""
+        return sum(block.values.size for blocks in self.rows.values() for block in blocks)
+
     def answer(self) -> None:
         """The transaction is durable: let the answers leave."""
         for one, outcome in self._outcomes:

@@ -21,6 +21,7 @@ from tidegate.service.open_streams import Run
 from tidegate.service.pending_requests import Pending
 from tidegate.service.problems import PROBLEMS
 from tidegate.service.push_by_kind import names_of, position_of
+from tidegate.service.push_route import refuse_clock
 from tidegate.service.query_parameters import LARGEST, AskedRows, AskedSum, AskedTable
 from tidegate.service.server_sent_events import Live
 from tidegate.service.stream_routes import Name
@@ -52,6 +53,7 @@ def value_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
     @routes.post("/{name}/advance", status_code=202, dependencies=write)
     async def advance(name: Name, clock: Moment) -> dict[str, Any]:
         """Release the ticks of an event stream that are over."""
+        refuse_clock(gate.streams.existing(name))
         pending = Pending(name, row_formats.NOTHING, until=clock.until)
         gate.submit(pending)
         await asyncio.wrap_future(pending.answer)

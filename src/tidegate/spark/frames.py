@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.errors import InputError, SettingError
+from tidegate.exact_numbers import said
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.spark.sequence import InputRows
 from tidegate.spark.shard import ReleasedValues, Shard
@@ -136,7 +137,7 @@ def pack(df: DataFrame, *, key: str, order: str, value: str, time: str | None = 
     names = [key, order, value, *([] if time is None else [time])]
     for name in names:
         if name not in df.columns:
-            raise SettingError("pack", f"there is no column {name!r}: {', '.join(df.columns)}")
+            raise SettingError("pack", f"there is no column {said(name)}: {', '.join(df.columns)}")
     kind = T.StringType() if time is None else df.schema[time].dataType
     integral = isinstance(kind, (T.IntegerType, T.LongType))
     columns = [

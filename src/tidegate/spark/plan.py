@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import exact
+from tidegate.exact_numbers import exact, said
+from tidegate.guarantee import by_key
 from tidegate.keyed import Keyed, keyed
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import digest
@@ -47,7 +48,7 @@ class Plan:
         check_gaps(self.gaps)
         if self.cap is not None and self.epsilon > self.cap:
             raise SettingError(
-                "cap", f"is below the ε = {self.epsilon} that one release of a key costs"
+                "cap", f"is below the ε = {said(self.epsilon)} that one release of a key costs"
             )
 
     @property
@@ -58,7 +59,7 @@ class Plan:
     @property
     def epsilon(self) -> Fraction:
         """What one epoch of a key costs its values."""
-        return Fraction(self.specification.guarantee.epsilon)
+        return Fraction(by_key(self.pipeline.guarantee).epsilon)
 
     @property
     def identity(self) -> str:

@@ -10,17 +10,16 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Sp
 from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number, exact
+from tidegate.exact_numbers import Number, exact, said
 from tidegate.keyed.key_names import declared_keys
 from tidegate.keyed.specification import UNDECLARED_KEYS
 from tidegate.randomness import random_bytes
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.batch_operator import shard_function
 from tidegate.spark.charges import spent_by_key
+from tidegate.spark.operators import ShardProcessor, shard_function
 from tidegate.spark.plan import Plan
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SCHEMA, SHARD, shard_of
-from tidegate.spark.stateful_operator import ShardProcessor
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -104,7 +103,7 @@ def release(
     before = None if spent is None else _sharded(spent_by_key(spent), shards)
     kind = df.schema[time].dataType if time is not None else None
     if df.isStreaming:
-        _check_state_store(df.sparkSession)
+        check_state_store(df.sparkSession)
         first = before if initial is None else initial
         if before is not None and initial is not None:
             first = initial.unionByName(before)
@@ -131,7 +130,7 @@ def _rows(
     """The rows that executors get, and whether they are packed."""
     for setting, name in (("key", key), ("order", order), ("value", value), ("time", time)):
         if name is not None and name not in df.columns:
-            raise SettingError(setting, f"there is no column {name!r}: {', '.join(df.columns)}")
+            raise SettingError(setting, f"there is no column {said(name)}: {', '.join(df.columns)}")
     kind = df.schema[value].dataType
     packed = isinstance(kind, T.ArrayType)
     item = kind.elementType if isinstance(kind, T.ArrayType) else kind
@@ -197,7 +196,8 @@ def _sharded(charges: DataFrame, shards: int) -> DataFrame:
     )
 
 
-def _check_state_store(spark: SparkSession) -> None:
+def check_state_store(spark: SparkSession) -> None:
+    """Refuse a state store that `transformWithState` does not run on."""
     if spark.conf.get(_PROVIDER, "") != _ROCKSDB:
         raise SettingError(
             _PROVIDER,

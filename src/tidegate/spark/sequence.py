@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
+from tidegate.exact_numbers import said
 from tidegate.lattice import FloatArray, IntArray
 
 NOTHING_YET = np.iinfo(np.int64).min  # the last sequence number of a key without rows
@@ -72,7 +73,7 @@ class Ordered:
 def check_gaps(gaps: str) -> None:
     """Refuse an unknown policy."""
     if gaps not in GAPS:
-        raise SettingError("gaps", f"must be one of {', '.join(GAPS)}, not {gaps!r}")
+        raise SettingError("gaps", f"must be one of {', '.join(GAPS)}, not {said(gaps)}")
 
 
 def in_order(rows: InputRows, known: IntArray, gaps: str) -> Ordered:

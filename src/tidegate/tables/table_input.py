@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidegate.errors import InputError, SettingError, TidegateError
+from tidegate.exact_numbers import said
 from tidegate.tables.libraries import require
 from tidegate.tables.to_numpy import library_of
 
@@ -44,7 +45,7 @@ def picked(table: Any, names: Mapping[str, Any]) -> list[Any]:
     else:
         for setting, name in names.items():
             if isinstance(name, str) and columns.get(name) is None:
-                raise SettingError(setting, f"the table has no column {name!r}, or several")
+                raise SettingError(setting, f"the table has no column {said(name)}, or several")
         return [columns[name] if isinstance(name, str) else name for name in names.values()]
     raise InputError(
         f"the table cannot be read ({problem} of {library_of(table) or 'its library'})"

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from tidegate.errors import SettingError
-from tidegate.exact_numbers import Number
+from tidegate.exact_numbers import Number, said
 from tidegate.settings import Exact
 
 
@@ -17,7 +17,7 @@ class Percentile(Exact):
         """Refuse what lies beyond 100."""
         percentile = super().check(value)
         if percentile > 100:
-            raise SettingError(self.name, f"must be at most 100, not {percentile}")
+            raise SettingError(self.name, f"must be at most 100, not {said(percentile)}")
         return percentile
 
 

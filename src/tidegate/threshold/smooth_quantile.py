@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray, Lattice
 from tidegate.noise import float_laplace
@@ -61,9 +62,11 @@ class SmoothQuantile(Spec):
     def __post_init__(self) -> None:
         half, decay = float(self.epsilon) / 2, self.decay
         if decay > 1 or half - (half + decay) / math.expm1(decay) > math.log(self.delta):
-            raise SettingError("epsilon", f"is too large for smooth sensitivity: {self.epsilon}")
+            raise SettingError(
+                "epsilon", f"is too large for smooth sensitivity: {said(self.epsilon)}"
+            )
         if self.failure is not None and self.failure >= Fraction(1, 2):
-            raise SettingError("failure", f"must be less than 1/2, not {self.failure}")
+            raise SettingError("failure", f"must be less than 1/2, not {said(self.failure)}")
         if self._slack <= 0:
             raise SettingError("failure", "is too small for this delta: no finite noise scale")
 

@@ -15,12 +15,12 @@ import numpy as np
 from tidegate.estimate.mixture.cells import Cells
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaves, leaves_side_by_side
-from tidegate.estimate.mixture.models import Models
-from tidegate.estimate.mixture.transition import (
+from tidegate.estimate.mixture.models import (
     LEVEL,
     SIZE,
     SUM,
     SWING,
+    Models,
     Transition,
     side_by_side,
     transition_of,

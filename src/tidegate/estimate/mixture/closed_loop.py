@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture import transition as entry
+from tidegate.estimate.mixture import models as entry
 from tidegate.estimate.mixture.block_batches import BlockBatch, FilterPass, Step
 from tidegate.lattice import FloatArray, IntArray
 

@@ -21,7 +21,7 @@ from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.closed_loop import enter
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.harmonics import Harmonics
-from tidegate.estimate.mixture.transition import INNER, LEAF, SIZE, SUM
+from tidegate.estimate.mixture.models import INNER, LEAF, SIZE, SUM
 from tidegate.lattice import FloatArray, IntArray
 
 

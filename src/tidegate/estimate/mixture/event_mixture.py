@@ -14,8 +14,8 @@ import numpy as np
 
 from tidegate.estimate.mixture.kalman import mixed
 from tidegate.estimate.mixture.mixture import Mixture, Periods, Share
+from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
 from tidegate.estimate.mixture.models import models
-from tidegate.estimate.mixture.posterior import MixturePosterior
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.estimate.mixture.truncated_tail import Levels, Tail
@@ -34,7 +34,7 @@ _SQUARE, _EACH = 4.0, 0.5
 # its sum is less certain by that.
 _WITHIN = 0.25
 _LEAST_LEVEL = 1e-6
-# A choice of θ is made for so many times the ticks before it (`tidegate.run.refinement.STRETCH`).
+# A choice of θ is made for this many times the ticks before it (`run.refinement.STRETCH`).
 STRETCH = 16
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.transition import MEAN, SIZE, SWING
+from tidegate.estimate.mixture.models import MEAN, SIZE, SWING
 from tidegate.lattice import FloatArray
 from tidegate.sealing import State
 

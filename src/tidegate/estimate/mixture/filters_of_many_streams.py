@@ -18,18 +18,21 @@ from tidegate.estimate.mixture.filter_packing import packed_filters, unpacked_fi
 from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.mixture_run import transition_of_all
-from tidegate.estimate.mixture.models import SCATTER, SECOND_CHANCE, Models, models
-from tidegate.estimate.mixture.transition import (
+from tidegate.estimate.mixture.model_weights import halving_rows, mixed_rows, weight_rows
+from tidegate.estimate.mixture.models import (
     INNER,
     LEAF,
     LEVEL,
     MEAN,
+    SCATTER,
+    SECOND_CHANCE,
     SIZE,
     SUM,
     SWING,
+    Models,
     Transition,
+    models,
 )
-from tidegate.estimate.mixture.weight_rows import halving_rows, mixed_rows, weight_rows
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.sealing import State
 
@@ -266,5 +269,5 @@ def _tiled(several: Models, times: int) -> Models:
 
 @lru_cache(maxsize=32)
 def _transition(horizon: int, width: int, times: int) -> Transition:
-    """The transition of all models over a cell, side by side for so many streams."""
+    """The transition of all models over a cell, repeated for each stream."""
     return Transition(_tiled(models(horizon), times), width)

@@ -20,20 +20,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.leaf_noise import Leaf, Leaves
-from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
-from tidegate.estimate.mixture.portable_math import NOTHING, halved
-from tidegate.estimate.mixture.transition import (
+from tidegate.estimate.mixture.models import (
     GROWING,
     INNER,
     LEAF,
     LEVEL,
+    LEVEL_MEAN,
+    LEVEL_VARIANCE,
     MEAN,
     OUTER,
     SIZE,
     SUM,
     SWING,
+    Models,
     Transition,
 )
+from tidegate.estimate.mixture.portable_math import NOTHING, halved
 from tidegate.lattice import FloatArray
 
 # A likelihood is exp(−distance/2): it is halved whenever the distance grows by this, 2·ln 2.

@@ -10,11 +10,11 @@ from tidegate.errors import SettingError
 from tidegate.estimate.defaults import EstimatorDefaults
 from tidegate.estimate.mixture.harmonics import LONGEST_PERIOD, MOST_PERIODS
 from tidegate.estimate.mixture.leaf_noise import MOST_LEVELS
+from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
 from tidegate.estimate.mixture.mixture_run import MixtureRun
-from tidegate.estimate.mixture.packed_weights import check_packed
-from tidegate.estimate.mixture.posterior import MixturePosterior
+from tidegate.estimate.mixture.model_weights import check_packed
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
-from tidegate.exact_numbers import Number, exact, whole
+from tidegate.exact_numbers import Number, exact, said, whole
 from tidegate.settings import Setting, Spec
 from tidegate.stages import Perturber, Recorded, Saved
 
@@ -26,7 +26,7 @@ class Share(Setting[float, Number]):
         """At least 0, below 1."""
         number = exact(self.name, value)
         if not 0 <= number < 1:
-            raise SettingError(self.name, f"must lie between 0 and 1, not {value}")
+            raise SettingError(self.name, f"must lie between 0 and 1, not {said(value)}")
         return float(number)
 
 

@@ -16,8 +16,8 @@ from tidegate.estimate.mixture.cap_steps import CapSteps, moved
 from tidegate.estimate.mixture.filters_of_many_streams import EndedLeaves, FilterColumns, Unit
 from tidegate.estimate.mixture.layout_tables import NO_LEAF, LayoutTables
 from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
+from tidegate.estimate.mixture.model_weights import mixed_rows
 from tidegate.estimate.mixture.tree_choice import tree_costs
-from tidegate.estimate.mixture.weight_rows import mixed_rows
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.sealing import State
 from tidegate.stages import Layout, Perturber

@@ -14,9 +14,8 @@ from tidegate.estimate.mixture.cells import Cells as BlockCells
 from tidegate.estimate.mixture.cells import cells_of
 from tidegate.estimate.mixture.cycle_filters import CycleFilters
 from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters, Weights, mixed
-from tidegate.estimate.mixture.models import SCATTER, SECOND_CHANCE, models
-from tidegate.estimate.mixture.packed_weights import packed
-from tidegate.estimate.mixture.transition import Transition
+from tidegate.estimate.mixture.model_weights import packed
+from tidegate.estimate.mixture.models import SCATTER, SECOND_CHANCE, Transition, models
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.lattice import FloatArray
 from tidegate.sealing import State, restore, state_of

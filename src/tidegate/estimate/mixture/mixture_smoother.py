@@ -24,8 +24,8 @@ from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmooth
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.harmonics import Harmonics
 from tidegate.estimate.mixture.kalman import Weights
+from tidegate.estimate.mixture.model_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.models import SCATTER
-from tidegate.estimate.mixture.packed_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.smoother_pass import Task
 from tidegate.lattice import FloatArray
 

@@ -8,7 +8,7 @@ from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.estimate.mixture.kalman import mixed
 from tidegate.estimate.mixture.leaf_noise import noise_path
 from tidegate.estimate.mixture.mixture_run import MixtureRun
-from tidegate.estimate.mixture.transition import LEVEL, Transition
+from tidegate.estimate.mixture.models import LEVEL, Transition
 from tidegate.stages import Layout
 
 # The level after a cap was full, in the new θ: the old one says little about it.

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.estimate.mixture import transition as entry
+from tidegate.estimate.mixture import models as entry
 from tidegate.estimate.mixture.block_batches import (
     BlockBatch,
     FilterPass,

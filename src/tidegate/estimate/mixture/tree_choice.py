@@ -9,9 +9,16 @@ import numpy as np
 
 from tidegate.estimate.mixture.kalman import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf, noise_path
-from tidegate.estimate.mixture.models import CELLS, ROUGHER, SCATTER, Models, models
+from tidegate.estimate.mixture.models import (
+    CELLS,
+    ROUGHER,
+    SCATTER,
+    SUM,
+    Models,
+    Transition,
+    models,
+)
 from tidegate.estimate.mixture.portable_math import log
-from tidegate.estimate.mixture.transition import SUM, Transition
 from tidegate.lattice import FloatArray
 from tidegate.stages import Layout, Perturber
 

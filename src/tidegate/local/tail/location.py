@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.lattice import FloatArray
-from tidegate.local.tail.family import Bits, normalised, weighted_quantiles
+from tidegate.local.tail.tail_posterior import Bits, normalised, weighted_quantiles
 
 _PER_OCTAVE = 12
 # ln κ ~ N(ln 2.5, 0.4): how fast the tails of real streams fall.

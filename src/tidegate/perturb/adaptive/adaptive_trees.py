@@ -84,7 +84,7 @@ class AdaptiveTrees(Spec):
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
         """Block lengths of a horizon; at least 16 values each, unless the horizon is shorter."""
-        return _lengths(self.horizon, _FIRST_ENDS if chunk == 0 else _LATER_ENDS)
+        return _lengths(self.horizon, chunk == 0)
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
         """The shapes that fit into `length` values, coarsest first; for every cap step."""
@@ -131,9 +131,9 @@ def _noise_identity(stage: AdaptiveTrees, threshold: int, ceiling: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def _lengths(horizon: int, ends: tuple[Fraction, ...]) -> tuple[int, ...]:
+def _lengths(horizon: int, first: bool) -> tuple[int, ...]:
     edges = [0]
-    for end in ends:
+    for end in _FIRST_ENDS if first else _LATER_ENDS:
         edge = math.floor(horizon * end)
         if edge >= edges[-1] + _SHORTEST:
             edges.append(edge)

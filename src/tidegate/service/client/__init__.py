@@ -5,7 +5,7 @@ connect → Gate ─ Stream.push ─ HTTP ─ the service ║ Stream.query, tabl
 
 from __future__ import annotations
 
-from tidegate.service.client.gate import Gate, connect
-from tidegate.service.client.stream import Stream
+from tidegate.service.client.remote_gate import Gate, connect
+from tidegate.service.client.remote_stream import Stream
 
 __all__ = ["Gate", "Stream", "connect"]

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from tidegate.errors import TidegateError
-from tidegate.service.devices import stored_tasks, tables
+from tidegate.service.devices import device_tables, stored_tasks
 from tidegate.service.devices.desk_requests import Request
 from tidegate.service.devices.request_group import Working
 from tidegate.service.devices.stored_tasks import StoredTask, TaskFacts
@@ -42,7 +42,8 @@ class Desk:
         self._waiting: list[Request] = []
         self._group: list[Request] = []  # that is being committed
         self._busy = False
-        gate.call(lambda: tables.create(gate.database.connection)).result()
+        self.listener: Callable[[Working], None] | None = None  # is told of what was committed
+        gate.call(lambda: device_tables.create(gate.database.connection)).result()
 
     # -- from any thread -------------------------------------------------------------------------
 
@@ -120,7 +121,10 @@ class Desk:
         error = done.exception()
         if error is None:
             self._group = []
-            done.result().answer()
+            working = done.result()
+            working.answer()
+            if self.listener is not None:
+                self.listener(working)
             with self._lock:
                 self._busy = bool(self._waiting)
             if self._busy:

@@ -13,7 +13,7 @@ from tidegate.errors import MissingError, RefusedError
 from tidegate.local.task import RoundCalendar, Task, TaskRound
 from tidegate.local.task.task_round import slot_from_plain, slot_plain
 from tidegate.local.topl import Topl
-from tidegate.service.devices.tables import batches, devices, questions, rounds, tasks
+from tidegate.service.devices.device_tables import batches, devices, questions, rounds, tasks
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tidegate.guarantee import Guarantee, sequential
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.answers import Answers, RangeQueries
-from tidegate.record.moving_average import small_picture
+from tidegate.record.levels import small_picture
 from tidegate.record.record import Record
 from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from tidegate._contexts import Closed
 from tidegate.errors import RefusedError
 from tidegate.service.client.http import Http
-from tidegate.service.client.stream import Stream
+from tidegate.service.client.remote_stream import Stream
 
 
 def connect(

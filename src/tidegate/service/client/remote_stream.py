@@ -21,7 +21,7 @@ from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 from tidegate.timestamps import read_times
 
 if TYPE_CHECKING:
-    from tidegate.service.client.gate import Gate
+    from tidegate.service.client.remote_gate import Gate
 
 _BATCH = 100_000  # values of a request
 _PAGE = 100_000  # rows of an answer
@@ -87,6 +87,10 @@ class Stream:
         body = json.dumps(content).encode()
         path = f"{self._path}/{route}"
         self._gate.call("POST", path, "write", body=body, headers=headers, repeat=True)
+
+    def finish(self) -> None:
+        """End open warm-ups from the values that came: for a stream that is over."""
+        self._gate.call("POST", f"{self._path}/finish", "write", repeat=True)
 
     # -- answers out -----------------------------------------------------------------------------
 

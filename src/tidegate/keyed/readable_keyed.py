@@ -13,7 +13,6 @@ from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee, cost
 from tidegate.keyed.engine_choice import Engine
 from tidegate.keyed.key_names import Names, key_text
-from tidegate.keyed.object_engine import Objects
 from tidegate.keyed.queries import KeyedQueries
 from tidegate.keyed.views import KeyedView, LazyView
 from tidegate.lattice import IntArray
@@ -117,9 +116,7 @@ class ReadableKeyed(KeyedQueries):
     def _view(self, name: str) -> LazyView | QueryError:
         try:
             code, engine = self._code(name), self._engine
-            if engine is not None and not isinstance(engine, Objects):
-                engine.record(code)  # which says why there is none
-            found = engine.view(code) if isinstance(engine, Objects) else None
+            found = None if engine is None else engine.view(code)
         except QueryError as error:
             return QueryError(f"key {name!r}: {error}")
         return found or QueryError(f"key {name!r} has no released rows")

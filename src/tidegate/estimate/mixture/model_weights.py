@@ -1,4 +1,6 @@
-"""The models' weights packed into one integer: four bits for each, in fifteenths.
+"""The models' weights: packed into one integer, and for many streams at once.
+
+The models' weights packed into one integer: four bits for each, in fifteenths.
 
 Records keep it for every block, so that the past can be answered with the weights of that time. A
 fifteenth is fine enough: what matters is which two or three models have most of the weight.
@@ -6,14 +8,24 @@ fifteenth is fine enough: what matters is which two or three models have most of
 >>> model_weights = packed([(0, 0.7), (2, 0.28), (3, 0.02)])
 >>> hex(model_weights), unpacked(model_weights)
 ('0x40b', [(0, 0.7333333333333333), (2, 0.26666666666666666)])
+
+The models' weights for many streams at once: bit for bit what `kalman.normalised` gives each.
+
+A row for each stream, an entry for each model. Models that `normalised` leaves out have weight 0
+here, which adds nothing to any sum. Sums run from the first model to the last (`cumsum`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.estimate.mixture.kalman import Weights
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, Weights
 from tidegate.estimate.mixture.models import COUNT
+from tidegate.estimate.mixture.portable_math import NOTHING, halved_each
+from tidegate.lattice import FloatArray
 
 _BITS = 4
 _MOST = (1 << _BITS) - 1
@@ -61,3 +73,25 @@ def cycle_shares(model_weights: int) -> list[float]:
     parts = [model_weights >> _BITS * place & _MOST for place in range(COUNT, MOST_MODELS)]
     total = max(_MOST, sum(parts))
     return [part / total for part in parts]
+
+
+def halving_rows(mahalanobis: FloatArray, exponent: NDArray[np.int32]) -> FloatArray:
+    """`KalmanFilters.halvings`."""
+    found: FloatArray = mahalanobis / DISTANCE_PER_HALVING + exponent * 0.5
+    return found
+
+
+def weight_rows(halvings: FloatArray, determinant: FloatArray) -> FloatArray:
+    """Posterior probabilities of the models of each stream."""
+    least = halvings.min(axis=1, keepdims=True)
+    some = halvings < least + NOTHING
+    times = np.where(some, halvings - least, 0.0)
+    weights = np.where(some, halved_each(times) / np.sqrt(determinant), 0.0)
+    weights /= np.cumsum(weights, axis=1)[:, -1:]
+    return weights
+
+
+def mixed_rows(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """`kalman.mixed` of each stream."""
+    found: FloatArray = np.cumsum(weights * values, axis=1)[:, -1]
+    return found
