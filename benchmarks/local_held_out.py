@@ -87,9 +87,7 @@ def main() -> None:
             error = f"{np.sqrt(np.median(mine)):,.0f}, {own:,.0f}"
             cells = (name, f"{epsilon:g}", error, f"{ratio:.2f}", f"{other:,.0f}")
             print(f"| {' | '.join(cells)} | {'yes' if apart else 'no'} |", flush=True)
-    print(
-        "\nVariance of a report by the default's table over the Hybrid Mechanism's, at its θ:\n"
-    )
+    print("\nVariance of a report by the default's table over the Hybrid Mechanism's, at its θ:\n")
     print("| stream | θ | ε = 2: mean, worst | ε = 3 | ε = 4 |\n|---|---|---|---|---|")
     for name, (values, bound) in streams().items():
         _, theta = errors(values, bound, "adaptive", 2.0, 1)
