@@ -9,6 +9,7 @@ import pytest
 
 import tidegate as tg
 from tests.methods.coverage import coverage
+from tests.methods.enumerated import worst_loss
 from tidegate.errors import SettingError
 from tidegate.methods._grouping import Grouping
 from tidegate.methods.pegasus import GroupedValues, pegasus
@@ -128,13 +129,7 @@ def test_groups_cost_their_share_enumerated(limit):
     for values in product((0, 1), repeat=5):
         table[values] = np.array([probability(stage, values, marks) for marks in sequences])
         assert abs(table[values].sum() - 1) < 1e-9
-    worst = 0.0
-    for values, chances in table.items():
-        for place in range(5):
-            other = table[(*values[:place], 1 - values[place], *values[place + 1 :])]
-            both = (chances > 1e-12) & (other > 1e-12)
-            worst = max(worst, float(np.abs(np.log(chances[both] / other[both])).max()))
-    assert 0.05 * share < worst <= share
+    assert 0.05 * share < worst_loss(table) <= share
 
 
 def test_scale_of_the_noise_of_values():

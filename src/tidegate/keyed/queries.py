@@ -128,7 +128,7 @@ class KeyedQueries(ABC):
             records = {name: self.record(name) for name in names}
             if not isinstance(every, str):
                 if from_ is not None or to is not None:
-                    raise QueryError("from_ and to go with a length of time, such as every='1d'")
+                    raise QueryError("from_ and to need a length of time, such as every='1d'")
                 size = whole("every", every, minimum=1)
                 return KeyedTable({n: one.table(size, confidence) for n, one in records.items()})
             cuts = _cuts([*records.values()], every, from_, to)

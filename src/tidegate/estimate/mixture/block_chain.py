@@ -146,7 +146,7 @@ def _woodbury(information: Matrix, covariance: Matrix) -> Matrix:
 
 
 def _inner(matrix: Matrix) -> Matrix:
-    """Of the level and the swing, without the running sum."""
+    """The part for level and swing, without the running sum."""
     return [matrix[1][1:], matrix[2][1:]]
 
 

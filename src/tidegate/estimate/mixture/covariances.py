@@ -112,7 +112,7 @@ class Misfit:
         self._mean = max(1.0, float(self._sums[-1]) / max(ended.size, 1))
 
     def between(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """Of the ranges between these edges (indices)."""
+        """The misfit of the ranges between these edges (indices)."""
         first = np.maximum(self._leaf_of[starts] - _NEAR, 0)
         last = np.minimum(self._leaf_of[ends] + _NEAR, self._sums.size - 1)
         found = self._sums[last] - self._sums[first] + _PRIOR * self._mean
