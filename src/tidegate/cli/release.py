@@ -16,7 +16,7 @@ from tidegate.cli.release_by import check_by, run_by
 from tidegate.cli.release_options import KINDS, with_release_options
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.cli.stream_options import Source, check_output, holds_something
-from tidegate.errors import SettingError
+from tidegate.errors import MissingError, SettingError
 from tidegate.run.pipeline import Pipeline
 
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
@@ -190,9 +190,8 @@ def check_options(source: str, options: dict[str, Any]) -> None:
             "output", "exists: a new epoch needs another output (or remove this one)"
         )
     if output and not Path(output).parent.is_dir():
-        raise SettingError(
-            "output",
-            f"there is no folder {Path(output).parent}. Nothing was read or spent",
+        raise MissingError(
+            f"output: there is no folder {Path(output).parent}. Nothing was read or spent"
         )
     protects_users = str(options.get("unit", "")).startswith("user-horizon")
     if protects_users != ("user-column" in options):
