@@ -45,7 +45,7 @@ def show(
     ] = None,
     width: Annotated[
         int | None,
-        typer.Option(metavar="COLUMNS", help="Of the line of text; default: the terminal's."),
+        typer.Option(metavar="COLUMNS", help="Width of the text line (default: the terminal's)."),
     ] = None,
     confidence: Annotated[
         float, typer.Option(help="Probability that the band holds the truncated average.")

@@ -21,7 +21,7 @@ from tidegate.lattice import IntArray
 _ROUNDING = 1 + 1e-9  # of sums of up to 2^14 floats: far more than their errors
 _FEW = 24  # values whose D is computed without arrays
 _LONG = 96  # values of a group from which on many values are tested at a time
-_AHEAD = 512  # so many
+_AHEAD = 512  # how many values are tested at a time
 
 
 class Grouping:

@@ -59,7 +59,7 @@ class DistributedBudget(WindowStage, Spec):
     horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     def scale(self, threshold: int) -> int:
-        """Of the noise that every dissimilarity gets."""
+        """Scale of the noise of a dissimilarity."""
         return -(-2 * self.window * threshold * self.epsilon.denominator // self.epsilon.numerator)
 
     def publication_scale(self, threshold: int, parts: int) -> int:

@@ -68,7 +68,7 @@ class AdaptiveSampling(SampledStage, Spec):
         return Guarantee(epsilon=self.epsilon, unit=Window(length=self.horizon).name)
 
     def scale(self, threshold: int) -> int:
-        """Of the noise of every measurement."""
+        """Scale of the noise of a measurement."""
         return -(-self.most * threshold * self.epsilon.denominator // self.epsilon.numerator)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:

@@ -72,15 +72,15 @@ class GroupedValues(PrivateTests, Spec):
         return Guarantee(epsilon=(self.epsilon - self.tests_epsilon) + self.tests_epsilon)
 
     def value_scale(self, threshold: int) -> int:
-        """Of the noise of every value."""
+        """Scale of the noise of a value."""
         return math.ceil(threshold / (self.epsilon - self.tests_epsilon))
 
     def limit_scale(self, threshold: int) -> int:
-        """Of the noise of a group's limit."""
+        """Scale of the noise of a group's limit."""
         return math.ceil(4 * threshold / self.tests_epsilon)
 
     def test_scale(self, threshold: int) -> int:
-        """Of the noise of every test."""
+        """Scale of the noise of a test."""
         return math.ceil(8 * threshold / self.tests_epsilon)
 
     def usual_deviation(self, threshold: int) -> float:

@@ -64,7 +64,7 @@ class RangeTables(ABC):
             self._answered(by_time)
             return found[0]
         if from_ is not None or to is not None:
-            raise QueryError("from_ and to go with a length of time, such as every='1d'")
+            raise QueryError("from_ and to need a length of time, such as every='1d'")
         every = whole("every", every, minimum=1)
 
         def ask(record: Record) -> Answers:

@@ -10,8 +10,8 @@ from tidegate.estimate.mixture.event_mixture import EventMixture, EventMixtureRu
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.perturb.adaptive.event_trees import EventTrees, EventTreesRun
 from tidegate.record.levels import Levels
-from tidegate.run.event_clock import Ticks
 from tidegate.run.event_log import EventLog
+from tidegate.run.event_ticks import Ticks
 from tidegate.run.phased_run import PhasedRun, PhaseKeys
 from tidegate.run.refinement import STRETCH, Refinement
 from tidegate.run.refinement_blocks import Blocks
@@ -120,7 +120,7 @@ class EventState(PhasedRun):
         return self._follower
 
     def _choice(self, share: Fraction, events: int, ticks: int, age: int) -> TailQuantile:
-        """The stage that chooses θ from about so many events of so many ticks.
+        """The stage that chooses θ from about `events` events of `ticks` ticks.
 
         Counts that it aims at are in proportion to time: 25/ε events above θ in a horizon, of which
         `ticks` of min(horizon, 16·age) are seen. So the number of events hardly matters.

@@ -68,8 +68,7 @@ class RefusedRequest(HTTPException):  # as `HTTPException`, which it is
     @property
     def answer(self) -> JSONResponse:
         """What the client is told."""
-        headers = dict(self.headers) if self.headers else None
-        return problem(self.status_code, "refused", str(self.detail), headers=headers)
+        return refused(self)
 
 
 def of(error: TidegateError) -> JSONResponse:
@@ -78,6 +77,12 @@ def of(error: TidegateError) -> JSONResponse:
     headers = {"Retry-After": "1"} if status in (429, 503) else None
     more = {"seen": error.seen} if isinstance(error, Conflict) else {}
     return problem(status, title, str(error), headers=headers, **more)
+
+
+def refused(error: HTTPException) -> JSONResponse:
+    """What a client is told of a request that goes no further."""
+    headers = dict(error.headers) if error.headers else None
+    return problem(error.status_code, "refused", str(error.detail), headers=headers)
 
 
 def install(app: FastAPI) -> None:
@@ -99,8 +104,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> JSONResponse:
-        headers = dict(error.headers) if error.headers else None
-        return problem(error.status_code, "refused", str(error.detail), headers=headers)
+        return refused(error)
 
 
 def _place(one: dict[str, Any]) -> str:

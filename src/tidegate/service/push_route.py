@@ -28,14 +28,14 @@ _LONGEST = 200  # characters of an idempotency key
 _PARAMETERS = {"start", "zone", "until"}
 
 
-class Ingest:
+class PushRoute:
     """Takes values for a stream."""
 
     def __init__(self, gate: Gate, access: Access) -> None:
         self._gate, self._access = gate, access
 
     @staticmethod
-    def stream(scope: Scope) -> str | None:
+    def match(scope: Scope) -> str | None:
         """The stream of a request that brings values; None: it is another one."""
         if scope["method"] != "POST":
             return None

@@ -126,7 +126,7 @@ def _check(df: DataFrame, pipeline: Pipeline, key: str, time: str, value: str | 
 
 def _at_once(events: DataFrame, every: DataFrame, plan: Plan, until: Any) -> DataFrame:
     if plan.pipeline.ticks is not None:
-        plan.pipeline.ticks.complete(until)  # refuses a time that is none
+        plan.pipeline.ticks.complete(until)  # refuses what is not a time
     nothing = every.select(
         "key", F.lit(None).cast("long").alias("at"), F.lit(0.0).alias("value"), SHARD
     )

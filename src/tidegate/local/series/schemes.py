@@ -63,7 +63,7 @@ class Changes(Spec):
 
     @property
     def levels(self) -> int:
-        """Of the tree: nodes of 1, 2, 4, … steps, up to the horizon."""
+        """Levels of the tree: nodes of 1, 2, 4, … steps, up to the horizon."""
         return (self.horizon - 1).bit_length() + 1
 
 
@@ -148,12 +148,12 @@ class Updates(Spec):
 
     @property
     def vote_epsilon(self) -> Fraction:
-        """Of one vote."""
+        """ε of one vote."""
         return self.epsilon / (4 * self.votes)
 
     @property
     def report_epsilon(self) -> Fraction:
-        """Of one report."""
+        """ε of one report."""
         return self.epsilon / (2 * self.updates)
 
     @property
