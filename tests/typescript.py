@@ -1,4 +1,4 @@
-"""The TypeScript compiler, for scripts that are typed by their comments."""
+"""Tools of npm for tests: the TypeScript compiler, for scripts that are typed by their comments."""
 
 from __future__ import annotations
 
@@ -24,11 +24,16 @@ def run(*command: str | Path, folder: Path) -> str:
 
 
 def compiler() -> Path:
-    """The modules of the compiler, in the environment of these tests: fetched once."""
-    folder = Path(sys.prefix) / "-".join(("node", *COMPILER)).replace("/", "-")
+    """The modules of the compiler."""
+    return modules(*COMPILER)
+
+
+def modules(*packages: str) -> Path:
+    """Modules of npm, in the environment of these tests: fetched once."""
+    folder = Path(sys.prefix) / "-".join(("node", *packages)).replace("/", "-")
     if not folder.exists():
         made = Path(tempfile.mkdtemp(dir=sys.prefix))
-        install(*COMPILER, folder=made)
+        install(*packages, folder=made)
         try:
             made.rename(folder)
         except OSError:  # another run was faster

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # when a test imports it
 
 from generated import write_or_check
 
-from tidegate.methods import Method, names, registered
+from tidegate.methods import Method, names, registered, series_schemes
 from tidegate.methods._registration import SHARED
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -20,11 +20,19 @@ PAGE = DOCS / "guides" / "choosing-methods.md"
 REFERENCE = DOCS / "reference" / "presets.md"
 BEGIN, END = "<!-- methods: begin (tools/methods_table.py) -->", "<!-- methods: end -->"
 
+_UNITS = {
+    "event": "one event",
+    "window": "a window of values, natively",
+    "series": "all that a user ever reports",
+}
+
 
 def row(method: Method) -> str:
     """One line of the table."""
     cells = (
-        f"`{method.preset.__name__}`",
+        f"`{method.preset.__name__}`"
+        if method in registered()
+        else f"`local.series.{method.name}`",
         method.promise,
         method.summary,
         method.when,
@@ -37,14 +45,15 @@ def tables() -> str:
     """One for each unit and model: methods of different ones are no rivals."""
     head = "| preset | guarantee | what it does | choose it when | reference |"
     groups: dict[str, list[Method]] = {}
-    for method in registered():
+    for method in (*registered(), *series_schemes()):
         model = "Local model" if method.model == "local" else "Central model"
-        unit = {"event": "one event", "window": "a window of values, natively"}[method.unit]
+        unit = _UNITS[method.unit]
         groups.setdefault(f"{model}, ε protects {unit}", []).append(method)
     return "\n\n".join(
         "\n".join((f"**{title}**", "", head, "|---" * 5 + "|", *map(row, group)))
         for title, group in sorted(
-            groups.items(), key=lambda item: (item[0][0], "window" in item[0])
+            groups.items(),
+            key=lambda item: (item[0][0], "window" in item[0], "ever" in item[0]),
         )
     )
 

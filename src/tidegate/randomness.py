@@ -91,7 +91,9 @@ class Keystream:
         place = counter_block(chunk=chunk, tree=tree, level=level)
         return KeystreamWords(Cipher(self._algorithm, modes.CTR(place)).encryptor())
 
-    def first_words(self, *, chunk: int, tree: int, count: int, level: int = 0) -> list[int]:
+    def first_words(
+        self, *, chunk: int, tree: int, count: int, level: int = 0
+    ) -> NDArray[np.uint64]:
         """The first word that `at` gives for each of `count` successive trees, all in one go."""
         counter_block(chunk=chunk, tree=tree + count - 1, level=level)  # refuses what has no place
         trees = np.arange(tree, tree + count, dtype=np.uint64)
@@ -100,8 +102,7 @@ class Keystream:
         blocks[:, 1] = trees << np.uint64(48) | np.uint64(level << _COUNTER_BITS)
         once = modes.ECB()  # noqa: S305  # each counter block is enciphered once: this is CTR
         text = Cipher(self._algorithm, once).encryptor().update(blocks.tobytes())
-        words: list[int] = np.frombuffer(text, dtype="<u8")[::2].tolist()
-        return words
+        return np.frombuffer(text, dtype="<u8")[::2]
 
 
 def counter_block(*, chunk: int, tree: int, level: int) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import math
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import tidegate as tg
 import tidegate.estimate.mixture
 from tidegate.estimate.mixture.covariances import applied, product
 from tidegate.estimate.mixture.kalman import KalmanFilters
-from tidegate.estimate.mixture.portable_math import exp, expm1, halved, log
+from tidegate.estimate.mixture.portable_math import exp, expm1, halved, log, one_exp
 from tidegate.noise import discrete_laplace_variance
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, cap_factor
@@ -126,3 +127,11 @@ def test_the_bits_are_pinned() -> None:
     assert found.hexdigest()[:16] == "3dbe7b2fda5643e8"
     cycle = hashlib.sha256(released(0, "1/3", period=1885).tobytes())
     assert cycle.hexdigest()[:16] == "ead023e79ae43d35"
+
+
+def test_one_exp_is_correctly_rounded() -> None:
+    """As decimals give it, bit for bit, near 0 and far from it."""
+    random = np.random.default_rng(6)
+    values = [*random.normal(0, 3, 1500).tolist(), *random.uniform(-800, 700, 300).tolist()]
+    for value in [0.0, 1e-300, -1e-17, 0.6931471805599453, 50.0, *values]:
+        assert one_exp(value) == float(Decimal(value).exp(Context(prec=30)))

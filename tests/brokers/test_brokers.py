@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 for _module in ("nats", "paho.mqtt.client", "redis", "confluent_kafka"):
-    pytest.importorskip(_module, reason="needs brokers: pip install 'tidegate[brokers]'")
+    pytest.importorskip(_module, reason="needs brokers: pip install '.[brokers]'")
 
 from typer.testing import CliRunner
 

@@ -340,7 +340,6 @@ def test_queries_of_a_file_and_as_json(tmp_path: Path, collected: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ((0,), 2),
         ((0, 401), 2),
         ((5, 3), 2),
         ((-1, 3), 2),

@@ -86,7 +86,7 @@ def test_a_picture_that_cannot_be_drawn(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = look(tmp_path / "private.csv", "--png", tmp_path / "private.png")
     assert result.exit_code == 4
-    assert "pip install 'tidegate[cli]'" in result.stderr
+    assert "pip install '.[cli]'" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -316,6 +316,16 @@ def scenario(folder, name, kills, rng, faults):
     return {"scenario": name, "kills": sum(kinds.values()), "attempts": attempts, "kinds": kinds}
 
 
+def run_scenarios(scenario, wanted, faults, folder, kills, rng):
+    """Divide the kills among the scenarios; print a line of JSON for each."""
+    ways = cycle(rng.sample(faults, len(faults)))
+    gc.disable()  # it would touch, and so copy, the parent's pages in every child
+    for number, name in enumerate(wanted):
+        share = kills // len(wanted) + (number < kills % len(wanted))
+        result = scenario(folder / f"scenario-{number}", name, share, rng, ways)
+        print(json.dumps(result), flush=True)  # noqa: T201  # what the test reads
+
+
 def main():
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     rng = random.Random(seed)
@@ -328,13 +338,7 @@ def main():
     columns = (values, users, moments, moments.astype(np.int64), late)
     rows = "".join(",".join(map(str, row)) + "\n" for row in zip(*columns, strict=True))
     (folder / "in.csv").write_text("value,user,when,epoch,late\n" + rows)
-    wanted = sys.argv[4:] or list(SCENARIOS)
-    faults = cycle(rng.sample(sorted(FAULTS), len(FAULTS)))
-    gc.disable()  # it would touch, and so copy, the parent's pages in every child
-    for number, name in enumerate(wanted):
-        share = kills // len(wanted) + (number < kills % len(wanted))
-        result = scenario(folder / f"scenario-{number}", name, share, rng, faults)
-        print(json.dumps(result), flush=True)  # noqa: T201  # what the test reads
+    run_scenarios(scenario, sys.argv[4:] or list(SCENARIOS), sorted(FAULTS), folder, kills, rng)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ scenario one run goes to the end, and what it wrote must be, byte for byte, what
 was never killed and began from a copy of the same state. Prints one line of JSON per scenario.
 """
 
-import gc
-import json
 import os
 import random
 import shutil
@@ -16,7 +14,6 @@ import signal
 import sys
 import time
 from collections import Counter
-from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -163,13 +160,8 @@ def main():
     rows = "".join(",".join(map(str, row)) + "\n" for row in zip(*columns, strict=True))
     (folder / "in.csv").write_text("value,tip,zone,when\n" + rows)
     (folder / "zones.txt").write_text("a\nb\nc\nnever\n")
-    faults = cycle(rng.sample(sorted(FAULTS), len(FAULTS)))
-    gc.disable()  # it would touch, and so copy, the parent's pages in every child
     wanted = sys.argv[4:] or list(SCENARIOS)
-    for number, name in enumerate(wanted):
-        share = kills // len(wanted) + (number < kills % len(wanted))
-        result = scenario(folder / f"scenario-{number}", name, share, rng, faults)
-        print(json.dumps(result), flush=True)  # noqa: T201  # what the test reads
+    driver.run_scenarios(scenario, wanted, sorted(FAULTS), folder, kills, rng)
 
 
 if __name__ == "__main__":

@@ -5,31 +5,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-from collections import Counter
 from pathlib import Path
 
-from tests.durable.moments import scratch
+from tests.durable.drivers import driven
 
 KILLS = int(os.environ.get("TIDEGATE_KILLS", "12"))
 DRIVER = Path(__file__).with_name("kill_keys_driver.py")
 
 
 def test_kills_leave_no_trace() -> None:
-    with scratch() as folder:
-        process = subprocess.run(
-            [sys.executable, str(DRIVER), str(folder), "20261117", str(KILLS)],
-            capture_output=True,
-            text=True,
-            timeout=3000,  # far longer than it takes: on a loaded machine slowness is no failure
-            check=False,
-        )
-    assert process.returncode == 0, process.stderr[-3000:]
-    results = [json.loads(line) for line in process.stdout.splitlines()]
-    kinds = sum((Counter(result["kinds"]) for result in results), Counter())
+    results, kinds = driven(DRIVER, 20261117, KILLS, seconds=3000)
     assert len(results) == 6
     assert sum(kinds.values()) >= 0.9 * KILLS, results
     assert len(kinds) >= 3

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.noise import discrete_laplace_of_word, one_discrete_laplace
+from tidegate.noise import USUAL_EDGE, USUAL_SCALES, edge, one_discrete_laplace, signed_logarithms
+from tidegate.perturb.measurement_noise import MeasurementNoise
 from tidegate.sealing import state_of
 from tidegate.units import Window
 
@@ -28,7 +29,7 @@ PIPELINES = {
 def test_first_words_are_those_of_each_place(chunk: int, tree: int) -> None:
     words = KEYSTREAM.first_words(chunk=chunk, tree=tree, count=16, level=5)
     places = [KEYSTREAM.at(chunk=chunk, tree=tree + each, level=5) for each in range(16)]
-    assert words == [int(place.take(1)[0]) for place in places]
+    assert words.tolist() == [int(place.take(1)[0]) for place in places]
 
 
 def test_no_place_beyond_the_last_is_enciphered() -> None:
@@ -36,38 +37,57 @@ def test_no_place_beyond_the_last_is_enciphered() -> None:
         KEYSTREAM.first_words(chunk=0, tree=2**32 - 15, count=16)
 
 
-@pytest.mark.parametrize("scale", [1, 7, 1000, 10**9, 2**41])
-def test_noise_of_a_word_is_that_of_its_source(scale: int) -> None:
-    decided = 0
-    for tree, word in enumerate(KEYSTREAM.first_words(chunk=7, tree=0, count=500)):
-        noise = discrete_laplace_of_word(word, scale)
-        if noise is not None:
-            source = KEYSTREAM.at(chunk=7, tree=tree)
-            assert noise == one_discrete_laplace(source, Fraction(scale))
-            decided += 1
-    assert decided > 300 or scale > 2**40  # beyond, integers must decide every one
+@pytest.mark.parametrize("scale", [1, 7, 1000, 2**33 - 1, 2**33, 2**41])
+def test_noise_of_a_measurement_is_that_of_its_place(scale: int) -> None:
+    """Proposed from logarithms, or decided by integers: the number that the words give."""
+    noise = MeasurementNoise(KEYSTREAM)
+    for position in range(5000, 5600):
+        chunk, tree = divmod(position, 1 << 20)
+        words = KEYSTREAM.at(chunk=chunk, tree=tree)
+        assert noise.of(position, scale) == one_discrete_laplace(words, Fraction(scale))
+
+
+def test_logarithms_decide_most_and_leave_what_is_near_an_integer() -> None:
+    words = KEYSTREAM.first_words(chunk=7, tree=0, count=1000)
+    products = 1000 * signed_logarithms(words)
+    rest = np.abs(products - np.trunc(products))
+    decided = (edge(1000) < rest) & (rest < 1 - edge(1000)) & ((products > 0) | (products < -1))
+    assert np.count_nonzero(decided) > 990
+    for tree in np.flatnonzero(decided).tolist():
+        exact = one_discrete_laplace(KEYSTREAM.at(chunk=7, tree=tree), Fraction(1000))
+        assert int(products[tree]) == exact
+    assert signed_logarithms(np.array([6, 7], dtype=np.uint64)).tolist() == [0, 0]  # far too small
+
+
+def test_the_usual_edge_is_wide_enough() -> None:
+    """Loops use one edge for all scales below 2^33."""
+    assert all(edge(scale) < USUAL_EDGE for scale in (1, 1000, USUAL_SCALES - 1))
+    assert edge(USUAL_SCALES) > USUAL_EDGE / 2
+    assert edge(2**40) >= 1  # integers decide all
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_samplers_find_what_they_push(name: str) -> None:
+@pytest.mark.parametrize("filled", [0, 5])
+def test_samplers_sweep_what_they_push(name: str, filled: int) -> None:
     """The same measurements in the same order, and the same state at every stop."""
     random = np.random.default_rng(2)
     values: list[int] = np.repeat(random.integers(0, 101, size=150), 20).tolist()
     stage: Any = PIPELINES[name].perturber
-    slow, quick = (stage.sampler(100, KEYSTREAM) for _ in range(2))
-    at = measured = 0
+    runs = [stage.run(100, 100, KEYSTREAM) for _ in range(2)]
+    slow, quick = (run._sampler for run in runs)
+    noise = MeasurementNoise(KEYSTREAM)
+    at = total = 0
     while at < len(values):
         stop = min(len(values), at + int(random.integers(1, 50)))
-        found, scale = quick.find(values, at, stop, at)
-        expected = next(
-            ((place, one) for place in range(at, stop) if (one := slow.push(values[place], place))),
-            (stop, 0),
-        )
-        assert (found, scale) == expected
-        if scale:
-            for sampler in (slow, quick):
-                sampler.measured(values[found] + scale, found - at + 1, scale)
-            measured += 1
+        opened, expected = at - filled, []
+        for place in range(at, stop):
+            if scale := slow.push(values[place], place):
+                number = values[place] + noise.of(place, scale)
+                slow.measured(number, place + 1 - opened, scale)
+                expected.append((place, number, scale))
+                opened = place + 1
+        assert runs[1]._sweep(values, at, stop, at, filled, noise) == expected
         assert state_of(slow) == state_of(quick)
-        at = found + 1 if scale else stop
-    assert measured > 50
+        total += len(expected)
+        at, filled = stop, stop - opened
+    assert total > 50

@@ -1,6 +1,7 @@
 """FAST: at most M measurements in a horizon, noise of the right scale, the filter by hand."""
 
 import math
+from decimal import Context, Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 
 import tidegate as tg
 from tidegate.errors import SettingError
-from tidegate.methods.fast import AdaptiveSampling, FeedbackFilter, fast
+from tidegate.methods._feedback import Feedback, KalmanLevel
+from tidegate.methods.fast import AdaptiveSampling, fast
 
 WRONG = (0.7, 1.3)
 THETA = 40
@@ -68,15 +70,35 @@ def test_scale_of_the_noise():
 
 def test_the_filter_by_hand():
     """θ = 12, so a mean of 6 and a variance of 12 at first; steps of variance 1.44."""
-    levels = FeedbackFilter(12, Fraction(1, 10))
-    assert levels.push(0, 5, 0) == 6  # time passes
-    assert levels.variance == pytest.approx(12 + 5 * 1.44)
+    levels, feedback = (kind(12, Fraction(1, 10)) for kind in (KalmanLevel, Feedback))
+    numbers, spans, marks = np.array([[0, 11], [5, 1], [0, 3]])
     gain = (19.2 + 1.44) / (19.2 + 1.44 + 2 * 3**2)
-    assert levels.push(11, 1, 3) == round(6 + gain * 5)
-    assert levels.exact == pytest.approx(6 + gain * 5)
-    assert levels.variance == pytest.approx((1 - gain) * 20.64)
+    assert levels.push(numbers, spans, marks).tolist() == [6, round(6 + gain * 5)]
+    feedback.follow(0, 5, 0)
+    assert feedback.variance == pytest.approx(12 + 5 * 1.44)  # time passes
+    feedback.follow(11, 1, 3)
+    for one in (levels, feedback):
+        assert one.exact == pytest.approx(6 + gain * 5)
+        assert one.variance == pytest.approx((1 - gain) * 20.64)
     error = gain * 5 / (6 + gain * 5)
-    assert levels.interval == pytest.approx(max(1, 1 + 10 * (1 - math.exp(error / 0.1 - 1))))
+    expected = max(1, 1 + 10 * (1 - math.exp(error / 0.1 - 1)))
+    assert feedback.interval == pytest.approx(expected)
+
+
+def test_the_interval_is_that_of_decimals():
+    """Shortcuts change no bit of it: where e^x is not needed, and how it is computed."""
+    feedback, interval, errors = Feedback(100, Fraction(1, 100)), 1.0, []
+    random = np.random.default_rng(4)
+    calm = 0
+    for error in random.exponential(0.1, 3000).tolist():
+        feedback._control(error)
+        errors = [*errors, error][-5:]
+        power = (0.9 * error + 0.1 * (math.fsum(errors) / len(errors)) - 0.1) / 0.1
+        growth = 1 - float(Decimal(min(power, 50.0)).exp(Context(prec=30)))
+        interval = max(1.0, interval + 10.0 * growth)
+        assert feedback.interval == interval
+        calm += interval > 1
+    assert 300 < calm < 2700
 
 
 def test_a_calm_stream_is_measured_less_often():

@@ -9,7 +9,9 @@ import pytest
 
 import tidegate as tg
 from tests.methods.coverage import coverage
+from tests.methods.enumerated import worst_loss
 from tidegate.errors import SettingError
+from tidegate.methods._grouping import Grouping
 from tidegate.methods.pegasus import GroupedValues, pegasus
 from tidegate.noise import discrete_laplace_variance
 
@@ -33,18 +35,47 @@ def deviation(values):
     return math.floor(sum(abs(value - mean) for value in values))
 
 
-def test_deviations_are_exact():
-    """Values join while they can; the pointer into the sorted group follows the mean."""
-    run = run_of(GroupedValues(epsilon=1))
-    random = np.random.default_rng(4)
-    for _ in range(20):
-        run.members = []
-        values = random.integers(0, THETA + 1, size=40).tolist()
-        run._decide(values[0], 0, 10**9)
-        for count in range(2, 41):
-            assert run._decide(values[count - 1], 0, 0) == 2
-            assert run.members == sorted(values[:count])
-            assert run._deviation() == deviation(values[:count])
+def plain_marks(values, tests, limits, public, longest):
+    """The rule of the docstring, one value after the other, in fractions."""
+    marks, group, limit = [], [], 0
+    for value, test, noise in zip(values, tests, limits, strict=True):
+        if not group:
+            group, limit = [value], public + noise
+            marks.append(1)
+        elif deviation([*group, value]) + test < limit:
+            group.append(value)
+            marks.append(2)
+            if len(group) >= longest:
+                group = []
+        else:
+            group = []
+            marks.append(1)
+    return marks
+
+
+@pytest.mark.parametrize("public", [3, 40, 1500, 10**6])
+@pytest.mark.parametrize("longest", [1, 2, 50, 300])
+def test_many_tests_are_decided_as_one_by_one(public, longest):
+    """Short and long groups, bounds that decide and bounds that do not, any split."""
+    random = np.random.default_rng(public + longest)
+    values = np.concatenate(
+        (random.integers(0, THETA + 1, 400), np.repeat(random.integers(0, THETA, 20), 15))
+    )
+    tests, limits = random.laplace(0, public / 8, (2, values.size)).astype(np.int64)
+    expected = plain_marks(
+        *(array.tolist() for array in (values, tests, limits)), public, max(2, longest)
+    )
+    cuts = np.sort(random.integers(0, values.size, 5))
+    for splits in ([], cuts):
+        group, found = Grouping(public, longest), []
+        for part in zip(
+            *(np.split(array, splits) for array in (values, tests, limits)), strict=True
+        ):
+            again = Grouping(public, longest)  # resumed between any two pushes
+            again.members, again.limit = sorted(group.members), group.limit
+            found += again.mark(*part)
+            group = again
+        assert found == expected
 
 
 def test_deviation_moves_by_less_than_twice_the_change():
@@ -56,10 +87,9 @@ def test_deviation_moves_by_less_than_twice_the_change():
 def test_groups_by_hand():
     """Without noise and with a limit of 10: 4, 6 join (deviation 2), 20 does not (17.3), nor does
     9 begin a group that the last one joins (11)."""
-    run = run_of(GroupedValues(epsilon=1))
-    limit = 10 - run._public
-    marks = [run._decide(value, 0, limit) for value in (4, 6, 20, 9, 20, 7, 7)]
-    assert marks == [1, 2, 1, 1, 1, 1, 2]
+    values = np.array([4, 6, 20, 9, 20, 7, 7])
+    nothing = np.zeros(7, dtype=np.int64)
+    assert Grouping(10, 50).mark(values, nothing, nothing) == [1, 2, 1, 1, 1, 1, 2]
 
 
 def probability(stage, values, marks):
@@ -99,13 +129,7 @@ def test_groups_cost_their_share_enumerated(limit):
     for values in product((0, 1), repeat=5):
         table[values] = np.array([probability(stage, values, marks) for marks in sequences])
         assert abs(table[values].sum() - 1) < 1e-9
-    worst = 0.0
-    for values, chances in table.items():
-        for place in range(5):
-            other = table[(*values[:place], 1 - values[place], *values[place + 1 :])]
-            both = (chances > 1e-12) & (other > 1e-12)
-            worst = max(worst, float(np.abs(np.log(chances[both] / other[both])).max()))
-    assert 0.05 * share < worst <= share
+    assert 0.05 * share < worst_loss(table) <= share
 
 
 def test_scale_of_the_noise_of_values():

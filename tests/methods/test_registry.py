@@ -14,9 +14,11 @@ from tidegate import methods
 from tidegate.cli.app import app
 from tidegate.cli.pipelines import PRESETS, build
 from tidegate.errors import SettingError
+from tidegate.local import series
 from tools import methods_table
 
 ALL = methods.registered()
+SERIES = methods.series_schemes()
 CENTRAL = [method for method in ALL if method.model == "central"]
 
 
@@ -47,15 +49,30 @@ def test_choices_of_the_command_line():
 
 def test_the_command_lists_them():
     listed = json.loads(CliRunner().invoke(app, ["methods", "--json"]).stdout)
-    assert [row["name"] for row in listed] == [method.name for method in ALL]
+    assert [row["name"] for row in listed] == [method.name for method in (*ALL, *SERIES)]
     found = {row["name"]: (row["model"], row["protects"], row["guarantee"]) for row in listed}
     assert found["tops"] == ("central", "event", "ε")
     assert found["pak"] == ("central", "event", "(ε, δ), float")
     assert found["fast"] == ("central", "window", "ε")
     assert found["square-root"] == ("central", "event", "ρ (zCDP)")
     assert found["topl"][0] == "local"
+    assert found["Changes"] == ("local", "series", "ε")
+    assert found["PopulationDivision"] == ("local", "window", "ε")
     text = CliRunner().invoke(app, ["methods"]).stdout
-    assert all(f"\n{method.name} " in text for method in ALL)
+    assert all(f"\n{method.name} " in text for method in (*ALL, *SERIES))
+
+
+@pytest.mark.parametrize("scheme", SERIES, ids=lambda scheme: scheme.name)
+def test_what_a_scheme_for_series_says_of_itself(scheme):
+    assert getattr(series, scheme.name) is scheme.preset
+    assert scheme.model == scheme.guarantee.model
+    for text in (scheme.summary, scheme.when, scheme.reference):
+        assert text
+        assert "\n" not in text
+    assert all(scheme.arguments().values())
+    shown = CliRunner().invoke(app, ["methods", scheme.name]).stdout
+    assert scheme.when in shown
+    assert "local model" in shown
 
 
 def test_the_command_explains_one():

@@ -9,6 +9,7 @@ import pytest
 
 import tidegate as tg
 from tests.methods.coverage import coverage
+from tests.methods.enumerated import worst_loss
 from tidegate.errors import SettingError
 from tidegate.methods.sparse_partition import OnlinePartition, sparse_partition
 
@@ -69,12 +70,7 @@ def test_tests_cost_their_share_enumerated(limit):
     for values in product((0, 1), repeat=5):
         table[values] = np.array([probability(stage, values, one) for one in decisions])
         assert abs(table[values].sum() - 1) < 1e-9
-    worst = 0.0
-    for values, chances in table.items():
-        for place in range(5):
-            other = table[(*values[:place], 1 - values[place], *values[place + 1 :])]
-            worst = max(worst, float(np.abs(np.log(chances / other)).max()))
-    assert 0.4 * share < worst <= share
+    assert 0.4 * share < worst_loss(table) <= share
 
 
 def test_decisions_follow_that_law():

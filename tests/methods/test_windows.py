@@ -58,8 +58,8 @@ def test_shares_by_every_pattern_of_decisions():
         sampler.free, spent = 0, []
         for position, publish in enumerate(wanted):
             sampler.push(THETA, position)
-            allowed = publish and sampler.offer > 0
-            spent.append(sampler.offer if allowed else 0)
+            allowed = publish and sampler._offer > 0
+            spent.append(sampler._offer if allowed else 0)
             sampler.measured(9, 1, int(allowed))
         most = max(most, *(sum(spent[at : at + 3]) for at in range(11)))
     assert most == 3

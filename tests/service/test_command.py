@@ -82,5 +82,5 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     service = Place(folder, None).opened()
     result = run("token", str(folder), "reader", "--label", "x")
     assert result.exit_code == 3
-    assert "another process is at work" in result.stderr
+    assert "another process is using" in result.stderr
     service.gate.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 import tidegate as tg
 from tests.service.conftest import Place, served
 from tidegate.demo.city import ZONES, ticks
+from tidegate.demo.phones import Phones
 from tidegate.demo.serve import create_streams, push_ticks
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -35,3 +36,9 @@ def test_a_city_behind_a_service(tmp_path: Path) -> None:
         assert gate["load-by-zone"].facts()["keys"] == len(ZONES)
         assert set(gate.ledger()["sources"]) == {"load-by-zone", "trips"}
         assert gate["fares"].position == 192
+        phones = Phones(gate, address, count=12)
+        taken = phones.report()
+        assert taken >= 12 - 2  # a round may end in between
+        task = phones.url.rpartition("/")[2]
+        rows = gate.call("GET", f"/v1/tasks/{task}/collection", "read")["rows"]
+        assert sum(row["reports"] for row in rows) == taken

@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -43,9 +44,10 @@ class Served:
         return httpx.request(verb, url, headers=headers, timeout=240, **more)
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Served]:
-    service = Place(tmp_path / "gate", None).opened()
+@contextmanager
+def fleet_with_a_task(folder: Path, **more: Any) -> Iterator[Served]:
+    """A service at work with one task, and a token of each role."""
+    service = Place(folder / "gate", None).opened()
     tokens = {
         role: service.gate.call(lambda role=role: service.tokens.make(role, role)).result()
         for role in ("admin", "device", "reader", "shuffler")
@@ -53,10 +55,16 @@ def fleet(tmp_path: Path) -> Iterator[Served]:
     with served(service) as address:
         made = Served(service, address, tokens, "")
         new = {"name": "steps", "epsilon": "1", "bound": 100, "settings": {"threshold": 20}}
-        task = made.request("POST", f"{address}/v1/tasks", "admin", json=new).json()
+        task = made.request("POST", f"{address}/v1/tasks", "admin", json={**new, **more}).json()
         assert task["guarantee"].startswith("ε = 1 per event")
         assert len(task["task_id"]) == 43  # 32 bytes, as in DAP
         made.url = f"{address}/v1/tasks/{task['task_id']}"
+        yield made
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Served]:
+    with fleet_with_a_task(tmp_path) as made:
         yield made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import threading
@@ -16,6 +17,7 @@ import tidegate as tg
 from tests.cli.invoking import run
 from tests.service.conftest import Place, PostgresServer, sender, served
 from tidegate.durable import StorageError
+from tidegate.service import gate
 from tidegate.service.pending_requests import Busy, Pending
 from tidegate.service.released_rows import between
 from tidegate.service.server import Service
@@ -132,6 +134,49 @@ def test_too_much_is_refused_and_never_lost(tmp_path: Path) -> None:
     expected = whole.push(np.concatenate([one.values for one in taken]))
     assert released(service).tobytes() == expected.tobytes()
     service.gate.close()
+
+
+def test_overload_over_http_is_refused_and_never_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as many values at once as the gate lets wait; what is refused is sent again."""
+    service, whole = started(Place(tmp_path / "gate", None))
+    monkeypatch.setattr(gate, "MOST_VALUES", 40)  # of 80 that are on their way
+    token = service.make_token("producer", "p")
+    refused: list[Any] = []
+    starts: dict[int, int] = {}
+
+    async def produce(client: Any, number: int) -> None:
+        body = VALUES[4 * number : 4 * number + 4].tolist()
+        while True:
+            answer = await client.post("/v1/streams/meters/values", json=body)
+            if answer.status_code == 202:
+                starts[number] = answer.json()["start"]
+                return
+            refused.append(answer)
+            await asyncio.sleep(0.05)
+
+    async def load(address: str) -> None:
+        headers = {"Authorization": f"Bearer {token}"}
+        limits = httpx.Limits(max_connections=20)
+        async with httpx.AsyncClient(
+            base_url=address, headers=headers, limits=limits, timeout=240
+        ) as client:
+            await asyncio.gather(*(produce(client, number) for number in range(100)))
+
+    with served(service) as address:
+        loading = threading.Thread(target=lambda: asyncio.run(load(address)))
+        with service.gate.lock:  # as long as it takes until too much waits
+            loading.start()
+            while len(refused) < 5:
+                time.sleep(0.01)
+        loading.join()
+        assert {one.status_code for one in refused} == {429}
+        assert all(int(one.headers["retry-after"]) >= 1 for one in refused)
+        order = sorted(starts, key=starts.__getitem__)  # as they were taken
+        assert [starts[number] for number in order] == list(range(0, 400, 4))
+        sent = np.concatenate([VALUES[4 * number : 4 * number + 4] for number in order])
+        assert released(service).tobytes() == whole.push(sent).tobytes()
 
 
 def test_a_token_that_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.cli.invoking import run
-from tests.service.conftest import Place, served
+from tests.service.conftest import served
 from tests.service.test_command import free_port
-from tests.service.test_device_http import TOPL, Served
+from tests.service.test_device_http import TOPL, Served, fleet_with_a_task
 from tidegate.errors import RefusedError
 from tidegate.local.delivery import UnreachableError
 from tidegate.service.shuffler.app import ShufflerApp
@@ -29,16 +29,7 @@ RARELY = 3600.0  # the tests look themselves
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Served]:
-    service = Place(tmp_path / "gate", None).opened()
-    tokens = {
-        role: service.gate.call(lambda role=role: service.tokens.make(role, role)).result()
-        for role in ("admin", "device", "reader", "shuffler")
-    }
-    with served(service) as address:
-        made = Served(service, address, tokens, "")
-        new = {"name": "steps", "epsilon": "1", "bound": 100, "settings": {"threshold": 20}}
-        task = made.request("POST", f"{address}/v1/tasks", "admin", json={**new, "shuffled": True})
-        made.url = f"{address}/v1/tasks/{task.json()['task_id']}"
+    with fleet_with_a_task(tmp_path, shuffled=True) as made:
         yield made
 
 

@@ -31,7 +31,7 @@ SETTINGS = {
 
 def needed() -> None:
     """Skip unless Spark can run here."""
-    pytest.importorskip("pyspark", reason="needs pyspark: pip install 'tidegate[spark]'")
+    pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("needs Java 17 or newer, for Spark")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark: pip install 'tidegate[spark]'")
+pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 
 import pandas as pd
 

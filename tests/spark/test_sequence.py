@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("pyspark", reason="needs pyspark: pip install 'tidegate[spark]'")
+pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 
 from tidegate.errors import InputError
 from tidegate.spark.sequence import CLOSE, FILL, NOTHING_YET, REFUSE, InputRows, Ordered, in_order

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark: pip install 'tidegate[spark]'")
+pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 
 import tidegate as tg
 from tests.spark.streams import adaptive, alone, fixed, made_up

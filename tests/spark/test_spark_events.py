@@ -1,19 +1,26 @@
 """Events by key: sums per tick for every declared key, as single releases would give them."""
 
+from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark: pip install 'tidegate[spark]'")
+pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 
 import pandas as pd
 
 import tidegate as tg
 import tidegate.spark as ts
-from tidegate.errors import SettingError
+from tidegate.errors import SettingError, SnapshotError
+from tidegate.ledger import CapExceeded
+from tidegate.ownership import Ownership
+from tidegate.run.event_release import EventRelease
+from tidegate.spark.event_stream import EventShard, check_cap
 from tidegate.spark.events import event_function
+from tidegate.spark.plan import Plan
 from tidegate.spark.secret import MasterSecret
 
 START, UNTIL = "2024-02-01T00:00Z", "2024-02-03T00:00Z"
@@ -74,3 +81,120 @@ def test_spark_releases_events(spark: Any, key_file: Path) -> None:
         ts.release_events(given, naive, **options)
     with pytest.raises(SettingError, match="one for events"):
         ts.release_events(given, tg.adaptive(epsilon=1, bound=20, horizon=100), **options)
+
+
+# -- streams ---------------------------------------------------------------------------------------
+
+
+def batches(frame: pd.DataFrame) -> list[tuple[pd.DataFrame, list[str]]]:
+    """Events and clock of micro-batches: some early, some with their clock, one too late."""
+    frame = frame.sort_values("at", ignore_index=True)
+    late = frame.iloc[[0]]
+    return [
+        (frame.iloc[:400], []),
+        (frame.iloc[400:500].sample(frac=1, random_state=1), ["2024-02-01T06:00Z"]),
+        (late, ["2024-02-01T06:20Z", "2024-02-01T05:00Z"]),
+        (frame.iloc[500:], [UNTIL]),
+    ]
+
+
+def expected(parts: list[Any], query: str, name: str, key_file: Path) -> list[Any]:
+    """What one process releases for one key."""
+    epoch = MasterSecret(f"file:{key_file}").epoch(query)
+    release = EventRelease(pipeline(), epoch.of_key(name), ownership=Ownership())
+    found = []
+    for events, clock in parts:
+        mine = events[events["key"] == name].sort_values(["at", "value"])
+        release.push(pd.to_datetime(mine["at"].astype("int64"), unit="us", utc=True), mine["value"])
+        found += [release.advance(until) for until in clock[:1]]
+    return found
+
+
+def streaming_plan(key_file: Path, cap: Fraction | None = None) -> Plan:
+    return Plan(
+        pipeline=pipeline(), secret=MasterSecret(f"file:{key_file}"), shards=4, gaps="close",
+        cap=cap, packed=False, timed=True,
+    )  # fmt: skip
+
+
+def test_a_shard_of_a_stream_releases_with_the_clock(key_file: Path) -> None:
+    """State goes through its sealed form after every batch; replays give the same bytes."""
+    plan = streaming_plan(key_file)
+    frame, found = log(900), []
+    state = EventShard.begin(plan, 2, ["empty", "north", "south"], "query").sealed()
+    for events, clock in batches(frame):
+        at = [datetime.fromisoformat(one).timestamp() * 1e6 for one in clock]
+        rows = pd.concat([events, pd.DataFrame({"key": None, "at": at, "value": 0.0})])
+        again, shard = (EventShard.resume(plan, 2, state) for _ in range(2))
+        part = shard.take(rows)
+        pd.testing.assert_frame_equal(part, again.take(rows.sample(frac=1, random_state=7)))
+        found.append(part)
+        state = shard.sealed()
+    with pytest.raises(SnapshotError, match="moved"):
+        EventShard.resume(plan, 1, state)
+    assert b"north" not in state
+    rows = pd.concat(found)
+    assert [len(part) for part in found] == [0, 3 * 24, 3 * 1, 3 * (192 - 25)]
+    for name in ("empty", "north", "south"):
+        alone = expected(batches(frame), "query", name, key_file)
+        mine = rows[rows["key"] == name]
+        assert mine["position"].tolist() == list(range(192))
+        values = np.concatenate([part.values for part in alone])
+        assert mine["value"].to_numpy().tobytes() == values.tobytes()
+
+
+def test_spark_streams_events(spark: Any, key_file: Path, tmp_path: Path) -> None:
+    """Two streams of files; a sink that fails after it has shown its rows."""
+    seen, failures = [], [1]
+    parts = batches(log(600))[1::2]
+    for number, (events, clock) in enumerate(parts):
+        log_part = events.assign(
+            at=pd.to_datetime(events["at"].astype("int64"), unit="us", utc=True)
+        )
+        times = pd.DataFrame({"at": pd.to_datetime(clock, utc=True)})
+        for name, table in (("events", log_part), ("clock", times)):
+            (tmp_path / name).mkdir(exist_ok=True)
+            table.to_parquet(tmp_path / name / f"{number}.parquet", coerce_timestamps="us")
+
+    def stream(name: str, schema: str) -> Any:
+        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(tmp_path / name))
+
+    def sink(rows: Any, batch: int) -> None:
+        seen.append(rows.toPandas())
+        if batch in failures:
+            failures.remove(batch)
+            raise OSError("the sink failed")
+
+    def run() -> str:
+        released = ts.release_events(
+            stream("events", "key string, at timestamp, value double"), pipeline(), key="key",
+            time="at", value="value", keys=["north", "empty"], shards=2,
+            clock=stream("clock", "at timestamp"), secret=f"file:{key_file}",
+        )  # fmt: skip
+        query = (
+            released.writeStream.foreachBatch(sink)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return str(query.id)
+
+    with pytest.raises(Exception, match="the sink failed"):
+        run()
+    query = run()
+    whole = pd.concat(seen)
+    rows = whole.drop_duplicates().sort_values(["key", "position"])
+    assert len(whole) > len(rows)  # a batch was shown twice, with the same bytes
+    assert rows.groupby("key")["position"].count().to_dict() == {"empty": 192, "north": 192}
+    values = np.concatenate([part.values for part in expected(parts, query, "north", key_file)])
+    assert rows[rows["key"] == "north"]["value"].to_numpy().tobytes() == values.tobytes()
+
+
+def test_a_cap_stops_before_anything_is_read(key_file: Path) -> None:
+    plan = streaming_plan(key_file, cap=Fraction(2))
+    declared = pd.DataFrame({"key": ["north", "south"], "epsilon": ["1", "3/2"]})
+    check_cap(plan, declared[:1])
+    with pytest.raises(CapExceeded, match="south"):
+        check_cap(plan, declared)

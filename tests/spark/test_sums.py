@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark: pip install 'tidegate[spark]'")
+pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 
 import tidegate as tg
 import tidegate.spark as ts

@@ -182,7 +182,7 @@ def _settings(
         cut = f"{count:.2%} of the rows count as more than they are: {lost:.2%} of what is below 0."
         lines.append(f"With --lower {float(lower):g} {cut if count else 'no value is cut.'}")
     if given is None or (lower and thought["lower"] is None):
-        lines.append("(A round number beyond all values. Choose bounds from public knowledge.)")
+        lines.append("(A round number above all values. Choose bounds from public knowledge.)")
     low, cap = profile.quantiles(1 - _CAP, _CAP)
     floor = max(float(lower), min(0.0, low))
     errors = _errors(profile, (lower, bound), thought, (floor, cap))

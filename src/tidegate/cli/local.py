@@ -37,7 +37,7 @@ def announce(
     settings: dict[str, Any],
     by_name: Annotated[
         bool | None,
-        typer.Option("--by-name", help="Which question a client is asked goes by its name."),
+        typer.Option("--by-name", help="Choose each client's question by its name."),
     ] = None,
     next_round: Annotated[
         bool,

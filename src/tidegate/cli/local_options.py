@@ -19,11 +19,12 @@ with_topl_options = with_options(
         "threshold_epsilon": text("What an answer for the threshold costs (default: epsilon)."),
         "threshold": text("Given instead of chosen: nobody is asked."),
         "scheme": text(
-            "Of the threshold: adaptive (default), published, or published-authors (the paper's)."
+            "How the threshold is found: adaptive (default), published or published-authors."
         ),
-        "smoothing": flag("--smoothing", help="Of the published schemes' density."),
+        "smoothing": flag("--smoothing", help="Smooth the density of the published schemes."),
         "report": text(
-            "Of the stream: optimal (default), hybrid, piecewise or stochastic-rounding."
+            "How values are reported: optimal (default), hybrid, piecewise, "
+            "generalised-piecewise, stochastic-rounding, laplace."
         ),
         "keep_asking": flag(
             "--keep-asking/--no-keep-asking",

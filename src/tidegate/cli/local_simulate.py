@@ -27,7 +27,8 @@ def simulate(
         int | None, typer.Option(help="The same noise every time; default: fresh noise.")
     ] = None,
     clamp: Annotated[
-        bool, typer.Option("--clamp", help="Count values below --lower as it; else refuse them.")
+        bool,
+        typer.Option("--clamp", help="Count lower values as --lower; do not refuse them."),
     ] = False,
     column: streams.Column = None,
     header: streams.Header = None,

@@ -11,7 +11,7 @@ import typer
 from tidegate.cli.exits import plain_errors
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
-from tidegate.methods import Method, registered
+from tidegate.methods import Method, registered, series_schemes
 from tidegate.tables.text import table
 
 
@@ -25,7 +25,7 @@ def methods(
 
     "Protects" is the unit that the noise is made for. Most methods can protect larger units
     (--unit), by group privacy. Methods of the local model have their own commands (`tidegate
-    local`).
+    local`); schemes for series of users are in the library (`tidegate.local.series`).
 
     Examples:
 
@@ -35,7 +35,7 @@ def methods(
       tidegate methods --json
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
-        known = {method.name: method for method in registered()}
+        known = {method.name: method for method in (*registered(), *series_schemes())}
         if name is None:
             rows = [_facts(method) for method in known.values()]
             typer.echo(_json(rows) if as_json else _list(rows))

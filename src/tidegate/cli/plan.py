@@ -124,7 +124,7 @@ def plan(
         wanted: Target | None = None
         if target is not None:
             if epsilon is not None or length is None:
-                raise SettingError("target", "needs --length, and no --epsilon: that is looked for")
+                raise SettingError("target", "needs --length, and no --epsilon: it finds one")
             wanted = compare_trees(
                 pipeline,
                 length,
@@ -138,7 +138,7 @@ def plan(
                 asked = [length]
             epsilon = str(wanted.epsilon)
         elif length is not None:
-            raise SettingError("length", "goes with --target; --lengths names those to predict")
+            raise SettingError("length", "needs --target; use --lengths for the ranges to predict")
         if epsilon is None:
             raise SettingError("epsilon", "is missing: give --epsilon, or --target and --length")
         chosen = pipeline(epsilon)

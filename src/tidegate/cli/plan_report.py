@@ -40,7 +40,7 @@ class Report:
     worst: bool  # the bound was assumed as threshold
 
     def _present_error(self) -> float:
-        """Of the tree that would be used, over all lengths, in thresholds: as `Choice.error`."""
+        """Error of the tree that would be used, over all lengths, in thresholds."""
         squares = [row.expectation.standard_error**2 for row in self.rows]
         return math.sqrt(sum(squares) / len(squares)) / self.rows[0].expectation.width
 

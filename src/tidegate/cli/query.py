@@ -25,7 +25,7 @@ Start = Annotated[
     int | None, typer.Argument(metavar="START", help="First position, counted from 0. [default: 0]")
 ]
 End = Annotated[
-    int | None, typer.Argument(metavar="END", help="Position after the last. [default: the end]")
+    int | None, typer.Argument(metavar="END", help="End position, not included. [default: the end]")
 ]
 Ranges = Annotated[
     str | None,
@@ -52,7 +52,7 @@ def query(
         typer.Option("--from", metavar="TIME", help="First time, e.g. 2024-02-01 (see --time)."),
     ] = None,
     to: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Time after the last, e.g. 2024-03-01.")
+        str | None, typer.Option(metavar="TIME", help="End time, not included, e.g. 2024-03-01.")
     ] = None,
     every: Annotated[
         str | None,
@@ -136,12 +136,12 @@ def query(
             return [f"[{begin}, {end})" for begin, end in pairs], found
 
         if every is not None and as_of is not None:
-            raise SettingError("as-of", "goes without --every")
+            raise SettingError("as-of", "cannot be used with --every")
         if ratio is not None:
             from tidegate.cli import answer_tables
 
             if column is not None:
-                raise SettingError("column", "goes without --ratio, which names two")
+                raise SettingError("column", "cannot be used with --ratio, which names two columns")
             typer.echo(answer_tables.printed_ratio(released, ratio, sums, format, as_json=as_json))
             return
         try:
@@ -157,7 +157,7 @@ def query(
             from tidegate.cli.query_keys import answered
 
             if ranges is not None or as_of is not None:
-                raise SettingError("ranges", "and --as-of ask files with one stream")
+                raise SettingError("ranges", "and --as-of need a file with one stream")
             where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
             wanted = (key or None), every, confidence
             typer.echo(answered(file, where, *wanted, total=total, as_json=as_json))

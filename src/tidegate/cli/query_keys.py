@@ -30,7 +30,7 @@ def answered(
     """The answer as text: for people, or one JSON object."""
     if every is not None:
         if where["start"] is not None or where["end"] is not None:
-            raise SettingError("every", "goes with --from and --to, not with positions")
+            raise SettingError("every", "needs --from and --to, not positions")
         times = {"from_": where["from_"], "to": where["to"]}
         if total:
             one = file.totals(every, keys=keys, confidence=confidence, **times)
@@ -40,7 +40,7 @@ def answered(
         columns["time"] = [time for part in found.parts.values() for time in part.times]  # type: ignore[union-attr,assignment]
         return _table(file, columns, confidence, as_json=as_json)
     if total:
-        raise SettingError("total", "goes with --every: without it, the total is the last row")
+        raise SettingError("total", "needs --every: without it, the total is the last row")
     names = keys or file.keys
     rows: list[tuple[str, Answer | None]] = []
     for name in names:

@@ -48,9 +48,9 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
 
             for name in ("by", "every"):
                 if name in options:
-                    raise SettingError(name, "goes with one --column")
+                    raise SettingError(name, "needs exactly one --column")
             if of_broker(source, options):
-                raise SettingError("column", "goes once with a broker")
+                raise SettingError("column", "can be given only once with a broker")
             release_columns(source, options)
         else:
             _run(source, of_one_column(options))
@@ -175,7 +175,7 @@ def check_options(source: str, options: dict[str, Any]) -> None:
             if name in options:
                 raise SettingError(name, "needs --state")
     elif "overwrite" in options:
-        raise SettingError("overwrite", "goes without --state: with it, the output is continued")
+        raise SettingError("overwrite", "cannot be used with --state, which continues the output")
     output = str(options.get("output") or "")
     check_output(source, options.get("output"), options.get("output-format"))
     if "state" not in options and not options.get("overwrite") and holds_something(output):
@@ -193,7 +193,7 @@ def check_options(source: str, options: dict[str, Any]) -> None:
         raise SettingError("output", "there is no such folder: nothing was charged or given up")
     protects_users = str(options.get("unit", "")).startswith("user-horizon")
     if protects_users != ("user-column" in options):
-        raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
+        raise SettingError("user-column", "is needed for --unit user-horizon:K, and only there")
 
 
 def close(

@@ -36,23 +36,25 @@ def check_by(options: Mapping[str, Any]) -> None:
     if "keys-are-public" in options and "every" in options:
         raise SettingError(
             "keys-are-public",
-            "goes without --every: that a key has events is protected. Declare all keys that there "
-            "can be with --keys FILE; each gets a row for every tick",
+            "cannot be used with --every: that a key has events is protected. Declare all possible "
+            "keys with --keys FILE; each gets a row for every tick",
         )
     if "shared-threshold" in options and "every" in options:
-        raise SettingError("shared-threshold", "goes without --every: each key chooses its own")
+        raise SettingError(
+            "shared-threshold", "cannot be used with --every: each key chooses its own"
+        )
     if "keys" in options and "keys-are-public" in options:
-        raise SettingError("keys", "goes without --keys-are-public: choose one")
+        raise SettingError("keys", "cannot be used with --keys-are-public: choose one")
     if "keys" not in options and "keys-are-public" not in options:
         raise SettingError(
             "by",
-            "needs --keys FILE, all keys that there can be, one a line (rows of others are "
-            "dropped), or --keys-are-public. A key that appears is news about the data: anyone "
-            "would learn which keys come, and how many rows each has",
+            "needs --keys FILE with all possible keys, one a line (rows of other keys are "
+            "dropped), or --keys-are-public, which publishes all keys that occur and how many "
+            "rows each has",
         )
     for name in _GO_WITHOUT:
         if name in options:
-            raise SettingError(name, "goes without --by")
+            raise SettingError(name, "cannot be used with --by")
 
 
 def run_by(source: str, options: dict[str, Any], output_format: str | None) -> None:
@@ -138,8 +140,8 @@ def _specification(source: str, options: dict[str, Any]) -> Keyed:
     if shared == "shared" and pipeline.reselect is not None:
         raise SettingError(
             "shared-threshold",
-            "needs --holdout, such as --holdout 4096: so many rows of all keys choose the "
-            "threshold, and are not released",
+            "needs --holdout, such as --holdout 4096: the first 4096 rows of all keys choose "
+            "the threshold, and are not released",
         )
     return tg.keyed(
         replace(pipeline, history=_ENDLESS),

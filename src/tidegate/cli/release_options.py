@@ -85,7 +85,7 @@ OPTIONS: dict[str, Any] = {
     "zone": text("Where times without a zone were written, e.g. Europe/Berlin."),
     "time_format": text("How times are written, unless ISO 8601: e.g. '%d.%m.%Y %H:%M'."),
     "late": text("Rows older than one before: refuse (default), or keep at their place.", LATE),
-    "order": text("Of a broker: key with the number of a message (mqtt:// needs it)."),
+    "order": text("For a broker: the key with the number of a message (mqtt:// needs it)."),
     "every": text("Rows are events: release their sum per tick of this length, e.g. 15min."),
     "start": text("When the first tick begins; public, e.g. 2024-01-01."),
     "until": text("Release the ticks up to this time, `now` or `now-5min`; public, too."),
@@ -105,7 +105,7 @@ OPTIONS: dict[str, Any] = {
     "key_file": path("Key that seals the state (or TIDEGATE_KEY); none: unsealed."),
     "ledger_source": text("Whose values these are, for the ledger (default: folder)."),
     "cap": text("The most epsilon this source may ever spend."),
-    "new_epoch": flag("--new-epoch", help="Give up lost state: release anew, charged again."),
+    "new_epoch": flag("--new-epoch", help="Give up lost state and release again, charged again."),
     "stdin": text(
         "After a restart, a pipe is resent from its start (default) or continues.", PIPES
     ),

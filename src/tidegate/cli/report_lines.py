@@ -14,7 +14,7 @@ _WRONG_NAME = "must be JSON lines: its name must end in .jsonl, or pipe it in"
 
 
 def report_lines(path: str) -> Iterator[list[bytes]]:
-    """Lines that are not blank, as soon as they are there. Compressed files are told by name."""
+    """Lines that are not blank, as soon as they are there. Compressed files are known by name."""
     kind = _kind(path)
     if kind is None or kind.format != "jsonl":
         raise SourceError(None, _WRONG_NAME, path)

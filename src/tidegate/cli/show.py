@@ -45,7 +45,7 @@ def show(
     ] = None,
     width: Annotated[
         int | None,
-        typer.Option(metavar="COLUMNS", help="Of the line of text; default: the terminal's."),
+        typer.Option(metavar="COLUMNS", help="Width of the text line (default: the terminal's)."),
     ] = None,
     confidence: Annotated[
         float, typer.Option(help="Probability that the band holds the truncated average.")
@@ -265,7 +265,7 @@ def _pyplot() -> Any:
         import matplotlib as mpl
     except ImportError:
         raise TidegateError(
-            "--png needs matplotlib: install it with pip install 'tidegate[cli]'"
+            "--png needs matplotlib. Run pip install '.[cli]' in the checkout of tidegate"
         ) from None
     mpl.use("Agg")
     from matplotlib import pyplot as plt

@@ -55,7 +55,7 @@ def rekey(
     folder: Folder,
     key_file: KeyFile = None,
     new_key_file: Annotated[
-        Path | None, typer.Option(help="The new key: required, and another than the old one.")
+        Path | None, typer.Option(help="Required: the new key, different from the old one.")
     ] = None,
 ) -> None:
     """Seal the state with another key; the old key opens nothing afterwards.

@@ -1,4 +1,4 @@
-"""A made-up city: electricity meters by zone, and taxi trips.
+"""A made-up city: electricity meters by zone, taxi trips, and phones.
 
 Nobody's data: everything is drawn from a seeded generator, as in `tidegate.synthetic`.
 """
@@ -55,3 +55,11 @@ def ticks(start: datetime, seed: int = 0) -> Iterator[Tick]:
             now, load, [now + timedelta(seconds=float(at)) for at in seconds], fares.tolist()
         )
         now += TICK
+
+
+def minutes_on_the_way(phones: int, seed: int = 1) -> Iterator[list[float]]:
+    """How long the owner of each phone travelled, day by day; now and then the trains are late."""
+    generator = np.random.default_rng(seed)
+    while True:
+        late = 1.5 if generator.random() < 0.2 else 1.0
+        yield (late * generator.gamma(3, 9, phones)).tolist()

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tidegate.demo.city import DAY, FARE_BOUND, METER_BOUND, TICK, ZONES, Tick, ticks
+from tidegate.demo.phones import PHONES, Phones
 from tidegate.errors import TidegateError
 from tidegate.randomness import random_bytes
 from tidegate.service.client import Gate, connect
@@ -48,6 +49,9 @@ def _feed(address: str, tokens: list[str], browser: bool) -> None:
         for _ in range(_HISTORY // _BATCH):
             push_ticks(gate, list(itertools.islice(city, _BATCH)))
         print(f"{_HISTORY:,} quarters of an hour were released; now one comes every second.")
+        phones = Phones(gate, address)
+        threading.Thread(target=phones.run, name="phones", daemon=True).start()
+        print(f"{PHONES} phones report once a minute, each perturbs its own number.")
         if browser:
             webbrowser.open(address)
         for tick in city:

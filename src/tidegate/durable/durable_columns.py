@@ -110,7 +110,7 @@ class DurableColumns(Closed):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Of a row, all columns together, in this epoch."""
+        """What a row is promised: all columns together, in this epoch."""
         return sequential(*(run.guarantee for run in self.runs.values()))
 
     @property

@@ -33,7 +33,7 @@ class EventTicks(KeyChanges):
             raise SettingError("until", "is for event streams: give `every` and `start`")
         with self._ownership.lock:
             self._check()
-            ticks.complete(until)  # refuses a time that is none, before anything changes
+            ticks.complete(until)  # refuses what is not a time, before anything changes
             self._charging.charge(0, 1)  # a tick without events is charged, too
             self._ownership.begin()
             try:

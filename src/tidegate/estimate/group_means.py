@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
 from tidegate.stages import Parts, Perturber, Recorded, Spans
 
+_SAFE = 1 << 61  # sums below may be doubled
 OPENS, JOINS = 1, 2  # marks: a value begins a group, or belongs to that of the value before
 
 
@@ -60,15 +62,26 @@ class GroupFilter:
         self.total = 0
         self.count = 0
 
-    def push(self, number: int, span: int, mark: int) -> float:
-        """One more noisy value."""
-        if mark == JOINS:
-            self.total += number
-            self.count += 1
-        else:
-            self.total, self.count = number, 1
-        self.level = float((2 * self.total + self.count) // (2 * self.count))  # rounded
-        return self.level
+    def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
+        """The mean of the group so far, after each of some noisy values, rounded."""
+        places = np.arange(numbers.size)
+        joins = marks == JOINS
+        opened = np.maximum.accumulate(np.where(joins, 0, places))  # where its group began
+        inherited = opened[0] == 0 and bool(joins[0])
+        before = np.concatenate(([0], np.cumsum(numbers, dtype=np.int64)))
+        largest = abs(self.total) + int(np.abs(numbers).max()) * numbers.size
+        if largest >= _SAFE:  # of 64 bits: exact in Python's integers
+            before = np.array([0, *accumulate(numbers.tolist())], dtype=object)
+        totals = before[1:] - before[opened]
+        counts = places - opened + 1
+        if inherited:
+            first = opened == 0
+            totals[first] += self.total
+            counts[first] += self.count
+        self.total, self.count = int(totals[-1]), int(counts[-1])
+        levels = ((2 * totals + counts) // (2 * counts)).astype(np.float64)
+        self.level = float(levels[-1])
+        return levels
 
 
 class GroupPosterior:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.estimate.sample_and_hold import SampleAndHold
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
 from tidegate.stages import Perturber, Recorded, Spans
 
@@ -39,8 +39,9 @@ class Last:
     def __init__(self, level: float) -> None:
         self.level = float(level)
 
-    def push(self, number: int, span: int, mark: int) -> float:
+    def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
         """A measured number is the new level."""
-        if mark:
-            self.level = float(number)
-        return self.level
+        last = np.maximum.accumulate(np.where(marks, np.arange(1, marks.size + 1), 0))
+        levels = np.concatenate(([self.level], numbers))[last]
+        self.level = float(levels[-1])
+        return levels

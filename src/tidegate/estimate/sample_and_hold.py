@@ -141,8 +141,8 @@ class LevelFilter(Protocol):
     STATE: ClassVar[tuple[str, ...]]
     level: float
 
-    def push(self, number: int, span: int, mark: int) -> float:
-        """The level after a leaf, in whole lattice units."""
+    def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
+        """The level after each leaf, in whole lattice units. A mark of 0: nothing was measured."""
         ...
 
 
@@ -229,8 +229,7 @@ class SampleAndHoldRun:
             self._filled += out.size
             return NO_CELLS
         numbers = np.where(noisy.marks, noisy.sums + self._below, 0)
-        rows = zip(numbers.tolist(), noisy.spans.tolist(), noisy.marks.tolist(), strict=True)
-        levels = np.array([self._filter.push(*row) - self._below for row in rows])
+        levels = self._filter.push(numbers, noisy.spans, noisy.marks) - self._below
         before = np.concatenate(([self.prediction], levels[:-1]))
         totals = ((noisy.spans - 1) * before + levels).astype(np.int64)
         self.prediction, self._filled = fill_cells(

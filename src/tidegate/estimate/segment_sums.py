@@ -48,7 +48,7 @@ class SegmentSums(SampleAndHold, Spec):
         return Last(0)
 
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
-        """Of the mean of a segment."""
+        """Variance of the mean of each segment."""
         law = _facts(recorded).sum_law(recorded.threshold)
         leaves = recorded.leaves.oldest + np.arange(spans.marks.size)
         found: FloatArray = law.range_variance(leaves, leaves + 1)

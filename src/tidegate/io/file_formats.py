@@ -58,7 +58,7 @@ def kind_of(
     if format is None:
         found = "csv" if not name else _EXTENSIONS.get(Path(bare).suffix)
         if found is None or (found == "parquet" and compression):
-            raise SettingError(setting, f"cannot be told from this name; give one of {_names()}")
+            raise SettingError(setting, f"is unknown from this name. Give one of {_names()}")
         return Kind(found, compression)
     if format not in KINDS:
         raise SettingError(setting, f"must be one of {_names()}, not {said(format)}")

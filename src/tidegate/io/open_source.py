@@ -72,14 +72,14 @@ def open_source(
             from 0, and the column, never the content.
     """
     if count and (time is None or column is not None or user_column is not None):
-        raise SettingError("count", "needs --time, and goes without any other column")
+        raise SettingError("count", "needs --time, and no other column")
     columns = [column] if isinstance(column, str | None) else column
     wanted = [] if count else [Wanted(one) for one in columns]
     if user_column is not None:
         wanted.append(Wanted(user_column, "user_column", numeric=False))
     if by is not None:
         if user_column is not None:
-            raise SettingError("by", "goes without --user-column")
+            raise SettingError("by", "cannot be used with --user-column")
         wanted.append(Wanted(by, "by", numeric=False))
     if time is not None:
         wanted.append(Wanted(time, "time", numeric=False, time=True))

@@ -63,7 +63,7 @@ class ParquetSource(Closed):
             )
         except (arrow.ArrowException, OSError, ValueError):  # they may quote the file
             raise SourceError(
-                None, "is not a whole Parquet file: truncated or damaged", self._incoming.name
+                None, "is not a complete Parquet file: truncated or damaged", self._incoming.name
             ) from None
 
     def _choose(self) -> list[str]:

@@ -33,7 +33,7 @@ from tidegate.randomness import Epoch
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.two_sided_caps import Ends
 
-_MADE_AHEAD = 8  # one block's noise for so many rows of a push
+_MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 
 
 def fits_adaptive(pipeline: Pipeline, *, shared: bool) -> bool:

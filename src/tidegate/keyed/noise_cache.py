@@ -78,7 +78,7 @@ class GroveCache:
         self._waiting[0].add(codes)
 
     def make_ahead(self, blocks: int) -> None:
-        """Make noise that will be needed, as many rows as fill so many blocks were pushed since.
+        """Make noise that will be needed: rows that fill `blocks` blocks have been pushed.
 
         A key needs its open grove within a block, and the next within a grove: never do all keys
         need noise at once that is not there.
@@ -172,7 +172,7 @@ class GroveCache:
             queue.drop(code)
 
     def restore(self, codes: IntArray, closed: IntArray, carry: FloatArray) -> None:
-        """Keys that have closed so many blocks go on; their noise is made again, ahead."""
+        """Resume keys that have closed this many blocks each; their noise is made again, ahead."""
         chunk, leaf = np.divmod(closed, self._law.leaves)
         self._grove[codes] = chunk * self._a_chunk + leaf // self._leaves
         self.carry[codes] = carry

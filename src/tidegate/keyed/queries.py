@@ -17,6 +17,7 @@ from tidegate.keyed.key_names import key_text
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
+from tidegate.record.joint_smoothing import smooth_together
 from tidegate.record.record import Record, checked_confidence
 from tidegate.record.time_index import Knots, TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable, check_rows, edges
@@ -126,9 +127,10 @@ class KeyedQueries(ABC):
         with self._reading():
             names = self._group(keys)
             records = {name: self.record(name) for name in names}
+            smooth_together(records.values())
             if not isinstance(every, str):
                 if from_ is not None or to is not None:
-                    raise QueryError("from_ and to go with a length of time, such as every='1d'")
+                    raise QueryError("from_ and to need a length of time, such as every='1d'")
                 size = whole("every", every, minimum=1)
                 return KeyedTable({n: one.table(size, confidence) for n, one in records.items()})
             cuts = _cuts([*records.values()], every, from_, to)
@@ -175,6 +177,7 @@ class KeyedQueries(ABC):
         self, records: list[Record], ranges: list[tuple[IntArray, IntArray]], confidence: float
     ) -> Answers:
         confidence = checked_confidence(confidence)
+        smooth_together(records)
         pairs = [one.checked(*places) for one, places in zip(records, ranges, strict=True)]
         found = [one.gathered(*pair, None) for one, pair in zip(records, pairs, strict=True)]
         total, *others = found

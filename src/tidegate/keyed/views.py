@@ -26,7 +26,7 @@ class LazyView:
 
     @classmethod
     def of(cls, record: Record) -> LazyView:
-        """Of a record that changes: the view is made now."""
+        """Make the view now, of a record that changes."""
         view = RecordView(record)
         found = cls(lambda: view)
         found._found = view

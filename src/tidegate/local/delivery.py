@@ -117,7 +117,7 @@ class NotAskedError(TidegateError):
     """The service asks nobody else at the moment: nothing was drawn or spent.
 
     Attributes:
-        seconds: come again after so many.
+        seconds: how long to wait before asking again.
     """
 
     def __init__(self, seconds: int) -> None:

@@ -100,7 +100,7 @@ def has_closed(name: str, current: str) -> bool:
 def admitted(
     slots: IntArray, reports: IntArray, announced: Sequence[Announcement], left: int | None
 ) -> tuple[IntArray, IntArray, Counter[str]]:
-    """Of reports of one round those that can be taken, at most `left`; the others by reason."""
+    """Sort the reports of one round: those to take, at most `left`, and the others by reason."""
     domains = np.array([asked.question.reports for asked in announced])
     rejected = Counter[str]()
     if not _all_inside(slots, reports, domains):

@@ -156,7 +156,7 @@ _OBJECTIVES = {
     PERCENTILE: Objective.PERCENTILE,
 }
 _PUBLISHED_HOLDOUT = 65_536  # the paper's
-_PERIOD = 16  # a later survey asks one device in so many
+_PERIOD = 16  # a later survey asks one device in 16
 # Suggested where a fleet is too small for what it may spend.
 _EPSILONS = tuple(Fraction(one) for one in ("1/5", "1/2", "1", "2", "4"))
 

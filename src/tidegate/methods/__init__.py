@@ -25,10 +25,11 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from tidegate.methods._registration import Method
+from tidegate.methods._series_schemes import series_schemes
 from tidegate.run.stages_by_kind import more_stages
 from tidegate.settings import Spec
 
-__all__ = ["Method", "find", "names", "registered"]
+__all__ = ["Method", "find", "names", "registered", "series_schemes"]
 
 
 @cache

@@ -94,12 +94,14 @@ class Method:
 
     @property
     def unit(self) -> str:
-        """What the noise is made for: "event", or "window" where ε protects one natively.
+        """What the noise is made for: "event", or "window" where ε protects one natively; "series":
+        all that a user ever reports.
 
         (A larger unit than an event can be had of every method that takes `unit`, by group
         privacy.)
         """
-        return self.guarantee.unit.split()[0]
+        first = self.guarantee.unit.split()[0]
+        return "series" if first == "user's" else first
 
     def arguments(self) -> dict[str, str]:
         """What each argument of the preset means: as its docstring says, or as everywhere."""

@@ -1,9 +1,4 @@
-"""Bases of stages whose ε protects a window, or is split between private tests and numbers.
-
-The base of methods whose ε protects a window of values natively.
-
-The base of methods that split ε between private tests and noisy numbers.
-"""
+"""Bases of stages whose ε protects a window, or is split between private tests and numbers."""
 
 from __future__ import annotations
 

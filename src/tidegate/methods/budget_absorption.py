@@ -13,6 +13,8 @@ from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import WINDOW_EXAMPLE
 from tidegate.methods.budget_distribution import DissimilaritySampler, DistributedBudget
 from tidegate.perturb.irregular_spans import check_scale
+from tidegate.perturb.measurement_noise import BEYOND, EDGE, USUAL_SCALES, MeasurementNoise
+from tidegate.perturb.sampled_values import Measurement
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Whole
@@ -75,7 +77,7 @@ class AbsorbedBudget(DistributedBudget):
 class AbsorbingSampler(DissimilaritySampler):
     """Budget Absorption, one position after the other. Its state holds no raw value."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("published", "free", "next", "offer")
+    STATE: ClassVar[tuple[str, ...]] = ("published", "free")
 
     def __init__(self, stage: AbsorbedBudget, threshold: int, keystream: Keystream) -> None:
         super().__init__(stage, threshold, keystream)
@@ -83,43 +85,61 @@ class AbsorbingSampler(DissimilaritySampler):
             stage.publication_scale(threshold, parts) for parts in range(1, stage.window + 1)
         ]
         self.free = 0  # the first position whose share nobody has
-        self.offer = 0  # shares that the present position may use
 
     def push(self, value: int, position: int) -> int:
         """The scale of a publication that is worth its noise, or 0."""
-        self.next = position
-        self.offer = min(position + 1 - self.free, self._window)
-        if self.offer < 1:
+        self._next = position
+        self._offer = min(position + 1 - self.free, self._window)
+        if self._offer < 1:
             return 0
-        scale = self._scales[self.offer - 1]
+        scale = self._scales[self._offer - 1]
         return scale if self._dissimilarity(value) > scale else 0
 
-    def find(self, values: list[int], start: int, stop: int, position: int) -> tuple[int, int]:
-        """`push` for one value after the other, without those whose shares are spent."""
-        window, scales, published = self._window, self._scales, self.published
+    def sweep(
+        self,
+        values: list[int],
+        start: int,
+        stop: int,
+        position: int,
+        filled: int,
+        noise: MeasurementNoise,
+    ) -> list[Measurement]:
+        """`push` and `measured` for many values, without those whose shares are spent."""
+        found: list[Measurement] = []
+        scales, published, most = self._scales, self.published, self._window - 1
         shift = position - start
-        at = min(stop, max(start, self.free - shift))
-        offer = min(at + shift - self.free, window)
+        free = self.free - shift  # as an index
+        at = start
         while at < stop:
-            noise, index = self._noise.ahead(at + shift)
-            until, behind = min(stop, at + len(noise) - index), index - at
-            for place in range(at, until):
-                if offer < window:
-                    offer += 1
-                off = values[place] - published
-                if (off if off > 0 else -off) + noise[place + behind] > scales[offer - 1]:
-                    self.next, self.offer = place + shift, offer
-                    return place, scales[offer - 1]
+            tests, index = self._noise.ahead(at + shift)
+            logarithms, _ = noise.ahead(at + shift)
+            until = min(stop, at + len(tests) - index)
+            rows = zip(
+                range(at, until), values[at:until], tests[index:], logarithms[index:], strict=False
+            )
+            for place, value, test, logarithm in rows:
+                if place < free:
+                    continue
+                unspent = place - free
+                scale = scales[unspent if unspent < most else most]
+                off = value - published
+                if (off if off > 0 else -off) + test > scale:
+                    product = scale * logarithm
+                    draw = int(product)
+                    if not (draw and EDGE < abs(product - draw) < BEYOND and scale < USUAL_SCALES):
+                        draw = noise.scaled(logarithm, scale, place + shift)
+                    published = value + draw
+                    found.append((place, published, scale))
+                    free = place + 1 + (unspent if unspent < most else most)
             at = until
-        self.next = stop - 1 + shift
-        self.offer = min(self.next + 1 - self.free, window)
-        return stop, 0
+        self.published, self.free = published, free + shift
+        return found
 
     def measured(self, number: int, span: int, scale: int) -> None:
         """Remember what is published, and what it cost."""
         if scale:
             self.published = number
-            self.free = self.next + self.offer
+            self.free = self._next + self._offer
 
 
 @preset_with(horizon=SHORT_HORIZON, holdout=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import ClassVar, Unpack
 
@@ -12,12 +13,15 @@ from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import WINDOW_EXAMPLE, WindowStage
 from tidegate.perturb.irregular_spans import PositionNoise, check_scale
+from tidegate.perturb.measurement_noise import BEYOND, EDGE, USUAL_SCALES, MeasurementNoise
+from tidegate.perturb.sampled_values import Measurement
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
 
 _SHARES = 1 << 32  # parts of ε/2: what is spent is counted in these
 _LEAST = 1 << 12  # parts below which nothing is published: its noise would be of no use
+_NEVER = 1 << 64  # no noisy dissimilarity is larger
 _DISSIMILARITY = 1  # the level of their noise, in addresses
 
 
@@ -55,13 +59,17 @@ class DistributedBudget(WindowStage, Spec):
     horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     def scale(self, threshold: int) -> int:
-        """Of the noise that every dissimilarity gets."""
+        """Scale of the noise of a dissimilarity."""
         return -(-2 * self.window * threshold * self.epsilon.denominator // self.epsilon.numerator)
 
     def publication_scale(self, threshold: int, parts: int) -> int:
         """The scale of the noise of a number that costs `parts` of ε/2."""
-        above = threshold * 2 * _SHARES * self.epsilon.denominator
-        return -(-above // (self.epsilon.numerator * parts))
+        above, below = self.scale_ratio(threshold)
+        return -(-above // (below * parts))
+
+    def scale_ratio(self, threshold: int) -> tuple[int, int]:
+        """The scale of a number that costs one part, as a fraction."""
+        return threshold * 2 * _SHARES * self.epsilon.denominator, self.epsilon.numerator
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All that decides about noise."""
@@ -84,21 +92,22 @@ class DistributedBudget(WindowStage, Spec):
 class DissimilaritySampler:
     """Budget Distribution, one position after the other. Its state holds no raw value."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("published", "places", "parts", "next")
+    STATE: ClassVar[tuple[str, ...]] = ("published", "places", "parts")
 
     def __init__(self, stage: DistributedBudget, threshold: int, keystream: Keystream) -> None:
         self._stage, self._window = stage, stage.window
         self._threshold = threshold
         self._noise = PositionNoise(keystream, {_DISSIMILARITY: stage.scale(threshold)})
+        self._scale_above, self._scale_below = stage.scale_ratio(threshold)
         self.published = threshold // 2  # the last published number; at first a public guess
         self.places: list[int] = []  # where something was spent, within the last window
         self.parts: list[int] = []  # how much
-        self.next = 0  # position
-        self._offer = 0  # what the present position may spend
+        self._next = 0  # the present position
+        self._offer = 0  # what it may spend
 
     def push(self, value: int, position: int) -> int:
         """The scale of a publication that is worth its noise, or 0."""
-        self.next = position
+        self._next = position
         while self.places and self.places[0] <= position - self._stage.window:
             del self.places[0], self.parts[0]
         self._offer = (_SHARES - sum(self.parts)) // 2
@@ -108,39 +117,74 @@ class DissimilaritySampler:
         scale = self._stage.publication_scale(self._threshold, self._offer)
         return scale if noisy > scale else 0
 
-    def find(self, values: list[int], start: int, stop: int, position: int) -> tuple[int, int]:
-        """`push` for one value after the other: the offer changes only when a share comes back."""
-        at, shift, places, published = start, position - start, self.places, self.published
+    def sweep(
+        self,
+        values: list[int],
+        start: int,
+        stop: int,
+        position: int,
+        filled: int,
+        noise: MeasurementNoise,
+    ) -> list[Measurement]:
+        """`push` and `measured` for many values: the offer changes when a share goes or returns."""
+        found: list[Measurement] = []
+        window, shift, published = self._window, position - start, self.published
+        above, below = self._scale_above, self._scale_below
+        # The index at which each spent part returns, and the part.
+        spent = deque(
+            (place + window - shift, part)
+            for place, part in zip(self.places, self.parts, strict=True)
+        )
+        left = _SHARES - sum(self.parts)
+        while spent and spent[0][0] < start:
+            left += spent.popleft()[1]
+        returns = spent[0][0] if spent else stop
+        offer = left >> 1
+        scale = -(-above // (below * offer)) if offer >= _LEAST else _NEVER
+        at = start
         while at < stop:
-            here = at + shift
-            while places and places[0] <= here - self._window:
-                del places[0], self.parts[0]
-            self._offer = (_SHARES - sum(self.parts)) // 2
-            until = min(stop, places[0] + self._window - shift) if places else stop
-            noise, index = self._noise.ahead(here)
-            until = min(until, at + len(noise) - index)
-            if self._offer >= _LEAST:
-                scale = self._stage.publication_scale(self._threshold, self._offer)
-                behind = index - at
-                for place in range(at, until):
-                    off = values[place] - published
-                    if (off if off > 0 else -off) + noise[place + behind] > scale:
-                        self.next = place + shift
-                        return place, scale
+            tests, index = self._noise.ahead(at + shift)
+            logarithms, _ = noise.ahead(at + shift)
+            until = min(stop, at + len(tests) - index)
+            rows = zip(
+                range(at, until), values[at:until], tests[index:], logarithms[index:], strict=False
+            )
+            for place, value, test, logarithm in rows:
+                if place == returns:
+                    left += spent.popleft()[1]
+                    returns = spent[0][0] if spent else stop
+                    offer = left >> 1
+                    scale = -(-above // (below * offer)) if offer >= _LEAST else _NEVER
+                off = value - published
+                if (off if off > 0 else -off) + test > scale:
+                    product = scale * logarithm
+                    draw = int(product)
+                    if not (draw and EDGE < abs(product - draw) < BEYOND and scale < USUAL_SCALES):
+                        draw = noise.scaled(logarithm, scale, place + shift)
+                    published = value + draw
+                    found.append((place, published, scale))
+                    if not spent:
+                        returns = place + window
+                    spent.append((place + window, offer))
+                    left -= offer
+                    offer = left >> 1
+                    scale = -(-above // (below * offer)) if offer >= _LEAST else _NEVER
             at = until
-        self.next = stop - 1 + shift
-        return stop, 0
+        self.published = published
+        self.places = [place - window + shift for place, _ in spent]
+        self.parts = [part for _, part in spent]
+        return found
 
     def measured(self, number: int, span: int, scale: int) -> None:
         """Remember what is published, and what it cost."""
         if scale:
             self.published = number
-            self.places.append(self.next)
+            self.places.append(self._next)
             self.parts.append(self._offer)
 
     def _dissimilarity(self, value: int) -> int:
         """Noisy, of the present position."""
-        (noise,), index = self._noise.at(self.next)
+        (noise,), index = self._noise.at(self._next)
         return abs(value - self.published) + int(noise[index])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Context, Decimal
 from fractions import Fraction
 from typing import ClassVar, Unpack
 
@@ -15,6 +14,7 @@ from tidegate.estimate.sample_and_hold import SampleAndHold
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
+from tidegate.methods._feedback import Feedback, KalmanLevel
 from tidegate.methods._preset import Common, assembled, preset
 from tidegate.methods._registration import Method
 from tidegate.perturb.sampled_values import SampledStage
@@ -26,50 +26,6 @@ from tidegate.units import Window
 
 _SHARE = Fraction(15, 100)  # of a horizon's values that are measured
 MOVEMENT = Fraction(1, 100)
-# A controller with a proportional and an integral part, as in the paper; the constants are ours:
-# gains, errors that are remembered, set point, and step.
-_PROPORTIONAL, _INTEGRAL, _REMEMBERED = 0.9, 0.1, 5
-_SET_POINT, _STEP = 0.1, 10.0
-_FARTHEST = 50.0  # of an exponent
-_DIGITS = Context(prec=30)
-
-
-class Feedback:
-    """The Kalman filter of a level that walks at random, and the controller's next interval.
-
-    Both are functions of what was released: the estimator runs one, and so does the perturber, to
-    know which value to measure next.
-    """
-
-    STATE: ClassVar[tuple[str, ...]] = ("exact", "variance", "errors", "interval", "level")
-
-    def __init__(self, threshold: int, movement: Fraction) -> None:
-        self._step_variance = (float(movement) * threshold) ** 2
-        self.exact = threshold / 2  # the posterior mean
-        self.variance = threshold**2 / 12  # and variance: at first that of any value up to θ
-        self.errors: list[float] = []  # relative changes at the last measurements
-        self.interval = 1.0
-        self.level = float(threshold // 2)
-
-    def follow(self, number: int, span: int, mark: int) -> float:
-        """Time passes by `span` values; a measured number moves the level."""
-        self.variance += span * self._step_variance
-        if mark:
-            gain = self.variance / (self.variance + 2.0 * mark * mark)
-            before = self.exact
-            self.exact += gain * (number - before)
-            self.variance *= 1 - gain
-            self._control(abs(self.exact - before) / max(self.exact, 1.0))
-            self.level = float(np.rint(self.exact))
-        return self.level
-
-    def _control(self, error: float) -> None:
-        self.errors = [*self.errors, error][-_REMEMBERED:]
-        mean = math.fsum(self.errors) / len(self.errors)
-        signal = _PROPORTIONAL * error + _INTEGRAL * mean
-        power = min((signal - _SET_POINT) / _SET_POINT, _FARTHEST)
-        growth = 1 - float(Decimal(power).exp(_DIGITS))  # the same bits on every machine
-        self.interval = max(1.0, self.interval + _STEP * growth)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -112,7 +68,7 @@ class AdaptiveSampling(SampledStage, Spec):
         return Guarantee(epsilon=self.epsilon, unit=Window(length=self.horizon).name)
 
     def scale(self, threshold: int) -> int:
-        """Of the noise of every measurement."""
+        """Scale of the noise of a measurement."""
         return -(-self.most * threshold * self.epsilon.denominator // self.epsilon.numerator)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
@@ -169,14 +125,6 @@ class FeedbackSampler(Feedback):
             self.due = self._position + round(min(self.interval, float(self._horizon)))
 
 
-class FeedbackFilter(Feedback):
-    """The filter as an estimator sees it."""
-
-    def push(self, number: int, span: int, mark: int) -> float:
-        """The level after a leaf."""
-        return self.follow(number, span, mark)
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FilteredLevel(SampleAndHold, Spec):
     """Every value is published as the posterior mean of a Kalman filter.
@@ -189,9 +137,9 @@ class FilteredLevel(SampleAndHold, Spec):
 
     movement: Exact = Exact(default=MOVEMENT)
 
-    def level_filter(self, *, threshold: int, perturber: Perturber) -> FeedbackFilter:
+    def level_filter(self, *, threshold: int, perturber: Perturber) -> KalmanLevel:
         """Begin with half the threshold."""
-        return FeedbackFilter(threshold, self.movement)
+        return KalmanLevel(threshold, self.movement)
 
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
         """Posterior variances, with what neighbouring levels have in common counted in.

@@ -63,7 +63,7 @@ class HybridNoise:
 
     @property
     def largest_variance(self) -> float:
-        """Of the noisiest node of the first 2^30 values."""
+        """Variance of the noisiest node of the first 2^30 values."""
         return float(self._variances[:30].max())
 
     def range_variance(self, starts: IntArray, ends: IntArray) -> FloatArray:

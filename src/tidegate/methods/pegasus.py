@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from tidegate.estimate.group_means import JOINS, OPENS, GroupMeans
+from tidegate.estimate.group_means import GroupMeans
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.methods._budget import per_event
+from tidegate.methods._grouping import Grouping
 from tidegate.methods._preset import SHORT_HORIZON, PerEvent, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import PrivateTests
@@ -72,15 +72,15 @@ class GroupedValues(PrivateTests, Spec):
         return Guarantee(epsilon=(self.epsilon - self.tests_epsilon) + self.tests_epsilon)
 
     def value_scale(self, threshold: int) -> int:
-        """Of the noise of every value."""
+        """Scale of the noise of a value."""
         return math.ceil(threshold / (self.epsilon - self.tests_epsilon))
 
     def limit_scale(self, threshold: int) -> int:
-        """Of the noise of a group's limit."""
+        """Scale of the noise of a group's limit."""
         return math.ceil(4 * threshold / self.tests_epsilon)
 
     def test_scale(self, threshold: int) -> int:
-        """Of the noise of every test."""
+        """Scale of the noise of a test."""
         return math.ceil(8 * threshold / self.tests_epsilon)
 
     def usual_deviation(self, threshold: int) -> float:
@@ -113,10 +113,8 @@ class GroupedValues(PrivateTests, Spec):
 class GroupingRun(IrregularRun):
     """Releases every value with noise, and where groups begin.
 
-    The state is secret: the raw values of the open group, sorted.
+    The state is secret: the raw values of the open group.
     """
-
-    STATE: ClassVar[tuple[str, ...]] = ("position", "members", "limit")
 
     def __init__(
         self, stage: GroupedValues, threshold: int, ceiling: int, keystream: Keystream
@@ -126,16 +124,18 @@ class GroupingRun(IrregularRun):
         self._noise = PositionNoise(
             keystream, {level: scale(threshold) for level, scale in enumerate(scales)}
         )
-        self._public, self._horizon = stage.public_limit(threshold), stage.horizon
-        self._longest = stage.longest
-        self.members: list[int] = []  # of the open group, sorted; none: no group is open
-        self.limit = 0  # of the open group, with its noise
-        self._total = self._low = self._low_total = 0  # of the members; of those below the mean
+        self._horizon = stage.horizon
+        self._group = Grouping(stage.public_limit(threshold), stage.longest)
+
+    def state(self) -> dict[str, Any]:
+        """The position and the open group."""
+        group = self._group
+        return {"position": self.position, "members": group.members, "limit": group.limit}
 
     def restore(self, state: State) -> None:
         """Continue from there."""
-        super().restore(state)
-        self._total = sum(self.members)
+        self.position = state["position"]
+        self._group.members, self._group.limit = state["members"], state["limit"]
 
     @property
     def number(self) -> int:
@@ -152,46 +152,10 @@ class GroupingRun(IrregularRun):
             count = min(values.size - done, noise.size - index)
             part, here = slice(done, done + count), slice(index, index + count)
             sums[part] = values[part] + noise[here]
-            rows = zip(
-                values[part].tolist(), tests[here].tolist(), limits[here].tolist(), strict=True
-            )
-            marks[part] = [self._decide(*row) for row in rows]
+            marks[part] = self._group.mark(values[part], tests[here], limits[here])
             self.position += count
             done += count
         return Noisy(sums, np.ones(values.size, dtype=np.int64), marks)
-
-    def _decide(self, value: int, test: int, limit: int) -> int:
-        members = self.members
-        if not members:
-            members.append(value)
-            self._total, self._low, self._low_total = value, 0, 0
-            self.limit = self._public + limit
-            return OPENS
-        at = bisect_left(members, value)
-        members.insert(at, value)
-        if at < self._low:
-            self._low += 1
-            self._low_total += value
-        self._total += value
-        if self._deviation() + test < self.limit:
-            if len(members) >= self._longest:
-                self.members = []
-            return JOINS
-        self.members = []
-        return OPENS
-
-    def _deviation(self) -> int:
-        """⌊Σ |x − mean|⌋ = ⌊2·(low·total − n·low_total)/n⌋, with `low` members below the mean."""
-        members, count, total = self.members, len(self.members), self._total
-        low, below = self._low, self._low_total
-        while low < count and members[low] * count < total:
-            below += members[low]
-            low += 1
-        while low and members[low - 1] * count >= total:
-            low -= 1
-            below -= members[low]
-        self._low, self._low_total = low, below
-        return 2 * (low * total - count * below) // count
 
 
 @preset_with(horizon=SHORT_HORIZON)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -9,10 +11,13 @@ from typing import ClassVar, Unpack
 
 from tidegate.exact_numbers import Number
 from tidegate.methods._budget import per_window
+from tidegate.methods._feedback import Feedback
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import WINDOW_EXAMPLE, WindowStage
-from tidegate.methods.fast import MOVEMENT, Feedback, FilteredLevel
+from tidegate.methods.fast import MOVEMENT, FilteredLevel
+from tidegate.perturb.measurement_noise import MeasurementNoise
+from tidegate.perturb.sampled_values import Measurement
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Exact, Spec, Whole
@@ -23,6 +28,7 @@ _LEAST = 1 << 12  # parts below which nothing is measured: its noise would be of
 # and at most a fifth of ε.
 _SHARE, _MOST_SHARE, _MOST = Decimal("0.2"), Decimal("0.6"), _PARTS // 5
 _DIGITS = Context(prec=30)
+_DOUBT = 1e-3  # 2^32 times the error of a logarithm is far smaller
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -83,21 +89,15 @@ class BudgetSampler(Feedback):
 
     def push(self, value: int, position: int) -> int:
         """The value itself decides nothing."""
-        return self.find([value], 0, 1, position)[1]
-
-    def find(self, values: list[int], start: int, stop: int, position: int) -> tuple[int, int]:
-        """The next position that is due and has something to spend."""
-        at = start + max(0, self.due - position)
-        while at < stop:
-            self._position = position + at - start
-            while self.places and self.places[0] <= self._position - self._window:
-                del self.places[0], self.parts[0]
-            left = _PARTS - sum(self.parts)
-            self._offer = min(int(left * self._share()), _MOST)
-            if self._offer >= _LEAST:
-                return at, self._stage.scale(self._threshold, self._offer)
-            at += self.places[0] + self._window - self._position  # nothing comes back before
-        return stop, 0
+        if position < self.due:
+            return 0
+        self._position = position
+        while self.places and self.places[0] <= position - self._window:
+            del self.places[0], self.parts[0]
+        self._offer = self._part_of(_PARTS - sum(self.parts))
+        if self._offer < _LEAST:
+            return 0
+        return self._stage.scale(self._threshold, self._offer)
 
     def measured(self, number: int, span: int, scale: int) -> None:
         """Let filter and controller see what was released, and remember what it cost."""
@@ -107,9 +107,54 @@ class BudgetSampler(Feedback):
             self.parts.append(self._offer)
             self.due = self._position + round(min(self.interval, float(self._window)))
 
-    def _share(self) -> Fraction:
-        """φ·ln(interval + 1) in decimals: the same digits on every machine."""
-        return Fraction(min(_SHARE * Decimal(self.interval + 1).ln(_DIGITS), _MOST_SHARE))
+    def sweep(
+        self,
+        values: list[int],
+        start: int,
+        stop: int,
+        position: int,
+        filled: int,
+        noise: MeasurementNoise,
+    ) -> list[Measurement]:
+        """`push` and `measured` for many values: only where a measurement is due."""
+        found: list[Measurement] = []
+        shift, opened, window = position - start, start - filled, self._window
+        places, parts, left = deque(self.places), deque(self.parts), _PARTS - sum(self.parts)
+        at = max(start, self.due - shift)
+        while at < stop:
+            here = at + shift
+            logarithms, index = noise.ahead(here)
+            while places and places[0] <= here - window:
+                places.popleft()
+                left += parts.popleft()
+            part = self._part_of(left)
+            if part < _LEAST:
+                at = places[0] + window - shift  # nothing returns before
+                continue
+            scale = self._stage.scale(self._threshold, part)
+            number = values[at] + noise.scaled(logarithms[index], scale, here)
+            found.append((at, number, scale))
+            self.follow(number, at + 1 - opened, scale)
+            places.append(here)
+            parts.append(part)
+            left -= part
+            opened = at + 1
+            at += round(min(self.interval, float(window)))
+            self.due = at + shift
+        self.places, self.parts = list(places), list(parts)
+        return found
+
+    def _part_of(self, left: int) -> int:
+        """min(φ·ln(interval + 1), 0.6) of what is left, rounded down, and at most a fifth of ε.
+
+        The same on every machine: a float only proposes, since near to an integer decimals decide.
+        """
+        rough = left * min(float(_SHARE) * math.log(self.interval + 1), float(_MOST_SHARE))
+        part = int(rough)
+        if not _DOUBT < rough - part < 1 - _DOUBT:
+            share = min(_SHARE * Decimal(self.interval + 1).ln(_DIGITS), _MOST_SHARE)
+            part = int(left * Fraction(share))
+        return min(part, _MOST)
 
 
 @preset_with(horizon=SHORT_HORIZON, holdout=0)

@@ -40,7 +40,7 @@ class SampledWindow(WindowStage, Spec):
     horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     def scale(self, threshold: int) -> int:
-        """Of the noise of every measurement."""
+        """Scale of the noise of a measurement."""
         measured = -(-self.window // self.every)
         return -(-measured * threshold * self.epsilon.denominator // self.epsilon.numerator)
 

@@ -78,11 +78,11 @@ class OnlinePartition(PrivateTests, Spec):
         return Guarantee(epsilon=self.tests_epsilon + Fraction(self.counter.guarantee.epsilon))
 
     def test_scale(self, threshold: int) -> int:
-        """Of the noise of a limit, and of every test."""
+        """Scale of the noise of a limit, and of a test."""
         return math.ceil(2 * threshold / self.tests_epsilon)
 
     def sum_law(self, threshold: int) -> HybridNoise:
-        """Of the noise of the sums."""
+        """Law of the noise of the sums."""
         return self.counter.noise_law(threshold)
 
     def usual_content(self, threshold: int) -> float:

@@ -82,7 +82,7 @@ class RootNoise(GaussianNoise):
 
     @property
     def variances(self) -> tuple[float, ...]:
-        """Of a draw, in units²."""
+        """Variance of a draw, in units²."""
         return (self.variance / 4.0**PLACES,)
 
     @cached_property

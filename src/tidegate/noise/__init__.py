@@ -4,7 +4,7 @@
 |---|---|
 | `discrete_laplace` | P(k) ∝ exp(−abs(k)/scale): the noise of every perturber |
 | `one_discrete_laplace` | a single one, the same number, without arrays |
-| `discrete_laplace_of_word` | the same from a word that is known, if one word decides |
+| `signed_logarithms`, `edge` | the same from words that are known before the scale is |
 | `discrete_laplace_variance` | its variance, for error bars and plans |
 | `discrete_gaussian` | P(k) ∝ exp(−k²/(2·variance)): noise for concentrated differential privacy |
 | `discrete_gaussian_variance` | its variance |
@@ -26,7 +26,6 @@ from tidegate.noise.bernoulli import bernoulli_exp
 from tidegate.noise.discrete_gaussian import discrete_gaussian, discrete_gaussian_variance
 from tidegate.noise.discrete_laplace import (
     discrete_laplace,
-    discrete_laplace_of_word,
     discrete_laplace_variance,
     one_discrete_laplace,
 )
@@ -34,18 +33,22 @@ from tidegate.noise.exponential_enclosure import exponential_bounds
 from tidegate.noise.float_laplace import float_laplace
 from tidegate.noise.selection import exponential_mechanism, permute_and_flip
 from tidegate.noise.uniform import uniform_below
+from tidegate.noise.word_logarithms import USUAL_EDGE, USUAL_SCALES, edge, signed_logarithms
 
 __all__ = [
+    "USUAL_EDGE",
+    "USUAL_SCALES",
     "bernoulli_exp",
     "discrete_gaussian",
     "discrete_gaussian_variance",
     "discrete_laplace",
-    "discrete_laplace_of_word",
     "discrete_laplace_variance",
+    "edge",
     "exponential_bounds",
     "exponential_mechanism",
     "float_laplace",
     "one_discrete_laplace",
     "permute_and_flip",
+    "signed_logarithms",
     "uniform_below",
 ]

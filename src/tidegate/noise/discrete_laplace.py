@@ -146,29 +146,26 @@ def one_discrete_laplace(words: WordSource, scale: Fraction) -> int:
             return -magnitude if negative else magnitude
 
 
-def discrete_laplace_of_word(word: int, scale: int) -> int | None:
-    """What `one_discrete_laplace` gives if the first word of its source is this one, of 64 bits.
-
-    None: it would read more words.
-
-    >>> discrete_laplace_of_word(0x1234_5678_9ABC_DEF0, 1000)
-    2643
-    """
-    magnitude = _proposed(word >> 1, 63, float(scale))
-    if magnitude > 0:
-        return -magnitude if word & 1 else magnitude
-    return None if magnitude or word & 1 else 0
-
-
 def _proposed(cell: int, bits: int, scale: float) -> int:
     """The magnitude by floats; −1: integers must decide."""
-    cutoff = 1 << (7 * bits // 10)
     product = -scale * math.log((cell + 0.5) * 2.0**-bits)
     magnitude = int(product)
-    doubt = scale * (_PROPOSAL_ERROR + 0.5 / cutoff) + _COMPARISON_ERROR
-    if cell < cutoff or scale >= _FLOAT_SCALES or abs(product - magnitude - 0.5) >= 0.5 - doubt:
+    doubt = proposal_doubt(scale, bits)
+    if cell < least_cell(bits) or abs(product - magnitude - 0.5) >= 0.5 - doubt:
         return -1
     return magnitude
+
+
+def least_cell(bits: int) -> int:
+    """Cells below are decided by integers."""
+    return 1 << (7 * bits // 10)
+
+
+def proposal_doubt(scale: float, bits: int) -> float:
+    """How near to an integer a product must not be, to propose a magnitude; 1: none may."""
+    if scale >= _FLOAT_SCALES:
+        return 1.0
+    return scale * (_PROPOSAL_ERROR + 0.5 / least_cell(bits)) + _COMPARISON_ERROR
 
 
 def discrete_laplace_variance(scale: Fraction) -> float:
@@ -222,8 +219,7 @@ class _Inversion:
         if self._scale >= _FLOAT_SCALES:
             return magnitudes, np.arange(cells.size)
         scale = float(self._scale)
-        cutoff = 1 << (7 * self._bits // 10)
-        doubt = scale * (_PROPOSAL_ERROR + 0.5 / cutoff) + _COMPARISON_ERROR
+        doubt = proposal_doubt(scale, self._bits)
         product = np.add(cells, 0.5, out=self._product[: cells.size])
         product *= 2.0**-self._bits
         np.log(product, out=product)
@@ -234,7 +230,7 @@ class _Inversion:
         product -= 0.5
         np.abs(product, out=product)
         doubtful = product >= 0.5 - doubt
-        doubtful |= cells < cutoff
+        doubtful |= cells < least_cell(self._bits)
         return magnitudes, np.flatnonzero(doubtful)
 
 

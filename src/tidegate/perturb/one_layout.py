@@ -14,7 +14,7 @@ class Blocks(Protocol):
     """A perturber, as its run sees it."""
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
-        """Of the blocks of a horizon."""
+        """Lengths of the blocks of a horizon."""
         ...
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:

@@ -57,7 +57,7 @@ class GaussianNoise(RunningSumNoise):
 
     @property
     def variances(self) -> tuple[float, ...]:
-        """Of a draw, in units²."""
+        """Variance of a draw, in units²."""
         return (float(self.variance),)
 
     @property

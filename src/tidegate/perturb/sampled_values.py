@@ -6,32 +6,38 @@ leaves   |---●|--●|-----|●|---------●|-|     ● measured; the others ha
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from tidegate.lattice import IntArray
-from tidegate.noise import discrete_laplace_of_word, one_discrete_laplace
-from tidegate.perturb.irregular_spans import DRAWS, IrregularRun, IrregularStage, check_scale
+from tidegate.perturb.irregular_spans import IrregularRun, IrregularStage, check_scale
+from tidegate.perturb.measurement_noise import MeasurementNoise
 from tidegate.perturb.one_layout import Blocks
 from tidegate.randomness import Keystream
 from tidegate.sealing import State, restore, state_of
 from tidegate.stages import Noisy
 
-_CHUNK_BITS = 20  # of a position: what the address of noise calls a tree, the rest is its chunk
+Measurement = tuple[int, int, int]  # index of the measured value, released number, scale of noise
 
 
 class Sampler(Protocol):
     """Sees raw values, one at a time, and says which of them are measured, with what noise.
 
-    STATE names its attributes that change. A sampler may also have
+    STATE names its attributes that change. A sampler may also have one of
 
         find(values: list[int], start: int, stop: int, position: int) -> tuple[int, int]
 
     which does what `push` does for values[start], values[start + 1], …, the first of which is at
     `position`, up to and including the first that is to be measured, and gives its index and scale;
-    or (stop, 0) if none is. It is faster, and must leave the same state.
+    or (stop, 0) if none is; and
+
+        sweep(values: list[int], start: int, stop: int, position: int, filled: int,
+              noise: MeasurementNoise) -> list[Measurement]
+
+    which does the same for all values up to `stop`: it measures and calls what `measured` does by
+    itself (`filled` values of the open leaf came before). Both are faster, and must leave the same
+    state.
     """
 
     STATE: ClassVar[tuple[str, ...]]
@@ -83,8 +89,9 @@ class SampledRun(IrregularRun):
     ) -> None:
         super().__init__(stage, threshold, ceiling, keystream)
         self._sampler = stage.sampler(threshold, keystream)
+        self._noise = MeasurementNoise(keystream)
         self._find = getattr(self._sampler, "find", self._one_by_one)
-        self._words: tuple[int, list[int]] = (-1, [])  # of which group of positions
+        self._sweep = getattr(self._sampler, "sweep", self._by_finding)
         self.filled = 0  # of them in the open leaf
         self.place = 0  # of them in this block
         self.blocks = 0  # blocks completed in this horizon
@@ -105,30 +112,59 @@ class SampledRun(IrregularRun):
 
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give what was measured of them."""
-        released: list[tuple[int, int, int]] = []  # number, span, mark
-        sampler, find = self._sampler, self._find
+        ends: list[int] = []  # of leaves, as indices of values
+        numbers: list[int] = []
+        marks: list[int] = []
         raw: list[int] = np.minimum(values, self._threshold).tolist()
-        at = 0
+        at, opened = 0, -self.filled
         while at < len(raw):
             length = self._lengths[self.blocks]
             stop = min(len(raw), at + length - self.place)
-            found, scale = find(raw, at, stop, self.position)
-            passed = found - at + 1 if scale else stop - at
-            self.position += passed
-            self.filled += passed
-            self.place += passed
-            at += passed
-            ends = self.place == length
-            if scale or ends:
-                number = raw[found] + self._noise(self.position - 1, scale) if scale else 0
-                released.append((number, self.filled, scale))
-                sampler.measured(number, self.filled, scale)
-                self.filled = 0
-            if ends:
+            found = self._sweep(raw, at, stop, self.position, at - opened, self._noise)
+            if found:
+                places, some_numbers, scales = zip(*found, strict=True)
+                ends.extend(places)
+                numbers.extend(some_numbers)
+                marks.extend(scales)
+                opened = places[-1] + 1
+            self.position += stop - at
+            self.place += stop - at
+            at = stop
+            if self.place == length:
+                if opened < stop:
+                    ends.append(stop - 1)
+                    numbers.append(0)
+                    marks.append(0)
+                    self._sampler.measured(0, stop - opened, 0)
+                    opened = stop
                 self.place = 0
                 self.blocks = (self.blocks + 1) % len(self._lengths)
-        columns = np.array(released, dtype=np.int64).reshape(-1, 3).T
-        return Noisy(*(np.ascontiguousarray(column) for column in columns))
+        edges = np.array([-self.filled - 1, *ends], dtype=np.int64)
+        self.filled = len(raw) - opened
+        spans = edges[1:] - edges[:-1]
+        return Noisy(np.array(numbers, dtype=np.int64), spans, np.array(marks, dtype=np.int64))
+
+    def _by_finding(
+        self,
+        values: list[int],
+        start: int,
+        stop: int,
+        position: int,
+        filled: int,
+        noise: MeasurementNoise,
+    ) -> list[Measurement]:
+        """The sweep of a sampler that has none of its own."""
+        measured: list[Measurement] = []
+        at, opened, shift = start, start - filled, position - start
+        while at < stop:
+            found, scale = self._find(values, at, stop, at + shift)
+            if not scale:
+                break
+            number = values[found] + noise.of(found + shift, scale)
+            measured.append((found, number, scale))
+            self._sampler.measured(number, found + 1 - opened, scale)
+            at = opened = found + 1
+        return measured
 
     def _one_by_one(
         self, values: list[int], start: int, stop: int, position: int
@@ -138,16 +174,3 @@ class SampledRun(IrregularRun):
             if scale := self._sampler.push(values[at], position + at - start):
                 return at, scale
         return stop, 0
-
-    def _noise(self, position: int, scale: int) -> int:
-        """The noise of a position: from its first word, which is known, if one word decides."""
-        chunk, tree = position >> _CHUNK_BITS, position & ((1 << _CHUNK_BITS) - 1)
-        group, index = divmod(position, DRAWS)
-        if self._words[0] != group:
-            first = self._keystream.first_words(chunk=chunk, tree=tree - index, count=DRAWS)
-            self._words = group, first
-        noise = discrete_laplace_of_word(self._words[1][index], scale)
-        if noise is None:
-            words = self._keystream.at(chunk=chunk, tree=tree)
-            noise = one_discrete_laplace(words, Fraction(scale))
-        return noise

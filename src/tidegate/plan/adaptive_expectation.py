@@ -104,7 +104,7 @@ def mean_parts(record: Segment, horizon: int, lengths: Iterable[int]) -> Iterabl
 
 
 def _added(excess: Excess | None, more: Excess | None, times: int) -> Excess | None:
-    """With the mean over all ranges, so many times; None: it is not known."""
+    """Add the mean over all ranges, `times` times; None: it is not known."""
     if more is None:
         return None
     means = [np.array([times * part.mean()]) for part in more]

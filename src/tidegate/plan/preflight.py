@@ -66,7 +66,7 @@ class Profile:
         self.rows += numbers.size
 
     def quantiles(self, *shares: float) -> list[float]:
-        """Of the values that are there (of every second, fourth, … in a long stream)."""
+        """Quantiles of the present values (of every second, fourth, … in a long stream)."""
         kept = np.concatenate([np.empty(0), *self._sample])
         return np.quantile(kept, shares).tolist() if kept.size else [math.nan] * len(shares)
 

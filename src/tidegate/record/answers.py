@@ -33,9 +33,9 @@ class Answers(Tabular):
     """The sums over many ranges: the attributes of `Answer`, as arrays.
 
     `threshold` is the lowest of all ranges; `caps` has a row for each: lowest,
-    highest, and the sum of the thresholds of all values; then the same of the floors,
-    from the highest on. `unseen` is None where nothing is. `note` says what else is to be
-    known of a range of time.
+    highest, and the sum of the thresholds of all values; then the same for the floors,
+    from the highest on. `unseen` is None where nothing is unseen. `note` says what else matters
+    about a range of time.
     """
 
     start: IntArray
@@ -125,7 +125,7 @@ class Answers(Tabular):
 
     @property
     def blind(self) -> NDArray[np.bool_]:
-        """Of which ranges the upper end is hardly more than a limit: see `Answer.blind`."""
+        """Whether the upper end of each range is hardly more than a limit: see `Answer.blind`."""
         if self.unseen is None:
             return np.zeros(len(self), dtype=np.bool_)
         found: NDArray[np.bool_] = self.unseen > answer_text.MUCH * np.abs(self.estimate)
@@ -172,7 +172,7 @@ class Answers(Tabular):
 
     @property
     def warnings(self) -> dict[str, int]:
-        """What to fear of these answers (`Answer.warning`), and of how many."""
+        """The warnings of these answers (`Answer.warning`), with how many answers have each."""
         return answer_text.warnings(self)
 
 
@@ -283,7 +283,7 @@ class RangeQueries(ABC):
             self._answered(by_time)
             return found[0]
         if from_ is not None or to is not None:
-            raise QueryError("from_ and to go with a length of time, such as every='1d'")
+            raise QueryError("from_ and to need a length of time, such as every='1d'")
         every = whole("every", every, minimum=1)
 
         def ask(record: Record) -> Answers:

@@ -7,7 +7,7 @@ r is in the interval if A − rB is no further from 0 than its own half-width:
 
 For normal errors that is Fieller's exact interval: it holds r with the confidence of a and b,
 however close B is to 0. Intervals of answers may reach further to one side: below the estimate of
-r the error of A downwards and of B upwards count, above it the others. If B cannot be told from 0
+r the error of A downwards and of B upwards count, above it the others. If B may be 0
 (b ≥ |B|), every ratio is possible, and there is no answer.
 
 Noise of different columns is independent. Errors of predictions are taken for independent too:
@@ -65,7 +65,7 @@ def ratio(numerator: Answer, denominator: Answer) -> Ratio:
     """One answer over another, of the same rows and with independent errors.
 
     Raises:
-        QueryError: the denominator cannot be told from 0.
+        QueryError: the denominator may be 0.
     """
     if numerator.confidence != denominator.confidence:
         raise QueryError("both sums of a ratio need the same confidence")
@@ -76,7 +76,7 @@ def ratio(numerator: Answer, denominator: Answer) -> Ratio:
     (a, a_below, a_above), (b, b_below, b_above) = sides
     if not denominator.low > 0 and not denominator.high < 0:
         raise QueryError(
-            "the denominator cannot be told from 0 over this range: ask for a longer one, or give "
+            "the denominator may be 0 over this range: ask for a longer one, or give "
             "its column more of the budget"
         )
     sign = 1.0

@@ -16,8 +16,9 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import time_sums
 from tidegate.record.answer import out_of_range
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile
+from tidegate.record.joined_segments import NOT_ONE_RELEASE, joined
 from tidegate.record.levels import small_picture
-from tidegate.record.segment import NOT_ONE_RELEASE, WARMING, Segment
+from tidegate.record.segment import WARMING, Segment
 from tidegate.record.threshold_evidence import Hidden, aims, unseen
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable
@@ -178,7 +179,7 @@ class Record(RangeQueries):
         by_epoch = {one.epoch: one for one in self.segments if one.epoch != WARMING}
         for segment in later.segments:
             known = by_epoch.get(segment.epoch)
-            by_epoch[segment.epoch] = segment if known is None else known.joined(segment)
+            by_epoch[segment.epoch] = segment if known is None else joined(known, segment)
         segments = list(by_epoch.values())
         if any(after.start != before.end for before, after in pairwise(segments)):
             raise QueryError(NOT_ONE_RELEASE)

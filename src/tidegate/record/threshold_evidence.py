@@ -53,7 +53,7 @@ from tidegate.threshold.tail_quantile import WANTED
 # Values above θ that a choice can tell from none, in 1/ε of it, and that it wants of a stretch, in
 # 1/ε of the release (`TailQuantile`); never more than this share of the values.
 _VISIBLE, _WANTED, _MOST = 3.0, 25.0, 0.25
-# The stretch is so many times the values since the warm-up (`Refinement`).
+# The stretch is this many times the values since the warm-up (`Refinement`).
 _STRETCH = 16
 # A window is about this part of the values since the warm-up, and pays at least a quarter of ε.
 _WINDOW, _LATE_SHARE = 0.7, 0.25
@@ -168,7 +168,7 @@ class Hidden(NamedTuple):
     each: float = 0.0  # in the unit of the data
 
     def reach(self, sums: FloatArray, sizes: IntArray, cap: float) -> FloatArray:
-        """How much larger sums over so many values may be.
+        """How much larger sums over `sizes` values may be.
 
         A share of a range may be higher than that of its segment, up to its sum in caps; and few
         large values come by chance.

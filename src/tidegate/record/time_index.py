@@ -103,13 +103,13 @@ class TimeIndex:
 
     @property
     def first_time(self) -> int:
-        """Of the oldest row."""
+        """The time of the oldest row."""
         first, late = int(self.knots.ticks[0]), self.late.ticks
         return min(first, int(late.min())) if late.size else first
 
     @property
     def last_time(self) -> int:
-        """Of the newest row."""
+        """The time of the newest row."""
         return int(self._pieces[-1].ticks[-1])
 
     def push(self, first: int, ticks: IntArray) -> None:

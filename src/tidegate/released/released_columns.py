@@ -89,7 +89,7 @@ class ReleasedColumns(Tabular):
         """The sum of one column over that of another, over a range, with Fieller's interval.
 
         Raises:
-            QueryError: the denominator cannot be told from 0, or the range cannot be answered.
+            QueryError: the denominator may be 0, or the range cannot be answered.
         """
         if numerator == denominator:
             raise QueryError("a ratio needs two columns")

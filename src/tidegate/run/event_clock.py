@@ -103,7 +103,7 @@ class Ticks(ThresholdSchedule, Spec):
 
     @cached_property
     def length(self) -> int:
-        """Of a tick, in nanoseconds."""
+        """Length of a tick, in nanoseconds."""
         return length_of(self.every)
 
     @cached_property
@@ -163,14 +163,14 @@ class Ticks(ThresholdSchedule, Spec):
             raise SettingError("threshold", "must be Fixed or TailQuantile for events")
         trees, estimator = pipeline.perturber, pipeline.estimator
         if not isinstance(trees, EventTrees) or not isinstance(estimator, EventMixture):
-            raise SettingError("ticks", "go with EventTrees and EventMixture only")
+            raise SettingError("ticks", "need EventTrees and EventMixture")
         if not isinstance(pipeline.unit, AddedEvent):
             raise SettingError("unit", "must be units.AddedEvent() for events")
         if pipeline.reselect is not None:
             raise SettingError("reselect", "must be None for events")
         private = isinstance(pipeline.threshold, TailQuantile)
         if private != trees.windows:
-            raise SettingError("windows", "go with a threshold that is chosen privately")
+            raise SettingError("windows", "must be on exactly if the threshold is private")
 
     def warm_up(self, pipeline: Pipeline) -> int:
         """How many ticks the first look of the warm-up has: public settings decide."""

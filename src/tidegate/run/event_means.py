@@ -77,7 +77,7 @@ class EventMeansRelease:
         """Their mean, with Fieller's interval, cut to the public bounds of a value.
 
         Raises:
-            QueryError: the number cannot be told from 0.
+            QueryError: the number of events may be 0.
         """
         found = ratio(self.sum(*where, **how), self.count(*where, **how))
         lattice = self.sums.pipeline.lattice

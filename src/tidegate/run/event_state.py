@@ -120,7 +120,7 @@ class EventState(PhasedRun):
         return self._follower
 
     def _choice(self, share: Fraction, events: int, ticks: int, age: int) -> TailQuantile:
-        """The stage that chooses θ from about so many events of so many ticks.
+        """The stage that chooses θ from about `events` events of `ticks` ticks.
 
         Counts that it aims at are in proportion to time: 25/ε events above θ in a horizon, of which
         `ticks` of min(horizon, 16·age) are seen. So the number of events hardly matters.

@@ -45,7 +45,7 @@ class PhaseKeys:
         return self._latest[1]
 
     def choice(self, number: int, values: int, purpose: str = "threshold") -> Keystream:
-        """For the choice of θ, or of the shape of both ends, from so many values."""
+        """The key for the choice of θ, or of the shape of both ends, from this many values."""
         facts = {**self.pipeline.resolved(), "phase": number, "values": values}
         return self.epoch(number).keystream(purpose, digest(facts))
 

@@ -96,7 +96,7 @@ class Pipeline(Spec):
             raise SettingError("ticks", "must be a tidegate.run.event_clock.Ticks, or None")
         self.schedule.check(self)
         if self.ticks is None and isinstance(self.unit, units.AddedEvent):
-            raise SettingError("unit", "AddedEvent() goes with `ticks`")
+            raise SettingError("unit", "AddedEvent() needs `ticks`")
         if self.native and self.perturber.guarantee.unit != self.unit.name:
             protected = self.perturber.guarantee.unit
             raise SettingError("unit", f"must be the one that the perturber protects: {protected}")

@@ -32,7 +32,7 @@ __all__ = ["Refinement"]  # what settings can name
 WARM_SHARE = Fraction(3, 4)  # of ε, for the first choice of θ; the sum gets the rest
 AGAIN_SHARE = Fraction(1, 2)  # the same for a later warm-up: what is known by then helps
 EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # of ε, for the next choice of θ
-# The first of these up to this part of the horizon, where noise is cheap, and up to so many first
+# The first of these up to this part of the horizon, where noise is cheap, and up to this many first
 # warm-ups, so that a stream that ends long before its horizon has not paid it to the end.
 EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
 # Of the horizon: windows are open up to here; and where θ has fallen, so that there is nothing to
@@ -40,15 +40,15 @@ EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
 UNTIL, UNTIL_FOUND = Fraction(1, 3), Fraction(2, 3)
 GROWTH = 2  # a choice is made again if it knows this many times as much (share × values)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
-# A choice of θ is made for so many times the values that came since its warm-up began, not for the
+# A choice of θ is made for 16 times the values that came since its warm-up began, not for the
 # whole horizon: a later one will know more, and what a short window sees is not extrapolated far.
 STRETCH = 16
 _LENGTH = 5  # of the warm-up, in (horizon/ε²)^⅓
 _LEAST = 8
-# The first warm-up is one for a stream of so many values, however long the horizon is, and has at
-# least so many values times ε: fewer cannot tell one θ from another.
+# The first warm-up is one for a stream of 4096 values, however long the horizon is, and has at
+# least 24/ε values: fewer cannot tell one θ from another.
 _FIRST_HORIZON, _FIRST_EVIDENCE = 4096, 24
-# A later warm-up is one for a horizon of so many times what came before it.
+# A later warm-up is one for a horizon of 8 times what came before it.
 _AGAIN_HORIZON = 8
 
 

@@ -126,7 +126,7 @@ def scores(
     wanted: Fraction = Fraction(0),
     narrowed: Sequence[int] = (0,) * len(SHAPES),
 ) -> IntArray:
-    """Of each shape: −(values cut) − price·ln(its width), in whole numbers of 2⁻²⁰ values.
+    """Score of each shape: −(values cut) − price·ln(its width), in whole numbers of 2⁻²⁰ values.
 
     A shape that is e times wider is worth `wanted` values, or as many as can be seen; and so is
     every end that it would narrow, by `narrowed`.

@@ -163,7 +163,7 @@ def sums(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Sums, means and rates by time, or sums over so many rows at a time."""
+    """Sums, means and rates by time, or sums over a number of rows at a time."""
     every, confidence = asked.get("every", "1d"), asked["confidence"]
     if len(every) > 18:  # digits of a place
         raise QueryError("every must be a length of time such as 1d, or a number of rows")
@@ -175,7 +175,7 @@ def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
         chosen = {"keys": [asked["key"]]} if "key" in asked else _keys(asked)
         if asked["total"]:
             if not isinstance(length, str):
-                raise QueryError("a total over keys goes with a length of time, such as every=1d")
+                raise QueryError("a total over keys needs a length of time, such as every=1d")
             found: Any = view.totals(length, **chosen, **by_time, confidence=confidence)
         else:
             found = view.table(length, **chosen, **by_time, confidence=confidence)

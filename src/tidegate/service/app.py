@@ -12,6 +12,8 @@ from tidegate._version import __version__
 from tidegate.service import devices, problems, static_page
 from tidegate.service.access import Access, Who
 from tidegate.service.clock_ticks import ClockTicks
+from tidegate.service.devices.desk import Desk
+from tidegate.service.devices.device_routes import DeviceRequests
 from tidegate.service.etags import Given
 from tidegate.service.gate import Gate
 from tidegate.service.metrics import Metrics
@@ -66,9 +68,14 @@ def make_app(
     problems.install(app)
     access = Access(tokens, public_reading=public_reading, issued=issued)
     metrics = Metrics(live)
-    values = Ingest(gate, access)
+    desk = Desk(gate)
+    desk.listener = metrics.count_devices
     app.add_middleware(
-        Front, access=access, limits=limits or Limits(), values=values, telemetry=gate.telemetry
+        Front,
+        access=access,
+        limits=limits or Limits(),
+        direct=(Ingest(gate, access), DeviceRequests(desk, access)),
+        telemetry=gate.telemetry,
     )
 
     def released(group: Group) -> None:
@@ -81,6 +88,6 @@ def make_app(
     app.include_router(value_routes(gate, live, access))
     app.include_router(range_routes(gate, access))
     app.include_router(trust_routes(gate, access, metrics))
-    devices.install(app, gate, access).listener = metrics.count_devices
+    devices.install(app, desk, access)
     static_page.install(app)
     return app

@@ -14,14 +14,12 @@ from starlette.exceptions import HTTPException
 
 from tidegate.durable import StorageError
 from tidegate.errors import (
-    InputError,
     MissingError,
-    QueryError,
     RefusedError,
-    SettingError,
     TidegateError,
 )
 from tidegate.ledger import CapExceeded
+from tidegate.service.client.http import TITLES
 from tidegate.service.pending_requests import Busy, Conflict, Fault
 
 MEDIA_TYPE = "application/problem+json"
@@ -34,9 +32,7 @@ _KINDS: tuple[tuple[type[TidegateError], int, str], ...] = (
     (CapExceeded, 403, "the budget is spent"),
     (MissingError, 404, "not found"),
     (StorageError, 503, "the database is not available"),
-    (SettingError, 422, "a setting is wrong"),
-    (InputError, 422, "the input is wrong"),
-    (QueryError, 422, "the question is wrong"),
+    *((kind, 422, title) for kind, title in TITLES.items()),
     (RefusedError, 409, "refused"),
     (Fault, 500, "a fault of Tidegate"),
     (TidegateError, 400, "refused"),
@@ -72,8 +68,7 @@ class RefusedRequest(HTTPException):  # as `HTTPException`, which it is
     @property
     def answer(self) -> JSONResponse:
         """What the client is told."""
-        headers = dict(self.headers) if self.headers else None
-        return problem(self.status_code, "refused", str(self.detail), headers=headers)
+        return refused(self)
 
 
 def of(error: TidegateError) -> JSONResponse:
@@ -82,6 +77,12 @@ def of(error: TidegateError) -> JSONResponse:
     headers = {"Retry-After": "1"} if status in (429, 503) else None
     more = {"seen": error.seen} if isinstance(error, Conflict) else {}
     return problem(status, title, str(error), headers=headers, **more)
+
+
+def refused(error: HTTPException) -> JSONResponse:
+    """What a client is told of a request that goes no further."""
+    headers = dict(error.headers) if error.headers else None
+    return problem(error.status_code, "refused", str(error.detail), headers=headers)
 
 
 def install(app: FastAPI) -> None:
@@ -103,8 +104,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> JSONResponse:
-        headers = dict(error.headers) if error.headers else None
-        return problem(error.status_code, "refused", str(error.detail), headers=headers)
+        return refused(error)
 
 
 def _place(one: dict[str, Any]) -> str:

@@ -35,7 +35,7 @@ class Ingest:
         self._gate, self._access = gate, access
 
     @staticmethod
-    def stream(scope: Scope) -> str | None:
+    def match(scope: Scope) -> str | None:
         """The stream of a request that brings values; None: it is another one."""
         if scope["method"] != "POST":
             return None

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate.service import problems
 from tidegate.service.access import Access
-from tidegate.service.push_route import Ingest
 from tidegate.service.telemetry import Telemetry
 
 _MOST_KNOWN = 4096  # tokens that are counted one by one
@@ -75,6 +75,16 @@ _HSTS = (b"strict-transport-security", b"max-age=31536000")
 _FREE = ("/healthz", "/readyz")  # probes must be answered however much is asked
 
 
+class Direct(Protocol):
+    """Answers some requests without the framework."""
+
+    def match(self, scope: Scope) -> Any:
+        """What a request is about; None: it is not for here."""
+
+    async def __call__(self, found: Any, /, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+
+
 class Front:
     """Puts the role of whoever asks into the request, and refuses before anything is locked."""
 
@@ -83,10 +93,10 @@ class Front:
         app: ASGIApp,
         access: Access,
         limits: Limits,
-        values: Ingest,
+        direct: Sequence[Direct],
         telemetry: Telemetry,
     ) -> None:
-        self._app, self._access, self._limits, self._values = app, access, limits, values
+        self._app, self._access, self._limits, self._direct = app, access, limits, direct
         self._telemetry = telemetry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,12 +122,12 @@ class Front:
                 await refused(scope, receive, answered)
                 return
             patient = _Patient(receive, self._limits.patience)
-            stream = self._values.stream(scope)
             with self._telemetry.request(scope, answered) as send_traced:
-                if stream is None:
-                    await self._app(scope, patient, send_traced)
-                else:
-                    await self._values(stream, scope, patient, send_traced)
+                for direct in self._direct:
+                    if (found := direct.match(scope)) is not None:
+                        await direct(found, scope, patient, send_traced)
+                        return
+                await self._app(scope, patient, send_traced)
         except TooSlowError:
             if not begun:
                 await problems.problem(408, "too slow", "the body did not come in time")(

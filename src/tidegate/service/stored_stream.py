@@ -91,7 +91,7 @@ class Stream:
 
     @property
     def kind(self) -> str:
-        """Of its rows: readings or events, with keys or without."""
+        """The kind of its rows: readings or events, with keys or without."""
         rows = "events" if self.pipeline.ticks is not None else "readings"
         return rows if self.keys is None else f"keyed {rows}"
 

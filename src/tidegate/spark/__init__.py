@@ -6,16 +6,16 @@
 | module | what it is |
 | --- | --- |
 | `release` | `release(df, pipeline, …)`: a streaming or batch DataFrame in and out |
-| `events` | `release_events(df, pipeline, …)`: sums per tick by key, in a batch |
-| `packing` | `pack`, `unpack`: many values in a row |
+| `events`, `event_stream` | `release_events(df, pipeline, …)`: sums per tick by key |
+| `frames` | frames of pandas in and out; `pack`, `unpack`: many values in a row |
 | `plan`, `secret` | what executors are told, and where they find the master secret |
 | `sequence` | order, late and repeated rows, gaps |
-| `shard`, `frames` | one shard at work: arrays in, arrays out |
-| `processor`, `initial`, `batch` | the operator of streaming queries, and of batch ones |
+| `shard` | one shard at work |
+| `operators` | the operator of streaming queries, and of batch ones |
 | `charges` | what every key has spent |
 | `reshard` | another number of shards |
-| `thresholds` | one threshold for all keys, from a sample |
-| `sums` | range sums with intervals, totals, a function for SQL |
+| `shared_threshold` | one threshold for all keys, from a sample |
+| `range_sums` | range sums with intervals, totals, a function for SQL |
 
 Nothing of Spark is imported before this package is.
 """

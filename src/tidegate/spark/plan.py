@@ -8,6 +8,7 @@ from typing import Any
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import exact, said
+from tidegate.guarantee import by_key
 from tidegate.keyed import Keyed, keyed
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import digest
@@ -58,7 +59,7 @@ class Plan:
     @property
     def epsilon(self) -> Fraction:
         """What one epoch of a key costs its values."""
-        return Fraction(self.specification.guarantee.epsilon)
+        return Fraction(by_key(self.pipeline.guarantee).epsilon)
 
     @property
     def identity(self) -> str:

@@ -103,7 +103,7 @@ def release(
     before = None if spent is None else _sharded(spent_by_key(spent), shards)
     kind = df.schema[time].dataType if time is not None else None
     if df.isStreaming:
-        _check_state_store(df.sparkSession)
+        check_state_store(df.sparkSession)
         first = before if initial is None else initial
         if before is not None and initial is not None:
             first = initial.unionByName(before)
@@ -196,7 +196,8 @@ def _sharded(charges: DataFrame, shards: int) -> DataFrame:
     )
 
 
-def _check_state_store(spark: SparkSession) -> None:
+def check_state_store(spark: SparkSession) -> None:
+    """Refuse a state store that `transformWithState` does not run on."""
     if spark.conf.get(_PROVIDER, "") != _ROCKSDB:
         raise SettingError(
             _PROVIDER,

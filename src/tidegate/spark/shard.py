@@ -1,9 +1,5 @@
 """One shard at work: a keyed release of its keys, and the newest sequence number of each.
 
-Which shard a key belongs to.
-
-What a shard begins with: keys of another checkpoint, and ε that keys have spent before.
-
     rows of a batch → in order, each once → keyed release ║ released rows
     sealed bytes  →  Shard  →  sealed bytes               ║
 
@@ -69,12 +65,13 @@ class ReleasedValues:
 
 
 @dataclass(frozen=True)
-class _GivenEpoch:
+class GivenEpoch:
     """Randomness that was derived: see `MasterSecret.epoch`."""
 
     epoch: Epoch
 
     def new_epoch(self) -> Epoch:
+        """The epoch that was derived."""
         return self.epoch
 
 
@@ -96,7 +93,7 @@ class Shard:
     @classmethod
     def begin(cls, plan: Plan, number: int, epoch: Epoch) -> Shard:
         """A shard without keys."""
-        release = plan.specification.start(_GivenEpoch(epoch), record=False)
+        release = plan.specification.start(GivenEpoch(epoch), record=False)
         return cls(plan, number, release, np.zeros(0, dtype=np.int64))
 
     @classmethod

@@ -88,7 +88,7 @@ class NamedColumn(Protocol):
 
     @property
     def name(self) -> Any:
-        """Of the column."""
+        """The name of the column."""
 
     def to_numpy(self) -> Any:
         """As an array."""

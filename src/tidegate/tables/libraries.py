@@ -19,5 +19,5 @@ def require(module: str, purpose: str, extra: str = "tables") -> Any:
     except ImportError:
         package = module.partition(".")[0]
         raise TidegateError(
-            f"{purpose} needs {package}: install it with pip install 'tidegate[{extra}]'"
+            f"{purpose} needs {package}. Run pip install '.[{extra}]' in the checkout of tidegate"
         ) from None

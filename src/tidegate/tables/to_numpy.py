@@ -1,6 +1,6 @@
 """Convert a column of another library to a numpy array, with NaN for missing values.
 
-Which library an object comes from is told by the module of its class, so that nothing is imported
+The module of its class says which library an object comes from, so that nothing is imported
 to find out. What is missing (NA, null, None, NaT) never moves another value: it becomes NaN here,
 and the lattice counts it as 0.
 """

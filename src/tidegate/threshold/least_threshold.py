@@ -24,8 +24,8 @@ def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
     candidate, and would stay there: a small sum that is sure of itself. It starts where it can get
     away from instead (`TailQuantile.reach`), as if all values lay above 0. The bound is public, and
     so is this; a θ that is too high costs noise, which intervals show. Later choices know more and
-    may go below it. Where the lattice has so many steps that they are a unit of the data, and no
-    part of the bound, it is at most 16 of them: a bound that is far away must not decide.
+    may go below it. Where a step of the lattice is a unit of the data, and no part of the bound,
+    it is at most 16 steps: a bound that is far away must not decide.
     """
     return _part_of_bound(lattice.top, choice.reach(choice.holdout, choice.visible))
 

@@ -129,7 +129,7 @@ class TailQuantile(Spec):
         return steps_by_information(3, self.epsilon * self.holdout)
 
     def reach(self, positive: int, price: int) -> Fraction:
-        """By how many factors of e θ can surely climb if so many values lie above all of that.
+        """By how many factors of e θ can surely climb if `positive` values lie above all of that.
 
         They gain what exceeds the target, and must be ahead of the price, in 1/ε for a factor of e,
         by 5/ε: else noise would keep one θ in a hundred, or more, at the bottom.

@@ -56,7 +56,7 @@ CAREFUL = 0.2
 
 
 def prior_variances(harmonics: Harmonics) -> FloatArray:
-    """Of the coefficients before anything is known, in θ²: a row for each of `AMPLITUDES`."""
+    """Prior variances of the coefficients, in θ²: a row for each of `AMPLITUDES`."""
     found: FloatArray = np.array(AMPLITUDES)[:, np.newaxis] / harmonics.order
     return found
 

@@ -269,5 +269,5 @@ def _tiled(several: Models, times: int) -> Models:
 
 @lru_cache(maxsize=32)
 def _transition(horizon: int, width: int, times: int) -> Transition:
-    """The transition of all models over a cell, side by side for so many streams."""
+    """The transition of all models over a cell, repeated for each stream."""
     return Transition(_tiled(models(horizon), times), width)

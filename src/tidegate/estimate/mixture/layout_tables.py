@@ -83,7 +83,7 @@ class LayoutTables:
         )
 
     def place(self, row: int, values: IntArray) -> tuple[IntArray, IntArray]:
-        """After so many values of a block: how many cells are complete, and the values since."""
+        """How many cells are complete after `values` values of a block, and the values since."""
         edges = np.array(self.cells[row].edges)
         cell: IntArray = np.searchsorted(edges, values, side="right") - 1
         return cell, values - edges[cell]

@@ -48,6 +48,43 @@ def log(values: FloatArray) -> FloatArray:
     return _by_decimals(Decimal.ln, values)
 
 
+_FIXED = 96  # binary places of fixed-point numbers
+_STEPS = 256  # of the table, to 1
+_TERMS = range(10, 0, -1)  # (1/256)^11/11! < 2^-113
+_UNCERTAIN = 1 << 8  # units in the last place, far more than all roundings down together
+_FARTHEST = 700.0  # beyond, e^x or its reciprocal may not be a normal number
+
+
+def _fixed_point(value: Decimal) -> int:
+    return int(value * (1 << _FIXED))
+
+
+with localcontext(Context(prec=2 * _DIGITS)):
+    _LN2_FIXED = _fixed_point(Decimal(2).ln())
+    _EXP_FIXED = [_fixed_point((Decimal(step) / _STEPS).exp()) for step in range(_STEPS)]
+
+
+def one_exp(value: float) -> float:
+    """`exp` of one number, ten times as fast: integers, and decimals only if those are in doubt.
+
+    >>> one_exp(1.0)
+    2.718281828459045
+    """
+    if abs(value) < _FARTHEST:
+        above, below = value.as_integer_ratio()
+        doublings, rest = divmod((above << _FIXED) // below, _LN2_FIXED)
+        step = rest * _STEPS >> _FIXED
+        rest -= (step << _FIXED) // _STEPS
+        series = one = 1 << _FIXED
+        for term in _TERMS:
+            series = one + (rest * series >> _FIXED) // term
+        found = _EXP_FIXED[step] * series >> _FIXED
+        rounded = float(found + _UNCERTAIN)
+        if rounded == float(found - _UNCERTAIN):
+            return math.ldexp(rounded, doublings - _FIXED)
+    return float(Decimal(value).exp(Context(prec=_DIGITS)))
+
+
 # 2^(−k/32) for k = 0 … 31, and halved again and again, which is exact.
 _FIRST: list[float] = exp(np.linspace(0.0, -_LN2, _PARTS, endpoint=False)).tolist()
 _TABLE = [math.ldexp(part, -whole) for whole in range(int(NOTHING) + 1) for part in _FIRST]

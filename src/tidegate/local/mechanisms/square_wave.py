@@ -17,7 +17,7 @@ def square_wave(top: int, epsilon: Fraction, bins: int = 1024) -> WaveQuestion:
     """The bin of the value, reported by Square Wave (SW) on a grid of cells as wide as a bin.
 
     On [0, 1] the wave around a value is `half_width` to either side; here it is the bin's own cell
-    and so many cells on either side that its width is nearest to that. A cell in the wave has the
+    and as many cells on either side as make its width nearest to that. A cell in the wave has the
     weight `high`, any other `low`. There are no more bins than steps: every bin can be met.
 
     **Privacy.** Released: the number of a cell. Every bin has the same number of cells in its wave,

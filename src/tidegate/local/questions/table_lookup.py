@@ -22,7 +22,7 @@ class Guide:
 
     The words of a row are cut into 2**bits slots by their leading bits. A slot knows the column of
     its first word, and the last word that still falls into that column; for a later word the next
-    column is tried. There are so many slots that almost none spans more than two columns.
+    column is tried. There are enough slots that almost none spans more than two columns.
     """
 
     def __init__(self, weights: Sequence[Sequence[int]]) -> None:
@@ -112,7 +112,7 @@ class Places:
 
     @cached_property
     def _first_rows(self) -> IntArray:
-        """The row of the first value of each slot: 0…threshold is cut into so many."""
+        """The row of the first value of each slot: 0…threshold is cut into slots."""
         firsts = [-(-slot * (self._threshold + 1) // _SLOTS) for slot in range(_SLOTS)]
         x = 2 * np.array(firsts) / self._threshold - 1
         rows: IntArray = np.searchsorted(self._ends, x, side="right")

@@ -54,7 +54,7 @@ def share_of_ones(ones: int, reports: int, epsilon: Fraction) -> float:
 
 
 def share_variance(reports: float, epsilon: Fraction) -> float:
-    """Of that estimate, for the noise alone: its largest value, ¼/(reports·contrast²), at most."""
+    """Largest variance of that estimate by noise alone: ¼/(reports·contrast²)."""
     return 0.25 / (reports * contrast(epsilon) ** 2)
 
 

@@ -26,6 +26,10 @@ WHOLE_SERIES = "user's whole series"
 class Changes(Spec):
     """Counts of users whose bit is set, if nobody's bit changes often.
 
+    When: means of all steps are asked, for ever at one ε; assumes few changes a user.
+    Reference: Erlingsson, Feldman, Mironov, Raghunathan, Talwar, Thakurta, Amplification by
+        Shuffling, SODA 2019.
+
     A user keeps one of its first `changes` changes (which one is drawn once; there may be none) and
     one level of the binary tree over time. Whenever a node of that level ends, it reports +1 or −1:
     a coin at ε for the kept change, if it lies in the node, a fair coin otherwise. The server
@@ -59,13 +63,17 @@ class Changes(Spec):
 
     @property
     def levels(self) -> int:
-        """Of the tree: nodes of 1, 2, 4, … steps, up to the horizon."""
+        """Levels of the tree: nodes of 1, 2, 4, … steps, up to the horizon."""
         return (self.horizon - 1).bit_length() + 1
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PopulationDivision(Spec):
     """The mean of users' bits at every step, from a few users at a time with all of ε.
+
+    When: any `window` steps of a user are protected; assumes many users, w of them for each report.
+    Reference: Ren, Shi, Yu, Yang, Zhao, Xu, LDP-IDS: Local Differential Privacy for Infinite Data
+        Streams, SIGMOD 2022.
 
     `uniform` (LPU): a w-th of the users reports at each step. `absorption` (LPA): a 2w-th reports
     how far the mean has moved; if it seems further than a new estimate would be off, as many users
@@ -98,6 +106,10 @@ class PopulationDivision(Spec):
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Updates(Spec):
     """The mean of users' bits, epoch by epoch, published anew only when enough users have moved.
+
+    When: the mean jumps a few times and rests between; assumes that users move together, seldom.
+    Reference: Joseph, Roth, Ullman, Waggoner, Local Differential Privacy for Evolving Data, NeurIPS
+        2018.
 
     At the end of an epoch a user compares its own mean of the epoch with the last published one and
     votes, by randomized response, whether they differ by more than `moved`. If the share of yes is
@@ -136,12 +148,12 @@ class Updates(Spec):
 
     @property
     def vote_epsilon(self) -> Fraction:
-        """Of one vote."""
+        """ε of one vote."""
         return self.epsilon / (4 * self.votes)
 
     @property
     def report_epsilon(self) -> Fraction:
-        """Of one report."""
+        """ε of one report."""
         return self.epsilon / (2 * self.updates)
 
     @property

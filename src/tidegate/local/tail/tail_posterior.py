@@ -23,7 +23,7 @@ _DRIFT = 0.3
 
 @dataclass(frozen=True)
 class Bits:
-    """Of `count` devices asked about `level`, `ones` said that they were above it.
+    """`ones` of `count` devices that were asked about `level` said that they were above it.
 
     A device lies with the probability `lie`, so P(1) = lie + (1 − 2·lie)·S(level), where S(x) is
     the share of values above x.

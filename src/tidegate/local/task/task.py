@@ -29,8 +29,8 @@ _FEW_MARKS = 2  # of running sums by position: here sums are by time
 class Task:
     """The rounds of one task that still take reports, and the survey behind them.
 
-    **Never more are asked than may answer.** A part of a survey wants so many answers, and that
-    many devices are asked. If all were asked and somebody is silent for `LEASE` seconds, others are
+    **Never more are asked than may answer.** A part of a survey wants a number of
+    answers, and that many devices are asked. If somebody is silent for `LEASE` seconds, others are
     asked in their place; whoever answers later is still taken. Meanwhile devices are asked for
     their value, beside the survey, once there is a threshold. So a device that answers while its
     round takes reports has never spent its ε for nothing: its report is in the tallies of its

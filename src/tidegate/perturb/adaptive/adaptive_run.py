@@ -199,7 +199,7 @@ def consistent_noise(nodes: list[IntArray], tree: Layout) -> IntArray:
 
 
 def consistent_rows(nodes: list[IntArray], tree: Layout, rows: int) -> IntArray:
-    """The same for so many blocks that are measured by this tree: a row for each."""
+    """The same for many blocks that are measured by this tree: a row for each."""
     fanouts = [after // before for before, after in pairwise(tree.nodes)][::-1]
     weights = own_weights(fanouts, tree.variances[::-1])
     leaves, _ = consistent_groves(nodes[::-1], fanouts, weights, np.zeros(rows))

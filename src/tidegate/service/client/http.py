@@ -26,11 +26,14 @@ _FIRST_WAIT = 0.1  # seconds; doubled with every try
 _LONGEST_WAIT = 5.0
 _AGAIN = (429, 503)
 _LOST = (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
+TITLES: dict[type[TidegateError], str] = {  # of problem details, by what is wrong
+    SettingError: "a setting is wrong",
+    InputError: "the input is wrong",
+    QueryError: "the question is wrong",
+}
 # By the title of the problem details, then by the status.
 _ERRORS: dict[str | int, type[TidegateError]] = {
-    "a setting is wrong": SettingError,
-    "the input is wrong": InputError,
-    "the question is wrong": QueryError,
+    **{title: kind for kind, title in TITLES.items()},
     404: MissingError,
     403: RefusedError,
     409: RefusedError,

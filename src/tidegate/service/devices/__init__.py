@@ -15,13 +15,11 @@ from tidegate.service.access import Access
 from tidegate.service.devices.desk import Desk
 from tidegate.service.devices.device_routes import DeviceCORS, device_routes
 from tidegate.service.devices.task_routes import task_routes
-from tidegate.service.gate import Gate
 
 
-def install(app: FastAPI, gate: Gate, access: Access) -> Desk:
+def install(app: FastAPI, desk: Desk, access: Access) -> None:
     """Add the routes of tasks and devices."""
-    app.state.desk = desk = Desk(gate)
+    app.state.desk = desk
     app.include_router(device_routes(desk, access))
     app.include_router(task_routes(desk, access))
     app.add_middleware(DeviceCORS)
-    return desk

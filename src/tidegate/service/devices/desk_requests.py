@@ -32,7 +32,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class NotNow:
-    """Nobody else is asked at the moment: come again after so many seconds."""
+    """Nobody else is asked at the moment: ask again after this many seconds."""
 
     seconds: int
 

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.local.messages import Report
@@ -34,6 +34,15 @@ from tidegate.service.devices.stored_tasks import StoredTask
 
 _CHUNK = 500  # parameters of a statement
 _DELTA = "1/1000000000"  # of what is said about shuffled reports, for information
+# Statements of every group, built once: building them costs more than running them.
+_AT = (
+    devices.c.task == bindparam("of_task"),
+    devices.c.number == bindparam("of_number"),
+    devices.c.device.in_(bindparam("names", expanding=True)),
+)
+_FIND = select(devices.c.device, devices.c.slot, devices.c.reported).where(*_AT)
+_MARK = update(devices).where(*_AT).values(reported=1)
+_ADD = insert(devices)
 Place = tuple[str, int, bytes]  # task, round, device
 
 
@@ -104,12 +113,11 @@ class Working:
         for request in group:
             for task_id, number, device in self._places(request):
                 wanted.setdefault((task_id, number), set()).add(device)
-        columns = (devices.c.device, devices.c.slot, devices.c.reported)
         for (task_id, number), names in wanted.items():
             at = self._at(task_id, number)
             for some in _chunks(names):
-                query = select(*columns).where(at, devices.c.device.in_(some))
-                for device, slot, reported in self._connection.execute(query):
+                found = self._connection.execute(_FIND, {**at, "names": some})
+                for device, slot, reported in found:
                     self._devices[task_id, number, bytes(device)] = slot, bool(reported)
 
     def _places(self, request: Request) -> Iterator[Place]:
@@ -128,9 +136,8 @@ class Working:
             if number in task.rounds:
                 yield request.task_id, number, device_digest(client)
 
-    def _at(self, task_id: str, number: int) -> Any:
-        task = self._stored(task_id).facts.task
-        return (devices.c.task == task) & (devices.c.number == number)
+    def _at(self, task_id: str, number: int) -> dict[str, Any]:
+        return {"of_task": self._stored(task_id).facts.task, "of_number": number}
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -258,14 +265,13 @@ class Working:
             for place in self._new
         ]
         if rows:
-            self._connection.execute(insert(devices), rows)
+            self._connection.execute(_ADD, rows)
         by_round: dict[tuple[str, int], list[bytes]] = {}
         for task_id, number, device in self._reported - self._new:
             by_round.setdefault((task_id, number), []).append(device)
         for (task_id, number), names in by_round.items():
             for some in _chunks(names):
-                at = self._at(task_id, number) & devices.c.device.in_(some)
-                self._connection.execute(update(devices).where(at).values(reported=1))
+                self._connection.execute(_MARK, {**self._at(task_id, number), "names": some})
         for task_id, other_questions in self._touched.items():
             stored = self._stored(task_id)
             stored_tasks.save(self._connection, stored, self._now, other_questions=other_questions)

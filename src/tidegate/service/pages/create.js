@@ -13,8 +13,11 @@ function wanted() {
   /** @type {Record<string, any>} */
   const asked = { name: given.name, epsilon: given.epsilon, bound: given.bound, settings: {} };
   if (Number(given.lower)) asked.settings.lower = given.lower;
-  if (given.kind === "keyed") asked.keys = given.keys.split("\n").map((key) => key.trim()).filter(Boolean);
-  if (given.kind === "events") asked.events = { every: given.every, start: given.start };
+  if (given.kind.includes("keyed")) asked.keys = given.keys.split("\n").map((key) => key.trim()).filter(Boolean);
+  if (given.kind.includes("events")) {
+    asked.events = { every: given.every, start: given.start };
+    if (given.grace) asked.events.grace = given.grace;
+  }
   return asked;
 }
 
@@ -45,11 +48,14 @@ export function createForm(created) {
   const form = /** @type {HTMLFormElement} */ (element("create-form"));
   const slider = /** @type {HTMLInputElement} */ (element("slider"));
   let waiting = 0;
+  const now = new Date();
+  now.setUTCMinutes(0, 0, 0); // ticks that begin with the hour, unless something else is typed
+  field("create-form", "start").defaultValue = now.toISOString().replace(":00.000Z", "Z");
   form.addEventListener("input", (event) => {
     if (event.target === slider) field("create-form", "epsilon").value = String(Number((10 ** Number(slider.value)).toPrecision(2)));
     if (event.target === field("create-form", "epsilon")) slider.value = String(Math.log10(Number(field("create-form", "epsilon").value) || 1));
     const kind = field("create-form", "kind").value;
-    for (const part of form.querySelectorAll("div")) part.hidden = part.className !== kind;
+    for (const part of form.querySelectorAll("div")) part.hidden = !kind.includes(part.className);
     clearTimeout(waiting);
     waiting = setTimeout(plan, PAUSE);
   });

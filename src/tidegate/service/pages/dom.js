@@ -13,6 +13,21 @@ export function field(form, name) {
   return /** @type {HTMLInputElement} */ (found);
 }
 
+/** Public facts as a list. @param {string} place @param {string[][]} pairs */
+export function facts(place, pairs) {
+  element(place).replaceChildren(
+    ...pairs.map(([name, value]) => {
+      const pair = document.createElement("div");
+      const term = document.createElement("dt");
+      const fact = document.createElement("dd");
+      term.textContent = name;
+      fact.textContent = value;
+      pair.append(term, fact);
+      return pair;
+    }),
+  );
+}
+
 /** A row of a table. @param {(string | Node)[]} cells */
 export function row(cells) {
   const made = document.createElement("tr");

@@ -5,12 +5,14 @@ import { createForm } from "./create.js";
 import { element } from "./dom.js";
 import { listStreams, showLedger } from "./overview.js";
 import { StreamView } from "./stream_view.js";
+import { listTasks, TaskView } from "./tasks.js";
 
 const EVERY = 2000; // milliseconds between two looks at the stream that is shown
 const SELDOM = 5; // looks at it for one at the list and the ledger
 
 const connection = element("connection");
 const view = new StreamView((live) => connected({ live }), told);
+const task = new TaskView();
 let mayReadLedger = false;
 let looks = 0;
 
@@ -43,14 +45,30 @@ function told(error) {
 
 /** @param {string} name */
 async function open(name) {
-  for (const button of document.querySelectorAll("#streams button")) {
-    button.setAttribute("aria-current", String(/** @type {HTMLElement} */ (button).dataset.name === name));
-  }
+  task.close();
+  mark({ name });
   await view.open(name);
+}
+
+/** @param {string} id */
+async function openTask(id) {
+  view.close();
+  mark({ task: id });
+  connected({ live: true }); // a task is looked at, not followed
+  await task.open(id);
+}
+
+/** Show which of the lists' items is open. @param {{name?: string, task?: string}} chosen */
+function mark({ name, task: id }) {
+  for (const button of document.querySelectorAll("#streams button, #tasks button")) {
+    const { name: ofStream, task: ofTask } = /** @type {HTMLElement} */ (button).dataset;
+    button.setAttribute("aria-current", String(ofTask === undefined ? ofStream === name : ofTask === id));
+  }
 }
 
 async function refresh() {
   const streams = await listStreams(view.current?.name, (name) => open(name).catch(told));
+  await listTasks(task.current ?? undefined, (id) => openTask(id).catch(told));
   if (mayReadLedger) await showLedger();
   return streams;
 }
@@ -69,7 +87,7 @@ async function begin() {
     const streams = await refresh();
     element("sign-in").hidden = true;
     say("Connected");
-    if (!view.current && streams.length) await open(streams[0].name);
+    if (!view.current && !task.current && streams.length) await open(streams[0].name);
   } catch (error) {
     told(error);
   }
@@ -92,10 +110,9 @@ element("sign-out").addEventListener("click", () => {
 });
 
 setInterval(() => {
-  if (!view.current || document.hidden) return;
+  if ((!view.current && !task.current) || document.hidden) return;
   looks += 1;
-  view
-    .facts()
+  Promise.resolve(task.current ? task.refresh() : view.facts())
     .then(() => view.means())
     .then(() => (looks % SELDOM ? undefined : refresh()))
     .then(() => connected({ answers: true }))

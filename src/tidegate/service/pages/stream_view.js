@@ -2,7 +2,7 @@
 
 import { follow, get } from "./api.js";
 import { Chart, instant } from "./chart.js";
-import { element, field, row, shown } from "./dom.js";
+import { element, facts as listFacts, field, row, shown } from "./dom.js";
 
 const SHOWN = 5000; // rows that are fetched before live ones
 const PARTS = 60; // means in the chart, about
@@ -34,6 +34,13 @@ export class StreamView {
     field("view", "every").addEventListener("change", () => this.means().catch(told));
     field("view", "keys").addEventListener("change", () => this.#chosen().catch(told));
     element("whole").addEventListener("click", () => this.#moved(null));
+  }
+
+  close() {
+    this.current?.stop.abort();
+    this.current = null;
+    this.chart.clear();
+    element("stream").hidden = true;
   }
 
   /** @param {string} name */
@@ -92,17 +99,7 @@ export class StreamView {
       ...(known.warming ? [["Warm-up", `${shown(known.warming)} more values`]] : []),
       ["Times", known.timed ? known.zone ?? "without a zone" : "none"],
     ];
-    element("facts").replaceChildren(
-      ...facts.map(([name, value]) => {
-        const pair = document.createElement("div");
-        const term = document.createElement("dt");
-        const fact = document.createElement("dd");
-        term.textContent = name;
-        fact.textContent = value;
-        pair.append(term, fact);
-        return pair;
-      }),
-    );
+    listFacts("facts", facts);
     const empty = element("empty");
     empty.hidden = known.released > 0;
     empty.textContent = known.withheld

@@ -22,7 +22,7 @@ class Forwarder:
         store: of the shuffler.
         service: its address, `https://host`.
         token: of the role shuffler.
-        size: so many reports of a round make a batch.
+        size: how many reports of a round make a batch.
         every: seconds between looks.
         clock: seconds since 1970.
     """

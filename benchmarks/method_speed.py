@@ -1,0 +1,98 @@
+"""How fast every online method is in bulk: million values a second of processor time.
+
+`python -m benchmarks.method_speed [--quick] [METHOD...]`. Pushes of 2^16 values, the best counts. A
+method that decides value by value is as slow as its decisions are many, so each runs on a random
+walk, on steps and on independent values, at small and large ε; the slowest of these is its row.
+
+Other programs slow a push down, in processor time too. So a loop of plain Python runs in turns with
+the pushes, and a row also says how many statements of such a loop a value costs: this number hardly
+depends on the load.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+import tidegate as tg
+from benchmarks.table import Row, at_least, show
+from tidegate.methods import Method, registered
+
+_BOUND = 200
+_PUSH = 1 << 16
+_EPSILONS = (0.1, 1, 10, 100)
+_STATEMENTS = 100_000  # of the loop beside each push
+_LEAST = 1.0  # million values a second
+
+
+def measure(quick: bool, only: Sequence[str] = ()) -> list[Row]:
+    """A row for each method of the central model: its slowest case."""
+    methods = [method for method in registered() if method.model == "central"]
+    names = [method.name for method in methods]
+    for name in only:
+        if name not in names:
+            raise SystemExit(f"there is no method {name!r}: choose from {', '.join(names)}")
+    return [_row(method, quick) for method in methods if not only or method.name in only]
+
+
+def _row(method: Method, quick: bool) -> Row:
+    found = {
+        f"{stream}, e={epsilon:g}": _rate(method, values, epsilon, 4 if quick else 10)
+        for stream, values in _streams().items()
+        for epsilon in (_EPSILONS[1:3] if quick else _EPSILONS)
+    }
+    slowest = max(found, key=lambda case: found[case][1])
+    fastest = min(found, key=lambda case: found[case][1])
+    rate, statements = found[slowest]
+    note = (
+        f"{statements:.0f} Python statements a value on {slowest}; {found[fastest][1]:.0f} on "
+        f"{fastest}"
+    )
+    return at_least(f"{method.name} in bulk", rate, _LEAST, "M/s", note)
+
+
+def _streams() -> dict[str, NDArray[np.float64]]:
+    random = np.random.default_rng(1)
+    walk = np.abs(np.cumsum(random.normal(0, 2, _PUSH)) % (2 * _BOUND) - _BOUND).round()
+    steps = np.repeat(random.integers(0, _BOUND, _PUSH // 512), 512).astype(np.float64)
+    independent = random.integers(0, _BOUND + 1, _PUSH).astype(np.float64)
+    return {"walk": walk, "steps": steps, "independent": independent}
+
+
+def _rate(
+    method: Method, values: NDArray[np.float64], epsilon: float, pushes: int
+) -> tuple[float, float]:
+    """Million values a second, and what a value costs in statements of Python."""
+    taken = {**method.example, "epsilon": epsilon, "bound": _BOUND, "resolution": 1}
+    for name in ("horizon", "unit"):  # as by default: an example has small ones
+        taken.pop(name, None)
+    release = method.preset(**taken).start(tg.seeded(3))
+    if waiting := release.holding + release.warming:
+        release.push(np.resize(values, waiting))
+    release.push(values)
+    seconds, statements = [], []
+    for _ in range(pushes):
+        start = time.process_time()
+        release.push(values)
+        middle = time.process_time()
+        _statements()
+        seconds.append(middle - start)
+        statements.append(time.process_time() - middle)
+    each = min(seconds) / values.size
+    return 1e-6 / each, each / (min(statements) / _STATEMENTS)
+
+
+def _statements() -> int:
+    total = 0
+    for each in range(_STATEMENTS):
+        total += each
+    return total
+
+
+if __name__ == "__main__":
+    given = [word for word in sys.argv[1:] if word != "--quick"]
+    show("methods in bulk, processor time", measure("--quick" in sys.argv, given))

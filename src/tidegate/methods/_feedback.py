@@ -1,0 +1,89 @@
+"""The Kalman filter of `fast` and `rescue_dp`, and the controller that asks for measurements."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from tidegate.estimate.mixture.portable_math import one_exp
+from tidegate.lattice import FloatArray, IntArray
+
+# A controller with a proportional and an integral part, as in the paper; the constants are ours:
+# gains, errors that are remembered, set point, and step.
+_PROPORTIONAL, _INTEGRAL, _REMEMBERED = 0.9, 0.1, 5
+_SET_POINT, _STEP = 0.1, 10.0
+_FARTHEST = 50.0  # of an exponent
+_MARGIN = 1e-6  # for rounding: numbers that are compared with it are below 1,000
+
+
+class KalmanLevel:
+    """The Kalman filter of a level that walks at random."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("exact", "variance", "level")
+
+    def __init__(self, threshold: int, movement: Fraction) -> None:
+        self._step_variance = (float(movement) * threshold) ** 2
+        self.exact = threshold / 2  # the posterior mean
+        self.variance = threshold**2 / 12  # and variance: at first that of any value up to θ
+        self.level = float(threshold // 2)
+
+    def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
+        """The level after each leaf: time passes, and measured numbers move it."""
+        step, exact, variance = self._step_variance, self.exact, self.variance
+        means = [math.nan] * numbers.size
+        rows = zip(numbers.tolist(), spans.tolist(), marks.tolist(), strict=True)
+        for at, (number, span, mark) in enumerate(rows):
+            variance += span * step
+            if mark:
+                gain = variance / (variance + 2.0 * mark * mark)
+                exact += gain * (number - exact)
+                variance *= 1 - gain
+                means[at] = exact
+        self.exact, self.variance = exact, variance
+        levels = np.rint(means)
+        last = np.maximum.accumulate(np.where(marks, np.arange(1, marks.size + 1), 0))
+        found: FloatArray = np.concatenate(([self.level], levels))[last]
+        self.level = float(found[-1])
+        return found
+
+
+class Feedback:
+    """The same filter on the side of the perturber, with the controller's next interval.
+
+    Both are functions of what was released: the perturber runs them to know which value to measure
+    next.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("exact", "variance", "errors", "interval")
+
+    def __init__(self, threshold: int, movement: Fraction) -> None:
+        self._step_variance = (float(movement) * threshold) ** 2
+        self.exact = threshold / 2
+        self.variance = threshold**2 / 12
+        self.errors: list[float] = []  # relative changes at the last measurements
+        self.interval = 1.0
+
+    def follow(self, number: int, span: int, mark: int) -> None:
+        """Time passes by `span` values; a measured number moves the level and the interval."""
+        self.variance += span * self._step_variance
+        if mark:
+            gain = self.variance / (self.variance + 2.0 * mark * mark)
+            before = self.exact
+            self.exact += gain * (number - before)
+            self.variance *= 1 - gain
+            self._control(abs(self.exact - before) / max(self.exact, 1.0))
+
+    def _control(self, error: float) -> None:
+        self.errors = [*self.errors, error][-_REMEMBERED:]
+        mean = math.fsum(self.errors) / len(self.errors)
+        signal = _PROPORTIONAL * error + _INTEGRAL * mean
+        power = min((signal - _SET_POINT) / _SET_POINT, _FARTHEST)
+        # e^x > 1 + x: where even that leaves less than 1, the interval is 1, without an exponential
+        if self.interval - _STEP * power < 1 - _MARGIN:
+            self.interval = 1.0
+        else:
+            growth = 1 - one_exp(power)  # the same bits on every machine
+            self.interval = max(1.0, self.interval + _STEP * growth)

@@ -1,0 +1,57 @@
+"""Intervals of refined warm-ups and of means of events are as wide as they say.
+
+z is the error over what the interval reaches to that side, in units of its quantile: E z² = 1 where
+the interval is exact. Intervals of 70 % make it 2.04 times as large, so that the limits below
+cannot be met by both: 0.7 · 2.04 > 1.4.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tidegate as tg
+from tidegate.run.refinement import Refinement
+
+LEAST, MOST = 0.7, 1.4
+START = np.datetime64("2024-02-01")
+
+
+def standardised(answer: Any, truth: float) -> float:
+    error = answer.estimate - truth
+    reach = answer.high - answer.estimate if error < 0 else answer.estimate - answer.low
+    return float(1.96 * error / reach)
+
+
+def test_a_refined_warm_up() -> None:
+    """The default release of short streams, whose first values are measured again and again."""
+    pipeline = tg.adaptive(10, 100, horizon=4096, resolution=1)
+    assert isinstance(pipeline.reselect, Refinement)
+    found = []
+    for seed in range(40):
+        release = pipeline.start(tg.seeded(seed))
+        release.push(np.full(24, 97))
+        release.finish()
+        found.append(standardised(release.query(0, 24), 24 * 97))
+    assert LEAST < np.mean(np.square(found)) < MOST
+
+
+def test_a_mean_of_events() -> None:
+    random, ticks, each = np.random.default_rng(3), 48, 40
+    means = tg.event_means(
+        5, 10, every="1h", start="2024-02-01", horizon=64, resolution=1, fixed=True
+    )
+    found: dict[str, list[float]] = {"mean": [], "sum": [], "number": []}
+    for seed in range(22):
+        seconds = np.sort(random.integers(0, ticks * 3600, size=each * ticks))
+        values = random.integers(0, 11, size=seconds.size)
+        release = means.start(tg.seeded(seed))
+        release.push(START + seconds.astype("timedelta64[s]"), values)
+        release.advance(START + np.timedelta64(ticks, "h"))
+        answer = release.mean(0, ticks)
+        found["mean"].append(standardised(answer, float(values.mean())))
+        found["sum"].append(standardised(answer.numerator, float(values.sum())))
+        found["number"].append(standardised(answer.denominator, float(values.size)))
+    shares = {name: float(np.mean(np.square(numbers))) for name, numbers in found.items()}
+    assert all(LEAST < share < MOST for share in shares.values()), shares

@@ -1,0 +1,83 @@
+"""The live page by the rules of axe: nothing serious, in both themes, wide and on a phone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tests.service.conftest import Place, sender, served
+from tests.service.test_page import CHROMIUM, FLAGS, PATIENCE, _wait_for_text, sync_api
+from tests.typescript import modules, needs_npm
+from tidegate.demo.phones import Phones
+
+AXE = "axe-core@4.10.3"
+PICTURES = os.environ.get("TIDEGATE_PICTURES")  # a folder: look at what was checked
+
+
+@needs_npm
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_axe_finds_nothing_serious(tmp_path: Path) -> None:
+    service = Place(tmp_path / "gate", None).opened(cap=3)
+    admin = service.make_token("admin", "page")
+    create = service.gate.streams.create
+    pipeline = tg.adaptive(epsilon=1, bound=100, horizon=600)
+    keys = {"names": ["north", "south"], "threshold": "per key"}
+    service.gate.call(lambda: create("meters", pipeline)).result()
+    service.gate.call(lambda: create("zones", pipeline, keys=keys)).result()
+    values = np.random.default_rng(1).gamma(2, 10, 300)
+    sender(service, "meters")(*values)
+    sender(service, "zones")(*values, keys=["north", "south"] * 150)
+    axe = (modules(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    found: list[str] = []
+    with served(service) as address, sync_api.sync_playwright() as playwright:
+        with tg.connect(address, admin) as gate:
+            Phones(gate, address, count=8).report()
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for theme, width in (("light", 1000), ("dark", 1000), ("light", 390), ("dark", 390)):
+            size: Any = {"width": width, "height": 900}
+            context = browser.new_context(color_scheme=theme, viewport=size)  # type: ignore[arg-type]
+            page = context.new_page()
+            page.set_default_timeout(PATIENCE)
+            page.goto(address)
+            page.wait_for_selector("#token:visible")
+            page.evaluate(axe)  # not by a script element: the page allows none
+            if width == 390:
+                _check(page, f"sign in, {theme}, {width}", found)
+            page.fill("#token", admin)
+            page.click("#sign-in button")
+            page.wait_for_selector("#chart .nsewdrag")
+            _wait_for_text(page, "#sources", "meters")
+            page.click("#streams [data-name=zones]")
+            _wait_for_text(page, "#name", "zones")
+            page.wait_for_selector("#chart .nsewdrag")
+            page.click("#numbers summary")
+            page.click("#create summary")
+            page.fill("#create-form [name=bound]", "50")
+            page.select_option("#create-form [name=kind]", "keyed")
+            _wait_for_text(page, "#plan", "±")
+            _check(page, f"overview, keys and form, {theme}, {width}", found)
+            page.select_option("#create-form [name=kind]", "keyed events")
+            page.click("#tasks button")
+            page.wait_for_selector("#task-chart .nsewdrag")
+            page.click("#task summary")
+            _check(page, f"task and form of events, {theme}, {width}", found)
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, f"{theme}: the page is {wide} pixels wide, and the screen {width}"
+            context.close()
+        browser.close()
+    assert not found, "\n".join(found)
+
+
+def _check(page: Any, what: str, found: list[str]) -> None:
+    if PICTURES:
+        page.screenshot(path=f"{PICTURES}/{what}.png", full_page=True)
+    result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    for one in result["violations"]:
+        if one["impact"] in ("serious", "critical"):
+            places = "; ".join(str(node["target"]) for node in one["nodes"][:5])
+            found.append(f"{what}: {one['impact']} {one['id']} at {places}: {one['help']}")
