@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.service.conftest import Place, served
+from tests.service.conftest import PLAIN, Place, served
 from tidegate.service.audit import make_token_in
 from tidegate.service.server import Service
 
@@ -41,7 +41,10 @@ def http(tmp_path: Path) -> Iterator[Clients]:
     made = {
         role: make_token_in(service.gate, service.tokens, role, role).result() for role in ROLES
     }
-    with served(service) as address, httpx.Client(base_url=address, timeout=240) as client:
+    with (
+        served(service) as address,
+        httpx.Client(base_url=address, timeout=240, verify=PLAIN) as client,
+    ):
         yield Clients(client, made, service)
 
 
