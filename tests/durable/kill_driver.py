@@ -33,9 +33,9 @@ from tidegate.durable import DurableRelease
 from tidegate.durable.store import Store
 from tidegate.io import output_recovery
 from tidegate.io.batches import Batch
-from tidegate.io.output_bytes import Outgoing
+from tidegate.io.output_bytes import OutputBytes
 from tidegate.ledger import Ledger
-from tidegate.ledger.ledger_file import Chain
+from tidegate.ledger.ledger_file import LedgerFile
 
 ROWS, SPLIT = 1600, 100
 KILLED = 137
@@ -175,14 +175,16 @@ def commit_sees_kill(number):
 
 
 FAULTS = {
-    "output write torn": lambda n: countdown(Outgoing, "write", n, before=half_of_output),
-    "after output write": lambda n: countdown(Outgoing, "write", n, after=dies),
+    "output write torn": lambda n: countdown(OutputBytes, "write", n, before=half_of_output),
+    "after output write": lambda n: countdown(OutputBytes, "write", n, after=dies),
     "before commit": lambda n: countdown(Store, "commit", n, before=dies),
     "after commit": lambda n: countdown(Store, "commit", n, after=dies),
     "inside commit": commit_sees_kill,
     "before charge": lambda n: countdown(Ledger, "charge", 1 + n % 2, before=dies),
     "charged, not committed": lambda n: countdown(Ledger, "charge", 1 + n % 2, after=dies),
-    "ledger entry torn": lambda n: countdown(Chain, "_write", 1 + n % 2, before=half_of_ledger),
+    "ledger entry torn": lambda n: countdown(
+        LedgerFile, "_write", 1 + n % 2, before=half_of_ledger
+    ),
     "in replay": lambda n: replay_dies(1 + n % 3),
     "after mending": lambda n: countdown(output_recovery, "_mend", 1 + n % 2, after=dies),
     "before rename": lambda n: countdown(_files, "rename", 1 + n % 3, before=dies),

@@ -13,7 +13,7 @@ from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import IntArray
 from tidegate.record.time_ranges import Moment
-from tidegate.run.event_clock import Ticks
+from tidegate.run.event_ticks import Ticks
 from tidegate.timestamps import Times
 
 _AT_ONCE = 1 << 18  # rows that are released together

@@ -12,8 +12,8 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.randomness import Randomness
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
-from tidegate.run.event_clock import Ticks
 from tidegate.run.event_run import EventRun
+from tidegate.run.event_ticks import Ticks
 from tidegate.run.release import Release
 from tidegate.run.timeline import Timeline
 from tidegate.run.user_cap import checked_users

@@ -16,8 +16,8 @@ from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
 from tidegate.record.segment import Method
 from tidegate.run import two_sided_caps
-from tidegate.run.event_clock import EventLattice, Ticks
 from tidegate.run.event_release import EventRelease
+from tidegate.run.event_ticks import EventLattice, Ticks
 from tidegate.run.refinement import Refinement
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
@@ -93,7 +93,7 @@ class Pipeline(Spec):
         if self.lower and self.non_negative:
             raise SettingError("non_negative", "must be False where `lower` is below 0")
         if not isinstance(self.ticks, Ticks | None):
-            raise SettingError("ticks", "must be a tidegate.run.event_clock.Ticks, or None")
+            raise SettingError("ticks", "must be a tidegate.run.event_ticks.Ticks, or None")
         self.schedule.check(self)
         if self.ticks is None and isinstance(self.unit, units.AddedEvent):
             raise SettingError("unit", "AddedEvent() needs `ticks`")
