@@ -202,7 +202,7 @@ def test_too_much_is_refused_before_it_is_read(http: Clients, monkeypatch: Any) 
     assert http("producer", "POST", path, content=b"[" + b"1," * 60 + b"1]").status_code == 413
     pieces = iter([b"[" + b"1," * 30, b"1," * 30 + b"1]"])  # no length is announced
     assert http("producer", "POST", path, content=pieces).status_code == 413
-    monkeypatch.setattr("tidegate.service.gate._MOST_VALUES", 1)
+    monkeypatch.setattr("tidegate.service.gate.MOST_VALUES", 1)
     answer = http("producer", "POST", path, json=[1, 2])
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
 
