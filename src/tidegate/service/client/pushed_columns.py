@@ -20,7 +20,7 @@ _SCALARS = (int, float, np.generic, Decimal, Fraction, str, bytes, type(None))
 
 
 class Columns(NamedTuple):
-    """Columns of one length for the body of a request, and the zone of the times, if they have one."""
+    """Columns of one length for the body of a request, and the zone of the times, if any."""
 
     content: dict[str, list[Any]]
     size: int
@@ -39,7 +39,13 @@ def single(values: Any) -> bool:
 
 
 def columns(
-    form: str, values: Any, times: Any, keys: Any = None, *, keyed: bool = False, events: bool = False
+    form: str,
+    values: Any,
+    times: Any,
+    keys: Any = None,
+    *,
+    keyed: bool = False,
+    events: bool = False,
 ) -> Columns:
     """The columns of a push; `form` is how it is written, for who swapped arguments.
 

@@ -1,7 +1,7 @@
 """Streams of a service with keys: pushed to and asked as a keyed release here is.
 
-    KeyedStream        push(keys, values, times)            as `KeyedRelease`
-    KeyedEventStream   push(keys, times, values), advance   as `KeyedEventRelease`
+KeyedStream        push(keys, values, times)            as `KeyedRelease`
+KeyedEventStream   push(keys, times, values), advance   as `KeyedEventRelease`
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 from tidegate.service.client import remote_picture
 from tidegate.service.client.pushed_columns import columns, refuse_late
 from tidegate.service.client.remote_record import text
-from tidegate.service.client.remote_stream import NO_TICKS, RemoteStream, page_times
+from tidegate.service.client.remote_stream import NO_TICKS
+from tidegate.service.client.stream_requests import RemoteStream, page_times
 
 
 class KeyedStream(RemoteStream):

@@ -22,7 +22,8 @@ from tidegate.tables import html
 
 if TYPE_CHECKING:
     from tidegate.released.released import ReleasedTable
-    from tidegate.service.client.remote_stream import RemoteStream, UnkeyedStream
+    from tidegate.service.client.remote_stream import UnkeyedStream
+    from tidegate.service.client.stream_requests import RemoteStream
 
 
 def plot(stream: UnkeyedStream, window: int | None, confidence: float, axes: Any) -> Any:
@@ -64,9 +65,9 @@ def _small(stream: UnkeyedStream) -> str:
     record = cast("Record", source.record)
     window = window_of(record, source.pipeline.perturber.block)
     sums = moving_average(record, window)
-    means = [column / window for column in (sums.estimate, sums.low, sums.high)]
+    mean, low, high = (column / window for column in (sums.estimate, sums.low, sums.high))
     about = f"Moving average of {window:,} released values, with a 95% band"
-    return html.band(*means, source.labels(), about)
+    return html.band(mean, low, high, source.labels(), about)
 
 
 class _Pictured:

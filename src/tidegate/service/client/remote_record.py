@@ -13,13 +13,12 @@ from numpy.typing import ArrayLike
 
 from tidegate.exact_numbers import LARGEST
 from tidegate.record.answer import Answer
-from tidegate.record.answers import Answers
-from tidegate.record.record import paired
+from tidegate.record.answers import Answers, paired
 from tidegate.record.time_ranges import Moment, TimeTable
 from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 
 if TYPE_CHECKING:
-    from tidegate.service.client.remote_stream import RemoteStream
+    from tidegate.service.client.stream_requests import RemoteStream
 
 
 class RemoteRecord:

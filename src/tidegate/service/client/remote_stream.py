@@ -1,147 +1,29 @@
 """Streams of a service without keys: pushed to, asked and followed as a release here is.
 
-    Stream        push(values, times=times)         as `Release`
-    EventStream   push(times, values), advance      as `EventRelease`
+Stream        push(values, times=times)         as `Release`
+EventStream   push(times, values), advance      as `EventRelease`
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote
+from typing import Any, cast
 
 import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import whole
-from tidegate.randomness import random_bytes
 from tidegate.record.answers import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
 from tidegate.service.client import remote_picture
-from tidegate.service.client.pushed_columns import (
-    Columns,
-    columns,
-    refuse_late,
-    refuse_users,
-    single,
-)
-from tidegate.service.client.remote_record import RemoteRecord, text
+from tidegate.service.client.pushed_columns import columns, refuse_late, refuse_users, single
+from tidegate.service.client.remote_record import RemoteRecord
+from tidegate.service.client.stream_requests import RemoteStream, page_times
 from tidegate.tables.from_numpy import like
 
-if TYPE_CHECKING:
-    from tidegate.service.client.remote_gate import Gate
-
-_BATCH = 100_000  # values of a request
-_PAGE = 100_000  # rows of an answer
 NO_TICKS = "is for event streams: create the stream with events={'every': …, 'start': …}"
-
-
-class RemoteStream:
-    """What streams of all kinds have. Made by `Gate.stream` or `Gate.create`.
-
-    A push is sent with a random idempotency key, and sent again with the same one if the
-    connection breaks: the service releases every value once. It is not safe to push the same
-    values by a second call of `push`: that is a second push.
-    """
-
-    def __init__(self, gate: Gate, name: str) -> None:
-        self._gate = gate
-        self.name = name
-        self._path = f"/v1/streams/{quote(name)}"
-
-    def __repr__(self) -> str:
-        return f"<stream {self.name!r} of {self._gate!r}>"
-
-    # -- facts -----------------------------------------------------------------------------------
-
-    def facts(self) -> dict[str, Any]:
-        """What is public about the stream."""
-        found: dict[str, Any] = self._gate.call("GET", self._path, "read")
-        return found
-
-    @property
-    def position(self) -> int:
-        """How many rows were released."""
-        released: int = self.facts()["released"]
-        return released
-
-    @property
-    def holding(self) -> int:
-        """How many more values the hold-out will take before anything is released."""
-        held: int = self.facts()["withheld"]
-        return held
-
-    @property
-    def threshold(self) -> float | None:
-        """Larger values count as this; None while it is not chosen."""
-        threshold: float | None = self.facts()["threshold"]
-        return threshold
-
-    @property
-    def guarantee(self) -> str:
-        """What is promised, as the service derives it."""
-        return str(self.facts()["guarantee"])
-
-    # -- requests --------------------------------------------------------------------------------
-
-    def _sent(self, given: Columns) -> list[dict[str, Any]]:
-        """Send rows, in parts; the receipt of each."""
-        zone = "" if given.zone in (None, "UTC") else f"?zone={quote(given.zone, safe='')}"
-        found = []
-        for start in range(0, given.size, _BATCH):
-            body = json.dumps(given.part(start, start + _BATCH)).encode()
-            headers = {
-                "Content-Type": "application/json",
-                "Idempotency-Key": random_bytes(16).hex(),
-            }
-            path = f"{self._path}/values{zone}"
-            found.append(
-                self._gate.call("POST", path, "write", body=body, headers=headers, repeat=True)
-            )
-        return found
-
-    def _advanced(self, until: Moment) -> None:
-        content = {"until": text(until)}
-        self._gate.call("POST", f"{self._path}/advance", "write", content=content, repeat=True)
-
-    def _finished(self) -> None:
-        self._gate.call("POST", f"{self._path}/finish", "write", repeat=True)
-
-    def _reads(self) -> bool:
-        return self._gate.may("read")
-
-    def asked(self, question: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a question; what is None is left out."""
-        given = {name: value for name, value in question.items() if value is not None}
-        path = f"{self._path}/query"
-        found: dict[str, Any] = self._gate.call("POST", path, "read", content=given, repeat=True)
-        return found
-
-    def _pages(self, start: int, end: int | None, more: str = "") -> list[dict[str, Any]]:
-        """Released rows at the places [start, end), as the service sends them."""
-        pages: list[dict[str, Any]] = []
-        position = start
-        while end is None or position < end:
-            limit = _PAGE if end is None else min(_PAGE, end - position)
-            path = f"{self._path}/values?start={position}&limit={limit}{more}"
-            found = self._gate.call("GET", path, "read")
-            pages += found["rows"]
-            if not found["rows"] and not found["more"]:
-                break
-            position = found["next"]
-        return pages
-
-    def _live(self, start: int | None) -> Iterator[dict[str, Any]]:
-        position = self.position if start is None else start
-        headers = {"Last-Event-ID": str(position), "Accept": "text/event-stream"}
-        token = self._gate.token("read")
-        with self._gate.http.stream(f"{self._path}/live", token, headers) as lines:
-            for line in lines:
-                if line.startswith(b"data: "):
-                    yield json.loads(line[6:])
 
 
 class UnkeyedStream(RemoteStream, RangeQueries):
@@ -195,8 +77,10 @@ class Stream(UnkeyedStream):
         token may read: a producer is told nothing about the stream.
         """
         one = single(values)
-        given = ([values], users, None if times is None else [times]) if one else None
-        rows = self.push_rows(*(given or (values, users, times)), late)
+        if one:
+            rows = self.push_rows([values], users, None if times is None else [times], late)
+        else:
+            rows = self.push_rows(values, users, times, late)
         if rows is None:
             return None
         if one:
@@ -218,7 +102,9 @@ class Stream(UnkeyedStream):
         facts = self.facts()
         held = facts["taken"] - facts["released"]  # by the hold-out, before the first row
         parts = [
-            self.rows(*(max(0, place - held) for place in (one["start"], one["start"] + one["count"])))
+            self.rows(
+                *(max(0, place - held) for place in (one["start"], one["start"] + one["count"]))
+            )
             for one in receipts
         ]
         if len(parts) == 1:
@@ -253,9 +139,7 @@ class EventStream(UnkeyedStream):
         They are durable when this returns. Nothing comes out: `advance` does that.
         """
         refuse_users(users)
-        one = single(times)
-        given = (values, times) if not one else (None if values is None else [values], [times])
-        self._sent(columns("push(times, values)", *given, events=True))
+        self._sent(columns("push(times, values)", values, times, events=True))
 
     def advance(self, until: Moment) -> Rows | None:
         """Release every tick that is over at `until`; None if no token may read.
@@ -282,10 +166,3 @@ def _rows(pages: list[dict[str, Any]], start: int) -> Rows:
         for name in ("values", "levels")
     )
     return Rows(pages[0]["first"] if pages else start, values, levels, page_times(pages))
-
-
-def page_times(pages: list[dict[str, Any]]) -> Any:
-    """The times of all rows; None: they have none."""
-    if not pages or not all("times" in page for page in pages):
-        return None
-    return np.array([int(tick) for page in pages for tick in page["times"]], dtype=np.int64)
