@@ -50,6 +50,12 @@ class EventRelease(Release):
             raise AssertionError("the pipeline was checked")
         return self.pipeline.ticks
 
+    @property
+    def waiting(self) -> bool:
+        """Whether ticks that are not released yet have events. For the operator alone."""
+        with self._ownership.lock:
+            return self._events.events.waiting
+
     def push(  # type: ignore[override]  # nothing comes out of it
         self, times: Any, values: Any = None, users: Any = None
     ) -> None:
