@@ -10,6 +10,7 @@ so it is forgotten and read again.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -21,11 +22,12 @@ from tidegate.errors import TidegateError
 from tidegate.ledger import Ledger
 from tidegate.service.database import Database
 from tidegate.service.open_streams import Run, Streams
-from tidegate.service.pending_requests import Busy, Fault, Pending
+from tidegate.service.pending_requests import Busy, Fault, Pending, fulfil
 from tidegate.service.telemetry import Telemetry
 from tidegate.service.transaction_group import Group
 
 Result = TypeVar("Result")
+_log = logging.getLogger(__name__)
 _MOST_WAITING = 4096  # requests
 _MOST_VALUES = 1 << 22  # of all that wait
 _GROUP = 1024  # requests in a transaction
@@ -170,11 +172,11 @@ class Gate:
             with self.lock, self._transaction(refusable=True):
                 result = work.function()
         except TidegateError as error:
-            work.answer.set_exception(error)
+            fulfil(work.answer, error)
         except Exception:  # noqa: BLE001  # its words may quote what is secret
-            work.answer.set_exception(Fault())
+            fulfil(work.answer, Fault())
         else:
-            work.answer.set_result(result)
+            fulfil(work.answer, result)
 
     def _released(self, requests: list[Pending]) -> None:
         group = Group(self.streams, self.database)
@@ -186,11 +188,14 @@ class Gate:
         except Exception as error:  # noqa: BLE001  # its words may quote what is secret
             known = isinstance(error, StorageError)
             for one in requests:
-                one.answer.set_exception(error if known else Fault())
+                fulfil(one.answer, error if known else Fault())
             return
         group.answer()
         if self.listener is not None:
-            self.listener(group)
+            try:
+                self.listener(group)
+            except Exception as error:  # noqa: BLE001  # it is committed: this thread goes on
+                _log.warning("a listener of the gate failed: %s", type(error).__name__)
 
     def _transaction(self, *, refusable: bool = False) -> _Guarded:
         return _Guarded(self, refusable=refusable)

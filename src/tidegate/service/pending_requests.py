@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.lattice import FloatArray
 from tidegate.timestamps import Times
+
+Result = TypeVar("Result")
 
 
 class Busy(TidegateError):  # noqa: N818  # a state, and no fault
@@ -32,6 +34,20 @@ class Conflict(RefusedError):  # noqa: N818  # as HTTP calls it
     def __init__(self, problem: str, seen: int) -> None:
         super().__init__(problem)
         self.seen = seen
+
+
+def fulfil(answer: Future[Result], outcome: Result | BaseException) -> None:
+    """Give an answer, unless whoever waits for it has left.
+
+    A request whose connection was cancelled must not stop the thread that serves all others:
+    `set_result` raises then. What it brought is released all the same; it is known by its key.
+    """
+    if not answer.set_running_or_notify_cancel():
+        return
+    if isinstance(outcome, BaseException):
+        answer.set_exception(outcome)
+    else:
+        answer.set_result(outcome)
 
 
 @dataclass(frozen=True)
