@@ -155,11 +155,11 @@ class GateMachine(RuleBasedStateMachine):
     def fault(self, values: list[float], line: int) -> None:
         """Raise at one line of the transaction: all of it happens, or nothing."""
         self.number += 1
-        key, left = f"request {self.number}", line
+        key, left, armed = f"request {self.number}", line, False
 
         def local(frame: Any, event: str, _: Any) -> Any:
             nonlocal left
-            if event == "line":
+            if event == "line" and armed:
                 left -= 1
                 if left == -1:
                     raise CutError
@@ -172,11 +172,13 @@ class GateMachine(RuleBasedStateMachine):
 
         gate = self.service.gate
         gate.call(lambda: sys.settrace(tracer)).result(60)
+        armed = True
         try:
             receipt = self.send(values, key=key)
         except TidegateError:
             receipt = None
         finally:
+            armed = False
             gate.call(lambda: sys.settrace(None)).result(60)
         seen = gate.ask("meters", lambda run: run.seen)
         assert seen in (len(self.taken), len(self.taken) + len(values))
