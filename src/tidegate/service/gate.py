@@ -13,8 +13,9 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from tidegate.durable import StorageError
@@ -146,10 +147,13 @@ class Gate:
                 if not self._waiting:
                     return
                 work = self._next()
-            if isinstance(work, _Call):
-                self._called(work)
-            else:
-                self._released(work)
+            try:
+                if isinstance(work, _Call):
+                    self._called(work)
+                else:
+                    self._released(work)
+            except Exception:  # noqa: BLE001  # out of memory between two lines, say: go on
+                self._abandoned([work] if isinstance(work, _Call) else work)
 
     def _next(self) -> _Call[Any] | list[Pending]:
         """A call, or all requests before the next one."""
@@ -166,6 +170,15 @@ class Gate:
             group.append(one)
             self._waiting.popleft()
         return group
+
+    def _abandoned(self, requests: Sequence[Pending | _Call[Any]]) -> None:
+        """Memory may be ahead of the database, and somebody may still wait."""
+        with self.lock:
+            self.streams.forget()
+        for one in requests:
+            if not one.answer.done():
+                with suppress(InvalidStateError):  # it was being answered
+                    fulfil(one.answer, Fault())
 
     def _called(self, work: _Call[Any]) -> None:
         try:
