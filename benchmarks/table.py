@@ -67,6 +67,14 @@ def within_factor_two(name: str, measured: float, target: float, note: str = "")
     return Row(name, measured, "", target, "2x of", verdict, note)
 
 
+def within(name: str, measured: float, target: float, tolerance: float, note: str = "") -> Row:
+    """A published number to meet, up to a share of it."""
+    met = abs(measured - target) <= tolerance * target + 1e-12
+    return Row(
+        name, measured, "", target, f"±{100 * tolerance:g} % of", MET if met else MISSED, note
+    )
+
+
 def number(value: float) -> str:
     """Short for people: three digits, an exponent only where it saves counting zeros."""
     if value == 0 or 1e-3 <= abs(value) < 1e5:

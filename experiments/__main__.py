@@ -1,4 +1,4 @@
-"""`python -m experiments list|run|report|page|data|compare`."""
+"""`python -m experiments list|run|report|page|data|compare|rivals`."""
 
 from __future__ import annotations
 
@@ -95,6 +95,23 @@ def _compare(options: argparse.Namespace, console: Console) -> None:
     compare(load(options.file, options.column), question, options.output, console)
 
 
+def _rivals(options: argparse.Namespace, console: Console) -> None:
+    from experiments.rivals import PROMISES, courses, run, table, write
+
+    for promise in options.promises or PROMISES:
+        if promise not in PROMISES:
+            raise ExperimentError(f"there is no promise {promise!r}: choose from {PROMISES}")
+    streams = courses(options.values, options.part, options.streams or ())
+    for promise in options.promises or PROMISES:
+        cells = run(
+            *(promise, streams, options.epsilons, console),
+            runs=options.runs, ranges=options.ranges, everything=options.all, seed=options.seed,
+        )  # fmt: skip
+        console.print(table(promise, cells), markup=False, soft_wrap=True)
+        for path in write(promise, cells, options.output):
+            console.print(str(path))
+
+
 def _wanted(options: argparse.Namespace) -> Wanted:
     from experiments.cells import Wanted
     from experiments.registry import dataset
@@ -163,7 +180,29 @@ def _parser() -> argparse.ArgumentParser:
         )
     add_data_parser(commands)
     _add_compare_parser(commands)
+    _add_rivals_parser(commands)
     return parser
+
+
+def _add_rivals_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    rivals = commands.add_parser(
+        "rivals", help="the best rival against adaptive on every stream: tables and pictures"
+    )
+    rivals.set_defaults(action=_rivals)
+    rivals.add_argument(
+        "promises", nargs="*", metavar="PROMISE", help="event, window, concentrated; default: all"
+    )
+    rivals.add_argument("--streams", nargs="+", metavar="NAME", help="these streams only")
+    rivals.add_argument(
+        "--part", choices=("last", "first"), default="last", help="of a stream (last: unseen)"
+    )
+    rivals.add_argument("--values", type=_count, default=20_000, help="of every stream")
+    rivals.add_argument("--epsilons", type=_positive, nargs="+", default=[0.1, 1.0])
+    rivals.add_argument("--runs", type=_count, default=1, help="runs of every method")
+    rivals.add_argument("--ranges", type=_count, default=600, help="ranges of every run")
+    rivals.add_argument("--seed", type=_whole, default=1, help="base seed")
+    rivals.add_argument("--all", action="store_true", help="every method that compare knows")
+    rivals.add_argument("--output", type=Path, default=Path("rivals-output"), help="folder")
 
 
 def _add_compare_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -77,10 +77,10 @@ def compare(sample: Sample, question: Question, output: Path, console: Console) 
         for name, build in candidates(unit, question, holdout, horizon).items()
     ]
     entries = [
-        _measured(unit.name, name, build, values, holdout, question)
+        measured(unit.name, name, build, values, holdout, question)
         for unit, name, build in track(wanted, "comparing", console=console)
     ]
-    entries += [_zeros(unit.name, values[holdout:], question) for unit in question.units]
+    entries += [zeros(unit.name, values[holdout:], question) for unit in question.units]
     event, *windows = question.units
     late: list[tuple[tg.units.Unit, str, Publish]] = [
         *((event, name, publish) for name, publish in OFFLINE.items()),
@@ -130,28 +130,35 @@ def _split(values: NDArray[np.float64], question: Question) -> tuple[NDArray[np.
     return np.clip(values[: holdout + 2**20], 0, question.bound), holdout
 
 
-def _measured(
+def measured(
     unit: str,
     name: str,
     build: Build,
     values: NDArray[np.float64],
     holdout: int,
     question: Question,
+    scored_from: int | None = None,
 ) -> Entry:
+    """One method, run and scored.
+
+    `scored_from`: a method without a hold-out releases all values, and is scored from here on; by
+    default it is given the values after the hold-out of the others only.
+    """
     try:
         pipeline = build()
     except tg.SettingError as error:
         return Entry(unit, name, [], [], math.nan, "", refused=str(error))
     truth = values[holdout:]
     scores, thresholds, spent, state = [], [], 0.0, 0
-    taken = values if pipeline.threshold.holdout else truth
+    whole = bool(pipeline.threshold.holdout) or scored_from is not None
+    taken = values if whole else truth
     for run in range(question.runs):
         release = pipeline.start(tg.seeded(question.seed * 1_000_003 + run))
         before = process_time()
         released = release.push(taken)
         spent += process_time() - before
         state = len(release.snapshot())
-        scores.append(_scored(released, truth, question, run))
+        scores.append(_scored(released[-truth.size :], truth, question, run))
         thresholds.append(release.threshold or 0.0)
     mse = [one["mse"] for one in scores]
     if pipeline.guarantee.unit != unit:
@@ -184,7 +191,7 @@ def _offline(
     return Entry(unit, name, [one["mse"] for one in scores], scores, question.bound, promise)
 
 
-def _zeros(unit: str, truth: NDArray[np.float64], question: Question) -> Entry:
+def zeros(unit: str, truth: NDArray[np.float64], question: Question) -> Entry:
     """What publishing nothing costs: a method that is worse should not be used."""
     nothing = np.zeros_like(truth)
     scores = [_scored(nothing, truth, question, run) for run in range(question.runs)]

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure as Picture
 from experiments.figures import Method
 
 # Okabe and Ito's palette without its yellow, which is too faint for a line; black comes last.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _GREY = "#777777"
 _SETTINGS: dict[Any, Any] = {
     "font.size": 8,
@@ -60,8 +60,8 @@ def lines(methods: list[Method]) -> dict[str, Line]:
             parent = styles[method.like]
             styles[method.name] = Line(parent.colour, parent.marker, dashed=True)
         else:
-            place = used % len(_COLOURS)
-            styles[method.name] = Line(_COLOURS[place], _MARKERS[place], dashed=False)
+            place = used % len(COLOURS)
+            styles[method.name] = Line(COLOURS[place], MARKERS[place], dashed=False)
             used += 1
     return styles
 

@@ -128,10 +128,7 @@ class Guarantee:
         return html.facts(str(self), rows)
 
 
-@lru_cache(maxsize=64, typed=True)
-def _exact(name: str, text: object) -> Fraction:
-    """`exact`, kept: every resume reads the same few numbers."""
-    return exact(name, text)
+_exact = lru_cache(maxsize=64, typed=True)(exact)  # every resume reads the same few numbers
 
 
 def _short(number: Fraction | float) -> str:

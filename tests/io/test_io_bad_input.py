@@ -70,9 +70,9 @@ def test_a_bad_csv_row(write, rows, bad, says):
     [
         (f'{{"load":"{SECRET}"}}', "column 'load' is not a number"),
         (f'{{"load":["{SECRET}"]}}', "column 'load' is not a number"),
-        (f'{{"load":1,"x":"{SECRET}', "is not whole JSON"),
+        (f'{{"load":1,"x":"{SECRET}', "is not complete JSON"),
         (f'"{SECRET}"', "is not a JSON object"),
-        ("[" * 100_000 + SECRET, "is not whole JSON"),
+        ("[" * 100_000 + SECRET, "is not complete JSON"),
     ],
 )
 def test_a_bad_json_row(write, rows, bad, says):
@@ -104,7 +104,7 @@ def test_torn_last_lines(write, read):
     assert read(write("s.jsonl", b'{"v":1}\n{"v":2}'), column="v") == [1, 2]
     values, error = failure(write("s.jsonl", b'{"v":1}\n{"v":2'), column="v")
     assert values == [1]
-    assert "row 1 is not whole JSON (unfinished last line)" in str(error)
+    assert "row 1 is not complete JSON (unfinished last line)" in str(error)
 
 
 @pytest.mark.parametrize("name", ["s.csv", "s.parquet"])
@@ -225,7 +225,7 @@ def test_damaged_parquet(tmp_path):
         assert isinstance(error, SourceError)
         assert "truncated or damaged" in str(error)
         if broken != data[9:]:  # whose end is whole
-            with pytest.raises(SourceError, match="is not a whole Parquet file"):
+            with pytest.raises(SourceError, match="is not a complete Parquet file"):
                 read_metadata(path)
     at = len(data) * 3 // 4
     path.write_bytes(data[:at] + b"\xff" * 20_000 + data[at + 20_000 :])

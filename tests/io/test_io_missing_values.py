@@ -117,7 +117,7 @@ JSON_VALUES = {
     '{"nested":{"load":5}}': None,
     '{"load":"7"}': "column 'load' is not a number",
     '{"load":[7]}': "column 'load' is not a number",
-    '{"load":7': "is not whole JSON",
+    '{"load":7': "is not complete JSON",
     "7": "is not a JSON object",
 }
 

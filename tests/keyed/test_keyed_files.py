@@ -130,11 +130,14 @@ def keys(tmp_path: Path) -> Path:
 def test_keys_must_be_declared_on_the_command_line(tmp_path: Path, keys: Path) -> None:
     result = command(tmp_path)
     assert result.exit_code != 0
-    assert "A key that appears is news about the data" in result.stderr
+    assert "which publishes all keys that occur" in result.stderr
     assert not (tmp_path / "out.csv").exists()
     assert "choose one" in command(tmp_path, "--keys", keys, "--keys-are-public").stderr
     assert "needs --by" in run("release", written(tmp_path), "--keys", keys).stderr
-    assert "goes without --by" in command(tmp_path, "--keys", keys, "--user-column", "who").stderr
+    assert (
+        "cannot be used with --by"
+        in command(tmp_path, "--keys", keys, "--user-column", "who").stderr
+    )
 
 
 def test_undeclared_keys_leave_no_trace_but_a_count_on_stderr(tmp_path: Path, keys: Path) -> None:

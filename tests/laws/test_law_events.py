@@ -179,7 +179,7 @@ def test_what_is_refused():
         tg.events(epsilon=1, every="1mo", start="2024-02-01")
     with pytest.raises(SettingError, match="start"):
         tg.events(epsilon=1, every="1s", start="noon")
-    with pytest.raises(SettingError, match="goes with `ticks`"):
+    with pytest.raises(SettingError, match="needs `ticks`"):
         tg.adaptive(epsilon=1, bound=9, unit=tg.units.AddedEvent())
     with pytest.raises(SettingError, match="resolution"):
         tg.events(epsilon=1, bound=10**6, resolution="1/1000000000", **COMMON)

@@ -11,6 +11,7 @@ from scipy import stats
 
 from tidegate.errors import RefusedError, SettingError
 from tidegate.local.mechanisms import (
+    generalised_piecewise,
     hybrid,
     laplace,
     optimal,
@@ -30,6 +31,7 @@ def tail(top, epsilon):
 
 BUILDERS = {
     "laplace": laplace,
+    "generalised-piecewise": generalised_piecewise,
     "stochastic rounding": stochastic_rounding,
     "piecewise": piecewise,
     "hybrid": hybrid,

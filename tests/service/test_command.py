@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.invoking import run
-from tests.service.conftest import Place
+from tests.service.conftest import PLAIN, Place
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 
@@ -45,7 +45,9 @@ def test_a_service_from_the_command_line(tmp_path: Path) -> None:
             token = process.stdout.readline().rpartition(" ")[2].strip()
             assert token.startswith("tg_")
             headers = {"Authorization": f"Bearer {token}"}
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers) as client:
+            with httpx.Client(
+                base_url=f"http://127.0.0.1:{port}", headers=headers, verify=PLAIN
+            ) as client:
                 while True:
                     try:
                         client.get("/healthz")
@@ -82,5 +84,5 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     service = Place(folder, None).opened()
     result = run("token", str(folder), "reader", "--label", "x")
     assert result.exit_code == 3
-    assert "another process is at work" in result.stderr
+    assert "another process is using" in result.stderr
     service.gate.close()

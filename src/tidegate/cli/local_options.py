@@ -23,7 +23,8 @@ with_topl_options = with_options(
         ),
         "smoothing": flag("--smoothing", help="Smooth the density of the published schemes."),
         "report": text(
-            "How values are reported: optimal (default), hybrid, piecewise, stochastic-rounding."
+            "How values are reported: optimal (default), hybrid, piecewise, "
+            "generalised-piecewise, stochastic-rounding, laplace."
         ),
         "keep_asking": flag(
             "--keep-asking/--no-keep-asking",

@@ -113,7 +113,7 @@ def with_options(options: Mapping[str, Any]) -> Callable[[Callable[..., None]], 
 def of_one_column(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a run over one column, or over the only one there is."""
     if "share" in options:
-        raise SettingError("share", "goes with several columns: give --column for each")
+        raise SettingError("share", "needs several columns: give --column for each")
     found = dict(options)
     column = options.get("column", [None])[0]
     for name in BY_COLUMN:

@@ -104,7 +104,8 @@ def plan(
             raise SettingError("preset", f"must be adaptive or tops, not {said(preset)}")
         if threshold is not None and exact("threshold", threshold) > exact("bound", bound):
             raise SettingError(
-                "threshold", f"must not exceed the bound {said(bound)}: no value does"
+                "threshold",
+                f"must not exceed the bound {said(exact('bound', bound))}: no value does",
             )
         shared: dict[str, Any] = {
             "horizon": horizon,
@@ -124,7 +125,7 @@ def plan(
         wanted: Target | None = None
         if target is not None:
             if epsilon is not None or length is None:
-                raise SettingError("target", "needs --length, and no --epsilon: that is looked for")
+                raise SettingError("target", "needs --length, and no --epsilon: it finds one")
             wanted = compare_trees(
                 pipeline,
                 length,
@@ -138,7 +139,7 @@ def plan(
                 asked = [length]
             epsilon = str(wanted.epsilon)
         elif length is not None:
-            raise SettingError("length", "goes with --target; --lengths names those to predict")
+            raise SettingError("length", "needs --target; use --lengths for the ranges to predict")
         if epsilon is None:
             raise SettingError("epsilon", "is missing: give --epsilon, or --target and --length")
         chosen = pipeline(epsilon)

@@ -136,12 +136,12 @@ def query(
             return [f"[{begin}, {end})" for begin, end in pairs], found
 
         if every is not None and as_of is not None:
-            raise SettingError("as-of", "goes without --every")
+            raise SettingError("as-of", "cannot be used with --every")
         if ratio is not None:
             from tidegate.cli import answer_tables
 
             if column is not None:
-                raise SettingError("column", "goes without --ratio, which names two")
+                raise SettingError("column", "cannot be used with --ratio, which names two columns")
             typer.echo(answer_tables.printed_ratio(released, ratio, sums, format, as_json=as_json))
             return
         try:
@@ -157,7 +157,7 @@ def query(
             from tidegate.cli.query_keys import answered
 
             if ranges is not None or as_of is not None:
-                raise SettingError("ranges", "and --as-of ask files with one stream")
+                raise SettingError("ranges", "and --as-of need a file with one stream")
             where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
             wanted = (key or None), every, confidence
             typer.echo(answered(file, where, *wanted, total=total, as_json=as_json))

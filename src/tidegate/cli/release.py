@@ -16,7 +16,7 @@ from tidegate.cli.release_by import check_by, run_by
 from tidegate.cli.release_options import KINDS, with_release_options
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.cli.stream_options import Source, check_output, holds_something
-from tidegate.errors import SettingError
+from tidegate.errors import MissingError, SettingError
 from tidegate.run.pipeline import Pipeline
 
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
@@ -48,9 +48,9 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
 
             for name in ("by", "every"):
                 if name in options:
-                    raise SettingError(name, "goes with one --column")
+                    raise SettingError(name, "needs exactly one --column")
             if of_broker(source, options):
-                raise SettingError("column", "goes once with a broker")
+                raise SettingError("column", "can be given only once with a broker")
             release_columns(source, options)
         else:
             _run(source, of_one_column(options))
@@ -175,7 +175,7 @@ def check_options(source: str, options: dict[str, Any]) -> None:
             if name in options:
                 raise SettingError(name, "needs --state")
     elif "overwrite" in options:
-        raise SettingError("overwrite", "goes without --state: with it, the output is continued")
+        raise SettingError("overwrite", "cannot be used with --state, which continues the output")
     output = str(options.get("output") or "")
     check_output(source, options.get("output"), options.get("output-format"))
     if "state" not in options and not options.get("overwrite") and holds_something(output):
@@ -189,21 +189,31 @@ def check_options(source: str, options: dict[str, Any]) -> None:
         raise SettingError(
             "output", "exists: a new epoch needs another output (or remove this one)"
         )
-    if options.get("new-epoch") and output and not Path(output).parent.is_dir():
-        raise SettingError("output", "there is no such folder: nothing was charged or given up")
+    if output and not Path(output).parent.is_dir():
+        raise MissingError(
+            f"output: there is no folder {Path(output).parent}. Nothing was read or spent"
+        )
     protects_users = str(options.get("unit", "")).startswith("user-horizon")
     if protects_users != ("user-column" in options):
-        raise SettingError("user-column", "goes with --unit user-horizon:K, and only with it")
+        raise SettingError("user-column", "is needed for --unit user-horizon:K, and only there")
 
 
 def close(
     run: DurableRelease | Release, result: Transferred, *, quiet: bool, column: str = ""
 ) -> None:
     """Summarise a run, or say why nothing was measured."""
-    from tidegate.cli.release_summary import Outcome, nothing_released, summarise, unmeasured
+    from tidegate.cli.release_summary import (
+        Outcome,
+        left_out,
+        nothing_released,
+        summarise,
+        unmeasured,
+    )
     from tidegate.durable import DurableRelease
 
     outcome, named = Outcome.of(run, result), f"{column}: " if column else ""
+    for line in left_out(run):  # never hidden: the operator must know
+        complain(f"{named}{line}")
     if not result.released:  # never hidden: a script would take a missing output for a good one
         complain(f"{named}{nothing_released(outcome, durable=isinstance(run, DurableRelease))}")
         raise typer.Exit(NOTHING)

@@ -28,7 +28,7 @@ def check_broker(source: str, options: dict[str, Any]) -> None:
         )
     for name in _GO_WITHOUT:
         if name in options and is_broker(source):
-            raise SettingError(name, "goes without a broker")
+            raise SettingError(name, "cannot be used with a broker")
     if is_broker(source) and source.startswith("mqtt:") and "order" not in options:
         raise SettingError(
             "order",

@@ -36,23 +36,25 @@ def check_by(options: Mapping[str, Any]) -> None:
     if "keys-are-public" in options and "every" in options:
         raise SettingError(
             "keys-are-public",
-            "goes without --every: that a key has events is protected. Declare all keys that there "
-            "can be with --keys FILE; each gets a row for every tick",
+            "cannot be used with --every: that a key has events is protected. Declare all possible "
+            "keys with --keys FILE; each gets a row for every tick",
         )
     if "shared-threshold" in options and "every" in options:
-        raise SettingError("shared-threshold", "goes without --every: each key chooses its own")
+        raise SettingError(
+            "shared-threshold", "cannot be used with --every: each key chooses its own"
+        )
     if "keys" in options and "keys-are-public" in options:
-        raise SettingError("keys", "goes without --keys-are-public: choose one")
+        raise SettingError("keys", "cannot be used with --keys-are-public: choose one")
     if "keys" not in options and "keys-are-public" not in options:
         raise SettingError(
             "by",
-            "needs --keys FILE, all keys that there can be, one a line (rows of others are "
-            "dropped), or --keys-are-public. A key that appears is news about the data: anyone "
-            "would learn which keys come, and how many rows each has",
+            "needs --keys FILE with all possible keys, one a line (rows of other keys are "
+            "dropped), or --keys-are-public, which publishes all keys that occur and how many "
+            "rows each has",
         )
     for name in _GO_WITHOUT:
         if name in options:
-            raise SettingError(name, "goes without --by")
+            raise SettingError(name, "cannot be used with --by")
 
 
 def run_by(source: str, options: dict[str, Any], output_format: str | None) -> None:
@@ -184,6 +186,11 @@ def _nothing(result: Any) -> str:
             f"nothing was released: the shared threshold takes {result.held:,} more rows "
             "(--holdout). No output was written"
         )
+    if result.dropped == result.read:
+        return (
+            "nothing was released: no row has a declared key. Are they spelt as in the input "
+            "(leading zeros, spaces, another column)? No output was written"
+        )
     if not result.keys and not result.dropped and not result.unmeasured:
         return "nothing was released: no tick is over at --until. No output was written"
     return (
@@ -197,7 +204,13 @@ def _summarise(release: Any, result: Any) -> None:
         complain(f"released {result.released:,} of {result.read:,} rows, of {result.keys:,} keys")
     else:
         ticks = result.released // max(1, result.keys)
-        complain(f"released {ticks:,} ticks of {result.keys:,} keys, from {result.read:,} events")
+        taken = result.read - result.dropped
+        complain(f"released {ticks:,} ticks of {result.keys:,} keys, from {taken:,} events")
+        if result.read and not taken:
+            complain(
+                "warning: no event has a declared key. Are they spelt as in the input (leading "
+                "zeros, spaces, another column)?"
+            )
     if release.threshold is not None:
         complain(f"larger values count as {release.threshold:g}, for all keys")
     complain(f"spent: {release.guarantee}")

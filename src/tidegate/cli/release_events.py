@@ -30,7 +30,7 @@ def of_events(options: dict[str, Any]) -> bool:
         return True
     for name in OPTIONS:
         if name in options:
-            raise SettingError(name, "goes with --every, the length of a tick")
+            raise SettingError(name, "needs --every, the length of a tick")
     return False
 
 

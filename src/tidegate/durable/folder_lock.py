@@ -64,7 +64,7 @@ class FolderLock:
         if self._file is None or not _same(self._file, path):
             self.release()
             raise StateError(
-                f"another process is at work in {self.folder}: two would share noise. Stop it first"
+                f"another process is using {self.folder}: two would share noise. Stop it first"
             )
 
     def release(self) -> None:

@@ -158,7 +158,7 @@ def source_of(ledger: Ledger, source: str | None, remembered: str | None, store:
         return name
     names = ", ".join(known)
     if source is None and len(known) > 1:
-        raise StateError(f"the ledger here counts several sources ({names}): name the one meant")
+        raise StateError(f"the ledger here counts several sources ({names}): name one of them")
     if source not in (None, *known):
         owner = "ledger" if remembered is None else "state"
         raise StateError(f"the {owner} here belongs to the source {names!r}, not {source!r}")

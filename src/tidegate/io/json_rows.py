@@ -117,7 +117,7 @@ def _object(line: bytes, position: int) -> dict[str, Any]:
     try:
         row = json.loads(line.decode("utf-8", "surrogateescape"), parse_int=_integer)
     except (ValueError, RecursionError):
-        raise InputError(f"row {position} is not whole JSON") from None
+        raise InputError(f"row {position} is not complete JSON") from None
     if not isinstance(row, dict):
         raise InputError(f"row {position} is not a JSON object")
     return row

@@ -75,8 +75,8 @@ def _from_parquet(name: str) -> bytes | None:
             found: dict[bytes, bytes] = parquet.read_metadata(file).metadata or {}
     except OSError as error:
         if error.errno is None:
-            raise SourceError(None, "is not a whole Parquet file", name) from None
+            raise SourceError(None, "is not a complete Parquet file", name) from None
         raise source_error(error, name) from None
     except (arrow.ArrowException, ValueError):
-        raise SourceError(None, "is not a whole Parquet file", name) from None
+        raise SourceError(None, "is not a complete Parquet file", name) from None
     return found.get(KEY.encode())

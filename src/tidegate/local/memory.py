@@ -101,8 +101,8 @@ class Memory(Closed):
             inode, key, pins, acknowledged = _parsed(file.read())
         except (ValueError, KeyError, TypeError, RecursionError):
             raise DeviceMemoryError(
-                f"{file.path} is damaged or of another version: what was reported before is not "
-                "known, so nothing more is. Put the newest copy back, and open it with moved=True"
+                f"{file.path} is damaged or of another version, so earlier reports are unknown "
+                "and no more are sent. Put the newest copy back, and open it with moved=True"
             ) from None
         memory = cls(file, key, pins, acknowledged)
         if inode != file.inode:

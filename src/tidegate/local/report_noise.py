@@ -9,7 +9,14 @@ from functools import lru_cache
 import numpy as np
 
 from tidegate.lattice import FloatArray
-from tidegate.local.mechanisms import hybrid, laplace, optimal, piecewise, stochastic_rounding
+from tidegate.local.mechanisms import (
+    generalised_piecewise,
+    hybrid,
+    laplace,
+    optimal,
+    piecewise,
+    stochastic_rounding,
+)
 from tidegate.local.questions import ValueQuestion
 
 MECHANISMS: dict[str, Callable[[int, Fraction], ValueQuestion]] = {
@@ -18,6 +25,7 @@ MECHANISMS: dict[str, Callable[[int, Fraction], ValueQuestion]] = {
     "piecewise": piecewise,
     "stochastic-rounding": stochastic_rounding,
     "laplace": laplace,
+    "generalised-piecewise": generalised_piecewise,
 }
 _GRID = 1025
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.journal_entry import Trace
 from tidegate.record.leaf_buffers import RingBuffer, SpanBuffer
@@ -27,9 +26,9 @@ from tidegate.stages import (
 )
 
 _MOST_PENDING = 1024  # leaves that are kept in a list until a query needs them
+_MOST_KEPT = 4096  # ranges of a question whose answer is kept
 _LEAST_CELLS = 16  # an estimator splits a block into at least this many parts
 WARMING = "warming"  # in place of the epoch, for values whose warm-up is still open
-NOT_ONE_RELEASE = "these are not two records of one release that overlap or follow each other"
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,8 @@ class Segment:
         self._pending: list[tuple[int, float]] = []
         # Of the last query: the posterior, and what all segments up to this one tell of each other.
         self._known: tuple[tuple[int, int], Posterior] | None = None
+        # A table is often asked again, or its totals: the last question, and what was found.
+        self._answered: tuple[Posterior, tuple[bytes, bytes, Aim], Parts] | None = None
         self.known_unseen: tuple[tuple[int, ...], tuple[tuple[float, float], ...]] | None = None
         self.aims: tuple[tuple[int | None, ...], list[Aim]] | None = None
 
@@ -249,27 +250,6 @@ class Segment:
         if len(self._pending) >= _MOST_PENDING:
             _ = self.leaves
 
-    def joined(self, later: Segment) -> Segment:
-        """This segment joined with a later state of it."""
-        if not self.measured and not later.measured and self.epoch == later.epoch:
-            return later  # it contains this one
-        mine, theirs = self.leaves, later.leaves
-        if self.epoch != later.epoch or not mine.oldest <= theirs.oldest <= mine.closed + 1:
-            raise QueryError(NOT_ONE_RELEASE)
-        method = replace(self.method, history=later.end - self.start + 1)
-        shared = {name: getattr(self, name) for name in ("threshold", "origin", "epoch", "below")}
-        both = Segment(method, **shared)
-        both.end = later.end
-        early = [block for block in self.blocks if block.start < later.blocks[0].start]
-        for block in (*early, *later.blocks):
-            both.keep(block)
-        kept = theirs.oldest - mine.oldest
-        columns = zip(mine.columns(), theirs.columns(), strict=True)
-        both._buffer.restore(
-            theirs.closed, [np.concatenate((old[:kept], new)) for old, new in columns]
-        )
-        return both
-
     # -- answering -------------------------------------------------------------------------------
 
     def parts(
@@ -279,13 +259,25 @@ class Segment:
 
         `as_of`: from what was released up to that position, which is not before any end.
         """
+        posterior = self.posterior(as_of)
+        question = None
+        if starts.size <= _MOST_KEPT:
+            question = starts.tobytes(), ends.tobytes(), aim
+            before = self._answered
+            if before is not None and before[0] is posterior and before[1] == question:
+                return before[2]
+        if aim is not NO_AIM and isinstance(posterior, AimedPosterior):
+            posterior.aim_at(aim)
+        found = posterior.parts(starts, ends)
+        self._answered = None if question is None else (posterior, question, found)
+        return found
+
+    def posterior(self, as_of: int | None = None) -> Posterior:
+        """What is known about the past; kept until more is released or another `as_of` is asked."""
         until = self.end if as_of is None else min(as_of, self.end)
         if self._known is None or self._known[0] != (self.end, until):
             self._known = (self.end, until), self._posterior(until)
-        posterior = self._known[1]
-        if aim is not NO_AIM and isinstance(posterior, AimedPosterior):
-            posterior.aim_at(aim)
-        return posterior.parts(starts, ends)
+        return self._known[1]
 
     def _posterior(self, until: int) -> Posterior:
         if self.prediction is not None:

@@ -114,7 +114,7 @@ def release(
         return _columns(table, value, time, budget, randomness, common)
     if share is not None or isinstance(bound, Mapping):
         named = "share" if share is not None else "bound"
-        raise SettingError(named, "by name goes with several columns: value=['fare', 'tip']")
+        raise SettingError(named, "by name needs several columns: value=['fare', 'tip']")
     name = value if isinstance(value, str) else ""
     if is_table(table):
         if value is None:
@@ -131,7 +131,7 @@ def release(
     pipeline = _pipeline(method, epsilon, bound, rows, settings)
     if time is not None:
         time = read_times(time, zone=zone)  # before anything is spent
-    running = pipeline.start(randomness)
+    running = pipeline.keeping(rows).start(randomness)
     out = running.push_rows(values, users, time, late)
     running.finish()  # the table is over, and its length is public
     return Released(

@@ -175,7 +175,7 @@ def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
         chosen = {"keys": [asked["key"]]} if "key" in asked else _keys(asked)
         if asked["total"]:
             if not isinstance(length, str):
-                raise QueryError("a total over keys goes with a length of time, such as every=1d")
+                raise QueryError("a total over keys needs a length of time, such as every=1d")
             found: Any = view.totals(length, **chosen, **by_time, confidence=confidence)
         else:
             found = view.table(length, **chosen, **by_time, confidence=confidence)
@@ -185,7 +185,8 @@ def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: _plain_column(column) for name, column in found.columns().items()}
     if "time" in plain:
         plain["time"] = _times(found)
-    return {"columns": plain, "confidence": confidence, "guarantee": view.guarantee}
+    facts = {"confidence": confidence, "guarantee": view.guarantee}
+    return {"columns": plain, **facts, **({"note": found.note} if found.note else {})}
 
 
 def _times(found: Any) -> list[str]:

@@ -133,7 +133,7 @@ class NewStream(BaseModel):
         """How keys are treated; None: there are none."""
         if self.keys is None:
             if self.shared_threshold:
-                raise SettingError("shared_threshold", "goes with keys")
+                raise SettingError("shared_threshold", "needs keys")
             return None
         names = None if self.keys == "public" else list(declared_keys(self.keys))
         found = {"names": names, "threshold": SHARED if self.shared_threshold else PER_KEY}

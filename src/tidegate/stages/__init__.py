@@ -30,6 +30,7 @@ from tidegate.stages.recorded import (
     Parts,
     Posterior,
     Recorded,
+    SharedPosterior,
     Spans,
 )
 
@@ -56,6 +57,7 @@ __all__ = [
     "Posterior",
     "Recorded",
     "Saved",
+    "SharedPosterior",
     "Spans",
     "Threshold",
     "fixed_law",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -172,6 +172,18 @@ class Posterior(Protocol):
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end), which must lie within what is recorded."""
+        ...
+
+
+@runtime_checkable
+class SharedPosterior(Posterior, Protocol):
+    """A posterior whose work can be shared with others of its kind."""
+
+    def prepare(self, others: Sequence[Any]) -> None:
+        """Compute now what the first answers of this and `others` of its class need.
+
+        The answers are the same, bit for bit; only sooner for many than one by one.
+        """
         ...
 
 

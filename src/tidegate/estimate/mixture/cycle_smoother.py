@@ -18,7 +18,8 @@ from dataclasses import replace
 import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother, enter
+from tidegate.estimate.mixture.closed_loop import enter
+from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.harmonics import Harmonics
 from tidegate.estimate.mixture.models import INNER, LEAF, SIZE, SUM
 from tidegate.lattice import FloatArray, IntArray
@@ -42,7 +43,8 @@ class CycleResponses:
         inputs[:, INNER] -= 1.0
         inputs[:, LEAF] = 0.0
         inputs[~seen.measured] = 0.0
-        inputs = enter(inputs[:-1, :, np.newaxis], without.entries[1:])
+        columns = np.ascontiguousarray(inputs[:-1].T[:, np.newaxis])
+        inputs = enter(columns, without.entries[1:]).transpose(2, 0, 1)
         state: FloatArray = np.zeros((SIZE, harmonics.count))
         told, sums = np.zeros_like(measured), np.zeros((count + 1, harmonics.count))
         for cell, share in enumerate(seen.shares.tolist()):

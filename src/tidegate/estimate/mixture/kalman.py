@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.leaf_noise import Leaf
+from tidegate.estimate.mixture.leaf_noise import Leaf, Leaves
 from tidegate.estimate.mixture.models import (
     GROWING,
     INNER,
@@ -220,8 +220,8 @@ class KalmanFilters:
         """Innovations, their variances, and gains."""
         return -self._minus_innovation, self._variance, self._gain[:SIZE]
 
-    def open_leaf(self, leaf: Leaf) -> None:
-        """Add the noise of the tree's nodes that begin with this leaf."""
+    def open_leaf(self, leaf: Leaf | Leaves) -> None:
+        """Add the noise of the tree's nodes that begin with this leaf, one for all or for each."""
         if leaf.inner is None:
             return
         rows, columns, share = self._rows, self._columns, leaf.inner_share
@@ -232,7 +232,7 @@ class KalmanFilters:
         _multiply(rows[OUTER], share, rows[INNER])
         _multiply(columns[OUTER], share, columns[INNER])
         self.covariance[INNER, INNER] = share * share * self.covariance[OUTER, OUTER] + leaf.inner
-        if share:
+        if isinstance(share, np.ndarray) or share:
             rows[OUTER] -= rows[INNER]
             columns[OUTER] -= columns[INNER]
 

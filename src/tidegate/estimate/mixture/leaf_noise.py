@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 
 MOST_LEVELS = 3  # two open nodes above the leaf
 
@@ -58,6 +59,39 @@ class Leaf:
     def contrast(self) -> FloatArray:
         """The variance as an array without dimensions: numpy handles it faster."""
         return np.array(self.variance)
+
+
+class Leaves(NamedTuple):
+    """`Leaf` for many blocks, one entry each; `inner` and `outer` are None where none begins."""
+
+    outer: FloatArray | None
+    inner: FloatArray | None
+    inner_share: FloatArray | float
+    share: FloatArray
+    contrast: FloatArray
+
+    def of(self, columns: IntArray) -> Leaves:
+        """Those of these blocks, in this order."""
+        outer, inner, handed, share, contrast = self
+        return Leaves(
+            None if outer is None else outer[columns],
+            None if inner is None else inner[columns],
+            handed if isinstance(handed, float) else handed[columns],
+            share[columns],
+            contrast[columns],
+        )
+
+
+def leaves_side_by_side(leaves: Sequence[Leaf]) -> Leaves:
+    """The same leaf of several trees of one shape."""
+    first = leaves[0]
+    return Leaves(
+        None if first.outer is None else np.array([leaf.outer for leaf in leaves]),
+        None if first.inner is None else np.array([leaf.inner for leaf in leaves]),
+        np.array([leaf.inner_share for leaf in leaves]) if first.inner_share else 0.0,
+        np.array([leaf.share for leaf in leaves]),
+        np.array([leaf.variance for leaf in leaves]),
+    )
 
 
 def noise_path(nodes: Sequence[int], variances: Sequence[float]) -> tuple[Leaf, ...]:

@@ -14,14 +14,15 @@ the open outer node.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from tidegate.estimate.mixture.portable_math import exp, expm1
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 
 # Level random walks: variance over one horizon, from "constant" to "anything goes" in decades.
 WALKS = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
@@ -52,7 +53,7 @@ SECOND_CHANCE = 10.0
 COUNT = len(WALKS) + len(SWINGS) + 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # known by identity: caches ask for it often
 class Models:
     """Models side by side, per value: one array entry each."""
 
@@ -67,9 +68,13 @@ class Models:
         return self.walk.size
 
     def only(self, index: int) -> Models:
-        """The model of this index alone."""
-        one = slice(index, index + 1)
-        return Models(*(part[one] for part in self.parts))
+        """The model of this index alone: the same object every time."""
+        return self._each[index]
+
+    @cached_property
+    def _each(self) -> list[Models]:
+        ones = [slice(index, index + 1) for index in range(self.count)]
+        return [Models(*(part[one] for part in self.parts)) for one in ones]
 
     @property
     def parts(self) -> tuple[FloatArray, ...]:
@@ -142,22 +147,19 @@ class Transition:
         self.width, self.swing_sums = float(lengths[0]), swing_sums.tolist()
         self.swing_row = swing_sums
 
-    def repeated(self, count: int) -> Transition:
-        """The same, side by side: of one model, for `count` filters of that model."""
-        found = copy(self)
-        for name, part in vars(self).items():
-            if isinstance(part, np.ndarray):
-                setattr(found, name, np.repeat(part, count, axis=-1))
-        found.swing_sums = self.swing_sums * count
-        return found
 
-
-def transition_of(one: Models, width: int) -> Transition:
-    """The transition of a single model over a cell; cached."""
-    return _cached(*(part.item() for part in one.parts), width)
+def side_by_side(parts: Sequence[Transition], columns: IntArray) -> Transition:
+    """Of many filters: column k is that of `parts[columns[k]]`, each of a single model."""
+    found = copy(parts[0])
+    for name, part in vars(found).items():
+        if isinstance(part, np.ndarray):
+            every = np.concatenate([getattr(one, name) for one in parts], axis=-1)
+            setattr(found, name, every[..., columns])
+    found.swing_sums = found.swing_row.tolist()
+    return found
 
 
 @lru_cache(maxsize=4096)  # a horizon has few widths, and every smoother needs all of them again
-def _cached(*facts: float) -> Transition:
-    *parts, width = facts
-    return Transition(Models(*(np.array([part]) for part in parts)), width)
+def transition_of(one: Models, width: int) -> Transition:
+    """The transition of a single model over a cell; cached."""
+    return Transition(one, width)

@@ -5,15 +5,15 @@
 | Laplace | `laplace` | a cell | `laplace_variance` |
 | Stochastic Rounding | `stochastic_rounding` | one bit | `stochastic_rounding_variance` |
 | Piecewise | `piecewise` | a cell | `piecewise_variance` |
+| OGPM | `generalised_piecewise` | a cell | `published_error`, biased |
 | Hybrid | `hybrid` | a cell or a bit | `hybrid_variance` |
 | least variance | `optimal` | a column of a small table | `question.variance` |
 | Square Wave | `square_wave` | a cell near the value's bin | (for densities) |
 
-OGPM, the optimal generalised piecewise mechanism (Zheng et al., PoPETs 2025), has a plateau of a
-share 1/(e^(ε/2) + 1) of its range, e^ε times as likely as the rest. As published it reports within
-the range of the values and is biased near both ends, which does not average out in sums; made
-unbiased (the range stretched until the means reach the ends), it is `piecewise`, which has the same
-plateau. `tests/local/test_mechanisms_accuracy.py` compares the two.
+`generalised_piecewise` is OGPM, the optimal generalised piecewise mechanism (Zheng, Mishra, Hu,
+PoPETs 2025): as published it reports within the range of the values and is biased near both ends,
+which does not average out in sums (`published_error` has its error); made unbiased, it is the table
+of `piecewise`.
 
 The variances named here are the formulas of the paper, for continuous reports. What the integer
 table of a question really has is `question.variance(x)`.
@@ -21,6 +21,10 @@ table of a question really has is `question.variance(x)`.
 
 from __future__ import annotations
 
+from tidegate.local.mechanisms.generalised_piecewise import (
+    generalised_piecewise,
+    published_error,
+)
 from tidegate.local.mechanisms.hybrid import hybrid, hybrid_variance
 from tidegate.local.mechanisms.laplace import laplace, laplace_variance
 from tidegate.local.mechanisms.optimal import optimal
@@ -32,6 +36,7 @@ from tidegate.local.mechanisms.stochastic_rounding import (
 )
 
 __all__ = [
+    "generalised_piecewise",
     "hybrid",
     "hybrid_variance",
     "laplace",
@@ -39,6 +44,7 @@ __all__ = [
     "optimal",
     "piecewise",
     "piecewise_variance",
+    "published_error",
     "square_wave",
     "stochastic_rounding",
     "stochastic_rounding_variance",

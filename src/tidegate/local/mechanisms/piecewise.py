@@ -53,9 +53,14 @@ def piecewise_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:
     return result
 
 
+def table_size(epsilon: Fraction) -> int:
+    """Rows and columns."""
+    return next((size for limit, size in _SIZES if epsilon <= limit), _LARGEST_SIZE)
+
+
 def piecewise_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The inputs x of the rows, the middles of the cells, and the probability of each cell."""
-    size = next((size for limit, size in _SIZES if epsilon <= limit), _LARGEST_SIZE)
+    size = table_size(epsilon)
     inputs = np.linspace(-1.0, 1.0, size)
     root = math.exp(float(epsilon) / 2)
     end = 1 / math.tanh(float(epsilon) / 4)  # s

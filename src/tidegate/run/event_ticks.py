@@ -144,9 +144,12 @@ class Ticks(ThresholdSchedule, Spec):
         """
         found = read_times(times, position=position, zone=self.zone, clock=clock)
         if found.ticks.size and (found.clock.zone is None) != (self.clock.zone is None):
+            named = ("have no zone", "has one")
+            if found.clock.zone is not None:
+                named = ("have a zone (numbers since 1970 do, too)", "has none")
             raise InputError(
-                f"times at position {position}: they have a zone and the start of the ticks has "
-                "none, or the other way round. Write the start as the times are, or give the zone"
+                f"times at position {position}: they {named[0]}, and the start of the ticks "
+                f"{named[1]}. Write the start as the times are, or give the zone"
             )
         return found
 
@@ -163,14 +166,14 @@ class Ticks(ThresholdSchedule, Spec):
             raise SettingError("threshold", "must be Fixed or TailQuantile for events")
         trees, estimator = pipeline.perturber, pipeline.estimator
         if not isinstance(trees, EventTrees) or not isinstance(estimator, EventMixture):
-            raise SettingError("ticks", "go with EventTrees and EventMixture only")
+            raise SettingError("ticks", "need EventTrees and EventMixture")
         if not isinstance(pipeline.unit, AddedEvent):
             raise SettingError("unit", "must be units.AddedEvent() for events")
         if pipeline.reselect is not None:
             raise SettingError("reselect", "must be None for events")
         private = isinstance(pipeline.threshold, TailQuantile)
         if private != trees.windows:
-            raise SettingError("windows", "go with a threshold that is chosen privately")
+            raise SettingError("windows", "must be on exactly if the threshold is private")
 
     def warm_up(self, pipeline: Pipeline) -> int:
         """How many ticks the first look of the warm-up has: public settings decide."""

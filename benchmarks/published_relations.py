@@ -1,0 +1,182 @@
+"""Relations that papers state, measured here: `python -m benchmarks.published_relations`.
+
+Variances are of the noise alone, in θ²/ε², at a horizon of 2^20 values, each measured by itself:
+from the laws of the noise, and by simulation of the same tree at 2^12 values against its law. The
+order of w-event methods and PeGaSus are measured on streams of the kind that they were made for.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+import tidegate as tg
+from benchmarks.table import Row, within
+from tidegate.perturb.forest_geometry import Forest
+from tidegate.units import Window
+
+_HORIZON, _SMALL = 1 << 20, 1 << 12
+_SCALE = 1000  # of θ in steps: as good as continuous
+Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def measure(quick: bool = False) -> list[Row]:
+    """All rows."""
+    seeds = 60 if quick else 400
+    return [*_trees(seeds), *_running_sums(), *_windows(3 if quick else 20), *_pegasus(quick)]
+
+
+def _ranges(count: int, leaves: int) -> Ends:
+    ends = np.sort(np.random.default_rng(1).integers(0, leaves + 1, size=(2, count)), axis=0)
+    return ends[0], ends[1]
+
+
+def _forest(fanout: int, levels: int, leaves: int, consistent: bool) -> Forest:
+    return Forest(fanout, leaves, (Fraction(levels * _SCALE),) * levels, consistent)
+
+
+def cover(fanout: int, levels: int, ends: Ends) -> NDArray[np.float64]:
+    """Nodes of the smallest cover of each range."""
+    starts, stops = ends
+    total, done = np.zeros(starts.size), starts == stops
+    for level in range(levels):
+        last = (starts // fanout == stops // fanout) | (level == levels - 1)
+        here = np.where(last, stops - starts, -starts % fanout + stops % fanout)
+        total += np.where(done, 0, here)
+        done |= last
+        starts, stops = -(-starts // fanout), stops // fanout
+    return total
+
+
+def _trees(seeds: int) -> list[Row]:
+    rows = []
+    for name, fanout, levels, small, published in (
+        ("binary", 2, 20, 12, 14_402),
+        ("16-ary", 16, 5, 3, 3_180),
+    ):
+        ends = _ranges(60_000, _HORIZON)
+        found = float(cover(fanout, levels, ends).mean()) * 2 * levels**2
+        draws = np.square(_covered(fanout, small, seeds)).mean()
+        expected = cover(fanout, small, _ranges(400, _SMALL)).mean() * 2 * (small * _SCALE) ** 2
+        note = f"smallest cover; simulated at 2^12 over its law: {draws / expected:.3f}"
+        rows.append(within(f"{name} tree, random ranges", found, published, 0.03, note))
+    for name, fanout, levels, small, published in (
+        ("binary", 2, 20, 12, 2_976),
+        ("16-ary", 16, 5, 3, 1_197),
+    ):
+        law = _forest(fanout, levels, _HORIZON, consistent=True)
+        found = float(law.range_variance(*_ranges(60_000, _HORIZON)).mean()) / _SCALE**2
+        note = f"simulated at 2^12 over its law: {_simulated(fanout, small, seeds):.3f}"
+        rows.append(within(f"{name} tree, consistent, random ranges", found, published, 0.03, note))
+    return rows
+
+
+def _noise(seed: int) -> tg.randomness.Keystream:
+    return tg.seeded(seed).new_epoch().keystream("perturb", b"")
+
+
+def _simulated(fanout: int, levels: int, seeds: int) -> float:
+    """Mean squared noise of random ranges over what the law says."""
+    law = _forest(fanout, levels, _SMALL, consistent=True)
+    starts, ends = _ranges(4000, _SMALL)
+    squares = []
+    for seed in range(seeds):
+        noise, _ = law.combine(law.nodes(_noise(seed), 0, 0), 0.0)
+        running = np.concatenate(([0], np.cumsum(noise[:_SMALL])))
+        squares.append(np.square(running[ends] - running[starts]).mean())
+    return float(np.mean(squares) / law.range_variance(starts, ends).mean())
+
+
+def _covered(fanout: int, levels: int, seeds: int) -> NDArray[np.float64]:
+    """The noise of the smallest covers of 400 ranges, node by node."""
+    law = _forest(fanout, levels, _SMALL, consistent=False)
+    starts, stops = _ranges(400, _SMALL)
+    found = []
+    for seed in range(seeds):
+        sums = [np.concatenate(([0], np.cumsum(level))) for level in law.nodes(_noise(seed), 0, 0)]
+        total = np.zeros(starts.size)
+        low, high, done = starts.copy(), stops.copy(), starts == stops
+        for level, running in enumerate(sums):
+            last = (low // fanout == high // fanout) | (level == levels - 1)
+            left = np.minimum(-(-low // fanout) * fanout, running.size - 1)
+            sides = running[left] - running[low] + running[high] - running[high // fanout * fanout]
+            total += np.where(done, 0, np.where(last, running[high] - running[low], sides))
+            done = done | last
+            low, high = -(-low // fanout), high // fanout
+        found.append(total)
+    return np.array(found)
+
+
+def _running_sums() -> list[Row]:
+    ends = np.random.default_rng(2).integers(1, _HORIZON + 1, size=20_000)
+    plain = {"horizon": _HORIZON, "holdout": 0, "resolution": 1}
+    honaker, signed = (
+        float(make(1, _SCALE, **plain).perturber.noise_law(_SCALE)
+              .range_variance(np.zeros_like(ends), ends).mean())
+        for make in (tg.honaker, tg.signed_digit_tree)
+    )  # fmt: skip
+    rows = [
+        within("Honaker over signed digits, running sums", honaker / signed, 4.0, 0.1,
+               f"{honaker / _SCALE**2:,.0f} and {signed / _SCALE**2:,.0f}")
+    ]  # fmt: skip
+    starts, stops = _ranges(20_000, _SMALL)  # both at the ends of blocks of 256 values
+    tree = _forest(16, 5, _HORIZON, consistent=True).range_variance(starts * 256, stops * 256)
+    for delta, published in (("1e-6", 2.0), ("1e-9", 1.0)):
+        root = tg.square_root(1, _SCALE, delta=delta, **plain).perturber
+        ratio = tree.mean() / root.noise_law(_SCALE).range_variance(starts, stops).mean()
+        name = f"consistent 16-ary tree over square root, random ranges, δ = {delta}"
+        note = "another promise: here for the relation only"
+        rows.append(within(name, float(ratio), published, 0.2, note))
+    return rows
+
+
+def _windows(runs: int) -> list[Row]:
+    """Kellaris et al.: BA before BD before Uniform where the stream seldom changes."""
+    values = np.repeat([3, 27, 12], 120)
+    made = {
+        "absorption": tg.budget_absorption(100, 30, unit=Window(length=20), resolution=1),
+        "distribution": tg.budget_distribution(100, 30, unit=Window(length=20), resolution=1),
+        "uniform": tg.sampling(100, 30, unit=Window(length=20), resolution=1, every=1),
+    }
+    off = {
+        name: fmean(
+            float(np.abs(pipeline.start(tg.seeded(seed)).push(values) - values).mean())
+            for seed in range(runs)
+        )
+        for name, pipeline in made.items()
+    }
+    note = ", ".join(f"{name} {error:.2f}" for name, error in off.items()) + " (mean error)"
+    ordered = off["absorption"] <= off["distribution"] <= off["uniform"]
+    return [
+        within("BA ≤ BD ≤ Uniform, three levels, w = 20, ε = 100", float(ordered), 1.0, 0, note)
+    ]
+
+
+def _pegasus(quick: bool) -> list[Row]:
+    """Counts that stay the same for long: the error of single counts over that of plain noise."""
+    random = np.random.default_rng(5)
+    values = np.repeat(random.integers(0, 2, 40), random.integers(100, 900, 40))
+    rows = []
+    for epsilon in (0.1, 1.0):
+        made = [make(epsilon, 1, holdout=0, resolution=1) for make in (tg.pegasus, tg.flat)]
+        errors = [
+            [float(np.abs(one.start(tg.seeded(seed)).push(values) - values).mean()) for one in made]
+            for seed in range(2 if quick else 8)
+        ]
+        mine, plain = np.mean(errors, axis=0)
+        rows.append(
+            Row(f"PeGaSus over plain noise, single counts, ε = {epsilon:g}", mine / plain,
+                note=f"{mine:.3g} and {plain:.3g}: counts of 0 or 1 that stay for 100 to 900 steps")
+        )  # fmt: skip
+    return rows
+
+
+if __name__ == "__main__":
+    import sys
+
+    from benchmarks.table import show
+
+    show("published relations", measure("--quick" in sys.argv))

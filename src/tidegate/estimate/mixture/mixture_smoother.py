@@ -1,0 +1,141 @@
+"""Smooth the past under a mixture of models, each by a smoother of its own; many streams at once.
+
+The noise of a sum is Laplace noise: some draws are much larger than Gaussian ones of the same
+variance. A Laplace variable is a Gaussian one whose variance is itself random (a scale mixture),
+and a large draw points to a large variance. So the smoother runs twice, as in iteratively
+reweighted least squares: after a first pass, by the model of the largest weight, blocks whose noise
+was probably large get a larger variance (`reweighted`), and count less in the second pass. (1.05 to
+1.1 times less error on calm streams; elsewhere noise cannot be distinguished from the level.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.cycle_filters import prior_variances
+from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother
+from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
+from tidegate.estimate.mixture.harmonics import Harmonics
+from tidegate.estimate.mixture.kalman import Weights
+from tidegate.estimate.mixture.model_weights import cycle_shares, unpacked
+from tidegate.estimate.mixture.models import SCATTER
+from tidegate.estimate.mixture.smoother_pass import Task
+from tidegate.lattice import FloatArray
+
+# Variances are doubled, once or twice, so that many blocks still form one batch. They are never
+# halved: intervals must not become too short.
+_MOST_DOUBLINGS = 2
+# A block is reweighted only if less than this part of its noise variance is left. Where the level
+# may move, more is left, and a jump of the level must not be mistaken for a large draw.
+_RESOLVED = 0.5
+# A cycle that is likelier than not is taken into account when noise is looked for.
+_LIKELY = 0.5
+Smoothed = ModelSmoother | CycleSmoother
+
+
+class MixtureOf(NamedTuple):
+    """What is smoothed: the blocks of one stream, and the weights of the models."""
+
+    blocks: Sequence[Measured]
+    horizon: int
+    model_weights: int
+    scatter: float = SCATTER
+    periods: tuple[int, ...] = ()
+
+    def task(self, model: int) -> Task:
+        """By one of the models."""
+        return Task(self.blocks, self.horizon, model, self.scatter)
+
+    @property
+    def weights(self) -> Weights:
+        """Of the models, and `shares` of the cycles."""
+        return unpacked(self.model_weights)
+
+    @property
+    def shares(self) -> list[float]:
+        """Of models with a cycle, by how large it may be."""
+        return cycle_shares(self.model_weights)
+
+
+class Views(NamedTuple):
+    """The smoothers of all models that have weight, with it; and what the cycle is expected to be.
+
+    `coefficients` are those of `harmonics`, weighted too.
+    """
+
+    each: list[tuple[float, Smoothed]]
+    harmonics: Harmonics
+    coefficients: FloatArray
+
+
+def mixture_views(questions: Sequence[MixtureOf]) -> list[Views]:
+    """The views of each stream; all streams and models are smoothed at once."""
+    likeliest = [max(one.weights, key=itemgetter(1))[0] for one in questions]
+    tasks = [one.task(model) for one, model in zip(questions, likeliest, strict=True)]
+    weighed = []
+    for one, first in zip(questions, ModelSmoother.of_each(tasks), strict=True):
+        seen: Smoothed = first
+        if max(0.0, 1.0 - sum(one.shares)) < _LIKELY:
+            harmonics = Harmonics(one.periods)
+            prior = prior_variances(harmonics)[one.shares.index(max(one.shares))]
+            seen = CycleResponses(one.blocks, harmonics, first).smoother(prior)
+        weighed.append(one._replace(blocks=reweighted(one.blocks, seen)))
+    found = iter(
+        ModelSmoother.of_each([one.task(model) for one in weighed for model, _ in one.weights])
+    )
+    return [_views(one, [next(found) for _ in one.weights]) for one in weighed]
+
+
+def _views(of: MixtureOf, without: Sequence[ModelSmoother]) -> Views:
+    """`without` a cycle: one for each model that has weight."""
+    shares, harmonics = of.shares, Harmonics(of.periods)
+    plain = max(0.0, 1.0 - sum(shares))
+    found = Views([], harmonics, np.zeros(harmonics.count))
+    for (_, weight), view in zip(of.weights, without, strict=True):
+        if plain:
+            found.each.append((weight * plain, view))
+        if not any(shares):
+            continue
+        responses = CycleResponses(of.blocks, harmonics, view)
+        for share, prior in zip(shares, prior_variances(harmonics), strict=False):
+            if share:
+                cycle = responses.smoother(prior)
+                found.each.append((weight * share, cycle))
+                found.coefficients[:] += weight * share * cycle.coefficients
+    return found
+
+
+def reweighted(blocks: Sequence[Measured], seen: Smoothed) -> list[Measured]:
+    """The blocks, with a larger noise variance where the noise was probably large.
+
+    With N the expected noise of the block's sum and V the variance that is left of it, the variance
+    v is multiplied by √((N² + V)/v), to the nearest power of two.
+    """
+    whole = [
+        number
+        for number, block in enumerate(blocks)
+        if block.end > block.start and block.sums.size == block.cells.tree.nodes[-1]
+    ]
+    found = list(blocks)
+    if not whole:
+        return found
+    starts, ends = np.array([(blocks[at].start, blocks[at].end) for at in whole]).T
+    first, last = np.searchsorted(seen.edges, starts), np.searchsorted(seen.edges, ends)
+    sums, left = seen.sums[last] - seen.sums[first], seen.variances(first, last)
+    for number, expected, variance in zip(whole, sums.tolist(), left.tolist(), strict=True):
+        block = blocks[number]
+        cells = block.cells
+        released = int(block.sums.sum()) / cells.unit
+        noise = sum(leaf.coarsest for leaf in cells.path)
+        square = ((released - expected) ** 2 + variance) / noise
+        doublings = math.frexp(square)[1] // 2  # the nearest whole number to log₂ of the root
+        if variance < _RESOLVED * noise and doublings > 0:
+            found[number] = replace(block, noise_factor=float(1 << min(doublings, _MOST_DOUBLINGS)))
+    return found

@@ -1,0 +1,111 @@
+"""Many streams are smoothed at once: each gets the bits that it gets alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tests.adaptive.paths import HORIZON, THETA, blocks_of
+from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.cells import cells_of
+from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
+from tidegate.estimate.mixture.smoother_pass import Task, pieces
+from tidegate.record.joint_smoothing import smooth_together
+from tidegate.record.record import Record
+
+
+def streams() -> list[list[Measured]]:
+    """Of different lengths, budgets and thresholds; one has no values, one no blocks."""
+    found = [blocks_of("1/50", 77), blocks_of("1/2", 128), blocks_of("5", 1), blocks_of("1/2", 40)]
+    other = [
+        replace(block, cells=cells_of(block.cells.tree, 3 * THETA + number), noise_factor=2.0)
+        for number, block in enumerate(found[0][:9])
+    ]
+    last = found[1][-1]
+    empty = [Measured(last.end, last.cells, last.sums[:0], last.end)]
+    return [found[1], other, found[0][:9], empty, found[2][:5], [], found[3][:7], found[0][:1]]
+
+
+def assert_same(one: ModelSmoother, other: ModelSmoother) -> None:
+    for name in ("edges", "sums", "levels", "rows", "entries", "closed_loop"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
+    for part, its in zip(one.updates, other.updates, strict=True):
+        assert part.tobytes() == its.tobytes()
+    draws = np.random.default_rng(1).integers(0, one.edges.size, size=(2, 60))
+    first, last = draws.min(axis=0), draws.max(axis=0)
+    assert one.variances(first, last).tobytes() == other.variances(first, last).tobytes()
+
+
+def test_streams_together_are_streams_alone() -> None:
+    tasks = [
+        Task(
+            blocks,
+            HORIZON + 7 * (number % 2),
+            (5 * number) % 12,
+            0.01 + 0.01 * (number % 3),
+        )
+        for number, blocks in enumerate(streams())
+    ]
+    for task, found in zip(tasks, ModelSmoother.of_each(tasks), strict=True):
+        assert_same(found, ModelSmoother(*task))
+
+
+def test_a_piece_has_a_bounded_number_of_cells() -> None:
+    blocks = blocks_of("1/2", 40)
+    task = Task(blocks, HORIZON, 2)
+    tasks = [task] * 300
+    parts = list(pieces(tasks))
+    assert sum(map(len, parts)) == len(tasks)
+    assert len(parts) > 1
+    assert max(sum(one.cells for one in part) for part in parts) <= 1 << 16
+    assert [len(part) for part in pieces([task])] == [1]
+
+
+PIPELINES = {
+    "hold-out": tg.adaptive(1, 50, horizon=600, holdout=100),
+    "refined": tg.adaptive(1, 50, horizon=600),
+    "cycle": tg.adaptive(1, 50, horizon=600, period=24),
+    "both signs": tg.adaptive(1, 50, horizon=600, lower=-20),
+}
+
+
+def records(pipeline: tg.Pipeline) -> list[Record]:
+    random = np.random.default_rng(8)
+    found = []
+    cycle = pipeline.estimator.period is not None  # type: ignore[attr-defined]  # takes longer
+    for number, count in enumerate((150, 210) if cycle else (400, 701, 333)):
+        release = pipeline.start(tg.seeded(number))
+        waves = 3 * np.sin(np.arange(count) / 24 * 2 * np.pi)
+        release.push(random.exponential(2 + 3 * number, count) + waves)
+        found.append(release.record)
+    return found
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
+def test_answers_together_are_answers_alone(kind: str) -> None:
+    alone, together = records(PIPELINES[kind]), records(PIPELINES[kind])
+    smooth_together(together)
+    for one, other in zip(alone, together, strict=True):
+        edges = np.arange(0, one.end + 1, max(1, one.end // 12))
+        starts, ends = np.append(edges[:-1], 0), np.append(edges[1:], one.end)
+        expected, found = one.queries(starts, ends), other.queries(starts, ends)
+        for name in ("estimate", "low", "high", "noise_error", "prediction_error"):
+            assert getattr(expected, name).tobytes() == getattr(found, name).tobytes(), name
+
+
+def test_a_question_that_is_repeated_sees_what_was_released_meanwhile() -> None:
+    values = np.random.default_rng(3).exponential(5, 900)
+    pipeline = PIPELINES["hold-out"]
+    release, other = pipeline.start(tg.seeded(1)), pipeline.start(tg.seeded(1))
+    release.push(values[:500])
+    starts, ends = np.array([0, 50]), np.array([200, 300])
+    before = release.queries(starts, ends)
+    assert release.queries(starts, ends).estimate.tobytes() == before.estimate.tobytes()
+    release.push(values[500:])
+    other.push(values)
+    after, expected = release.queries(starts, ends), other.queries(starts, ends)
+    assert after.estimate.tobytes() == expected.estimate.tobytes() != before.estimate.tobytes()
+    assert after.high.tobytes() == expected.high.tobytes()

@@ -1,0 +1,76 @@
+"""`experiments rivals`: a table of the best rival for each promise, and nothing mixed in it."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.__main__ import main
+from experiments.compare import Entry
+from experiments.rivals import _LIST, Cell, Course, courses, table
+
+
+def test_a_table_names_the_best_rival_and_what_it_is_worth() -> None:
+    def entry(name: str, long: float, short: float) -> Entry:
+        return Entry("event", name, [long], [{"short mse": short}], 5.0, "ε")
+
+    course = Course("made up", np.zeros(3), 10, fresh=True)
+    entries = [entry("adaptive", 100, 8), entry("adaptive, all rows", 50, 1)]
+    entries += [entry("a", 400, 4), entry("b", 1600, 2)]
+    refused = Entry("event", "c", [], [], 0.0, "", refused="cannot")
+    *_, row = table("event", [Cell(course, 0.1, [*entries, refused])]).splitlines()
+    assert row == "| made up | 0.1 | 10 | **0.50** | a 4.00 | b **0.25** | yes |"
+
+
+def test_streams_are_taken_from_the_end_or_made_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    monkeypatch.setenv("TIDEGATE_DATA", str(tmp_path))
+    assert [course.name for course in courses(100, "last")] == [
+        "baskets (synthetic)",
+        "traffic (synthetic)",
+    ]
+    pyarrow.parquet.write_table(
+        pyarrow.table({"value": np.arange(500)}), tmp_path / "twitter_per_sec.parquet"
+    )
+    (tmp_path / "tables").mkdir()
+    pyarrow.parquet.write_table(
+        pyarrow.table({"tip": [0.5, 1.25], "fare": [1.0, 2.0]}),
+        tmp_path / "tables/taxi_trips.parquet",
+    )
+    last = courses(100, "last")
+    assert [course.name for course in last] == [
+        *("twitter_per_sec", "taxi_2023_tip_cents", "taxi_2023_fare_cents")
+    ]
+    assert last[0].values.tolist() == list(range(400, 500))
+    assert last[0].fresh
+    assert last[1].values.tolist() == [50, 125]
+    assert not courses(100, "first")[0].fresh
+    listed = tomllib.loads(_LIST.read_text(encoding="utf-8"))
+    assert all({"bound", "fresh"} <= facts.keys() for facts in listed.values())
+
+
+def test_the_command_writes_table_numbers_and_picture(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    promise = "concentrated"
+    monkeypatch.setenv("TIDEGATE_DATA", str(tmp_path))
+    given = ["--values", "800", "--ranges", "20", "--epsilons", "1", "--output", str(tmp_path)]
+    assert main(["rivals", promise, *given]) == 0
+    with (tmp_path / f"rivals-{promise}.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    names = {row["method"] for row in rows}
+    assert names == {
+        *("adaptive-gaussian", "square-root", "banded-root", "smooth-binary"),  # and no pure ε
+        "zeros (spends nothing)",
+    }
+    assert (tmp_path / f"rivals-{promise}.png").stat().st_size > 10_000
+    assert "best rival" in (tmp_path / f"rivals-{promise}.md").read_text(encoding="utf-8")
+    assert main(["rivals", "all", *given]) == 2
