@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.lattice import FloatArray
 from tidegate.timestamps import Times
-
-Result = TypeVar("Result")
 
 
 class Busy(TidegateError):  # noqa: N818  # a state, and no fault
@@ -36,7 +34,7 @@ class Conflict(RefusedError):  # noqa: N818  # as HTTP calls it
         self.seen = seen
 
 
-def fulfil(answer: Future[Result], outcome: Result | BaseException) -> None:
+def fulfil(answer: Future[Any], outcome: Any) -> None:
     """Give an answer, unless whoever waits for it has left.
 
     A request whose connection was cancelled must not stop the thread that serves all others:
