@@ -12,8 +12,8 @@ from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.running_sums import CAPACITY, RunningSums
 from tidegate.local.wire import number, whole_number
-from tidegate.record.answers import Answers
-from tidegate.record.record import checked_confidence, paired
+from tidegate.record.answers import Answers, paired
+from tidegate.record.record import checked_confidence
 
 # Columns of the running sums. A report that is published w times counts w² in the second moments.
 _COLUMNS = 6

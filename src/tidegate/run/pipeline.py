@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -115,7 +116,10 @@ class Pipeline(Spec):
         """The finest default that 64-bit sums allow; what is kept and compared is a number."""
         rules = [two_sided_caps.scale_rule(rule) if self.lower else rule for rule in self._rules]
         steps = min(getattr(rule, "steps", FINE) for rule in rules)
-        resolution = default_resolution(max(self.threshold.bound, -self.lower), steps)
+        bound = self.threshold.bound
+        resolution = default_resolution(max(bound, -self.lower), steps)
+        if resolution > bound:  # `lower` reaches much further down than the bound up
+            resolution = default_resolution(bound, 1)
         while True:
             self.__dict__["resolution"] = resolution
             try:
@@ -124,8 +128,11 @@ class Pipeline(Spec):
             except SettingError as problem:
                 if problem.setting != "resolution" or resolution * 10 > 1:
                     raise
+            if resolution * 10 > bound:
+                raise SettingError("bound", "is too small beside `lower`: 64 bits cannot sum both")
             resolution *= 10
-            del self.__dict__["lattice"], self.__dict__["ceiling"]
+            for decided in ("lattice", "ceiling"):
+                self.__dict__.pop(decided, None)
 
     @cached_property
     def ceiling(self) -> int:
@@ -213,10 +220,20 @@ class Pipeline(Spec):
         """Parts of a choice's budget: all for θ, or for scale and shape if values below 0 count."""
         return two_sided_caps.PARTS if self.lower else (Fraction(1),)
 
-    @property
+    @cached_property
     def kept_history(self) -> int:
         """How many released values queries can look back on."""
         return self.history or _HORIZONS_KEPT * self.perturber.horizon
+
+    def keeping(self, values: int) -> Pipeline:
+        """The same with a longer memory; a larger `history` would change the key of the noise."""
+        if values <= self.kept_history:
+            return self
+        longer = copy(self)
+        for decided in ("method", "_identities"):
+            longer.__dict__.pop(decided, None)
+        longer.__dict__["kept_history"] = values
+        return longer
 
     def settings(self) -> dict[str, Any]:
         """The specification as plain data; `lower` and `ticks` only where they are used.
