@@ -22,7 +22,7 @@ ifneq ($(wildcard ../shared/data/.),)
 export TIDEGATE_DATA ?= $(CURDIR)/../shared/data
 endif
 
-.PHONY: help demo test test-cluster matrix lint fuzz power power-cuts bench bench-accuracy bench-short bench-coverage experiments experiments-quick docs format clean
+.PHONY: help demo test test-cluster test-service bench-service matrix lint fuzz power power-cuts bench bench-accuracy bench-short bench-coverage experiments experiments-quick docs format clean
 
 help: ## show this list
 	@printf 'Tidegate. Each target sets itself up in .venv; nothing else is touched.\n\n'
@@ -39,6 +39,9 @@ test: $(STAMPS)/test ## the whole suite, with the examples of docstrings and doc
 
 test-cluster: $(STAMPS)/test ## a real Spark cluster and brokers, killed again and again (five minutes)
 	@TIDEGATE_CLUSTER=22 $(RUN) -m pytest -n $(WORKERS) tests/spark/test_cluster.py tests/brokers -k "kills" $(ARGS)
+
+test-service: $(STAMPS)/test ## the service killed 100 times on both databases, its database gone for a minute (ten minutes)
+	@TIDEGATE_KILLS=100 TIDEGATE_DATABASE_GONE=60 $(RUN) -m pytest -n $(WORKERS) tests/service/test_kills.py tests/service/test_faults.py $(ARGS)
 
 matrix: $(STAMPS)/test ## what could depend on the machine, on other Pythons, numpys, processors
 	@$(RUN) tools/check_matrix.py $(ARGS)
@@ -64,6 +67,9 @@ power-cuts: $(STAMPS)/test ## every disk that a power cut may leave, byte by byt
 
 bench: $(STAMPS)/test ## throughput and accuracy, measured on this machine
 	@$(RUN) -m benchmarks $(ARGS)
+
+bench-service: $(STAMPS)/test ## the service under load, beside its targets (ARGS=soak: half an hour)
+	@$(RUN) -m benchmarks.service $(ARGS)
 
 bench-accuracy: $(STAMPS)/test ## adaptive against ToPS on the streams of TIDEGATE_DATA (five minutes)
 	@$(RUN) -m benchmarks.accuracy_adaptive $(ARGS)

@@ -158,3 +158,34 @@ def test_what_is_not_there_has_one_exit_code(tmp_path: Path) -> None:
         ("local", "simulate", absent, *settings),
     ):
         assert run(*words).exit_code == 4, words
+
+
+def test_events_outside_the_ticks_are_counted_for_the_operator(tmp_path: Path) -> None:
+    """A wrong year must not look like a quiet week."""
+    (tmp_path / "log.csv").write_text("at\n2024-02-01T00:10\n2024-02-01T00:20\n2024-02-09T00:00\n")
+    words = ["release", tmp_path / "log.csv", "--time", "at", "--every", "1h", "--count"]
+    words += ["--epsilon", 1, "--start", "2024-02-02", "--until", "2024-02-03"]
+    for state in ([], ["--state", tmp_path / "state"]):
+        told = run(*words, "-o", tmp_path / f"{len(state)}.csv", *state).stderr
+        assert "dropped 2 events: before --start" in told
+        assert "there are events after --until" in told
+
+
+def test_a_cap_at_the_bound_is_said(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("watts\n" + "7\n3\n9\n" * 700)
+    words = ["--column", "watts", "--epsilon", 1, "-o", tmp_path / "out.csv", "--overwrite"]
+    told = run("release", tmp_path / "in.csv", *words, "--bound", 5).stderr
+    assert "Values above the bound, 5, count as the bound" in told
+    answer = run("query", tmp_path / "out.csv").stdout
+    assert "Values above the bound, 5, count as the bound" in answer
+    assert "Use a larger bound." in answer
+    assert (
+        "above the bound" not in run("release", tmp_path / "in.csv", *words, "--bound", 500).stderr
+    )
+
+
+def test_an_interval_wider_than_the_sum_is_said(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("watts\n" + "0\n" * 2000)
+    words = ["--column", "watts", "--epsilon", 1, "--bound", 50, "-o", tmp_path / "out.csv"]
+    run("release", tmp_path / "in.csv", *words, "--preset", "flat", "--holdout", 500)
+    assert "intervals are wider than the sums" in run("query", tmp_path / "out.csv").stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import threading
@@ -14,8 +15,9 @@ import pytest
 
 import tidegate as tg
 from tests.cli.invoking import run
-from tests.service.conftest import Place, PostgresServer, sender, served
+from tests.service.conftest import PLAIN, Place, PostgresServer, sender, served
 from tidegate.durable import StorageError
+from tidegate.service import gate
 from tidegate.service.pending_requests import Busy, Pending
 from tidegate.service.released_rows import between
 from tidegate.service.server import Service
@@ -51,7 +53,7 @@ def test_postgresql_is_gone_for_a_while(postgres_server: PostgresServer, tmp_pat
 
     def produce(address: str) -> None:
         headers = {"Authorization": f"Bearer {token}"}
-        with httpx.Client(base_url=address, headers=headers, timeout=240) as client:
+        with httpx.Client(base_url=address, headers=headers, timeout=240, verify=PLAIN) as client:
             for start in range(0, VALUES.size, 4):
                 while True:
                     answer = client.post(
@@ -72,10 +74,10 @@ def test_postgresql_is_gone_for_a_while(postgres_server: PostgresServer, tmp_pat
         sent.wait(240)
         postgres_server.stop()
         time.sleep(GONE)
-        ready = httpx.get(f"{address}/readyz")
+        ready = httpx.get(f"{address}/readyz", verify=PLAIN)
         postgres_server.start()
         producer.join()
-        assert httpx.get(f"{address}/readyz").text == "ok"  # it recovered by itself
+        assert httpx.get(f"{address}/readyz", verify=PLAIN).text == "ok"  # it recovered by itself
         assert refused
         assert {one.status_code for one in refused} == {503}
         assert all(one.headers["retry-after"] for one in refused)
@@ -134,10 +136,56 @@ def test_too_much_is_refused_and_never_lost(tmp_path: Path) -> None:
     service.gate.close()
 
 
+def test_overload_over_http_is_refused_and_never_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as many values at once as the gate lets wait; what is refused is sent again."""
+    service, whole = started(Place(tmp_path / "gate", None))
+    monkeypatch.setattr(gate, "MOST_VALUES", 40)  # of 80 that are on their way
+    token = service.make_token("producer", "p")
+    refused: list[Any] = []
+    starts: dict[int, int] = {}
+
+    async def produce(client: Any, number: int) -> None:
+        body = VALUES[4 * number : 4 * number + 4].tolist()
+        while True:
+            answer = await client.post("/v1/streams/meters/values", json=body)
+            if answer.status_code == 202:
+                starts[number] = answer.json()["start"]
+                return
+            refused.append(answer)
+            await asyncio.sleep(0.05)
+
+    async def load(address: str) -> None:
+        headers = {"Authorization": f"Bearer {token}"}
+        limits = httpx.Limits(max_connections=20)
+        async with httpx.AsyncClient(
+            base_url=address, headers=headers, limits=limits, timeout=240
+        ) as client:
+            await asyncio.gather(*(produce(client, number) for number in range(100)))
+
+    with served(service) as address:
+        loading = threading.Thread(target=lambda: asyncio.run(load(address)))
+        with service.gate.lock:  # as long as it takes until too much waits
+            loading.start()
+            while len(refused) < 5:
+                time.sleep(0.01)
+        loading.join()
+        assert {one.status_code for one in refused} == {429}
+        assert all(int(one.headers["retry-after"]) >= 1 for one in refused)
+        order = sorted(starts, key=starts.__getitem__)  # as they were taken
+        assert [starts[number] for number in order] == list(range(0, 400, 4))
+        sent = np.concatenate([VALUES[4 * number : 4 * number + 4] for number in order])
+        assert released(service).tobytes() == whole.push(sent).tobytes()
+
+
 def test_a_token_that_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:
     service, _ = started(Place(tmp_path / "gate", None))
     tokens = [service.make_token("producer", name) for name in "ab"]
-    with served(service, rate=2.0) as address, httpx.Client(base_url=address) as client:
+    with (
+        served(service, rate=2.0) as address,
+        httpx.Client(base_url=address, verify=PLAIN) as client,
+    ):
         path = "/v1/streams/meters/values"
 
         def push(token: str) -> Any:

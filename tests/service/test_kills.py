@@ -14,25 +14,38 @@ import numpy as np
 
 import tidegate as tg
 from tests.service.conftest import Place
+from tidegate.keyed.snapshot import resumed
 from tidegate.service.database import Database
 from tidegate.service.gate import Gate
 from tidegate.service.pending_requests import Pending
-from tidegate.service.released_rows import between
+from tidegate.service.released_rows import Block, between
+from tidegate.service.server import Service
 
 PIPELINE = tg.adaptive(epsilon=1, bound=100, horizon=1000)
 REQUEST = 10  # values
-KILLS = int(os.environ.get("TIDEGATE_KILLS", "12"))  # the nightly number is 100
+KILLS = int(os.environ.get("TIDEGATE_KILLS", "6"))  # `make test-service` has 100
 VALUES = np.random.default_rng(5).gamma(2, 10, max(1200, 60 * KILLS))  # some after the last kill
 KEY = b"k" * 32
 
 
-def work(folder: Path, url: str | None, first: int, told: Connection) -> None:
+NAMES = [f"zone {number}" for number in range(7)]
+KINDS = {"readings": None, "keys": {"names": NAMES[:-1], "threshold": "per key"}}  # one is dropped
+
+
+def keys_of(number: int) -> list[str]:
+    """The keys of a request: not all, so that commits write different pages."""
+    return [NAMES[(number + at * at) % len(NAMES)] for at in range(REQUEST)]
+
+
+def work(folder: Path, url: str | None, kind: str, first: int, told: Connection) -> None:
     """A service and a producer in one process: sends requests, and tells what was acknowledged."""
     gate = Gate(Database(folder, url), key=KEY)
     gate.open()
     for number in range(first, VALUES.size // REQUEST):
         values = VALUES[number * REQUEST : (number + 1) * REQUEST]
-        one = Pending("meters", values, key=f"request {number}", start=number * REQUEST)
+        keys = None if KINDS[kind] is None else keys_of(number)
+        start = number * REQUEST
+        one = Pending("meters", values, key=f"request {number}", start=start, keys=keys)
         gate.submit(one)
         receipt = one.answer.result()
         told.send((number, receipt.start, receipt.count))
@@ -40,13 +53,8 @@ def work(folder: Path, url: str | None, first: int, told: Connection) -> None:
     told.send(None)
 
 
-def test_kills_leave_no_trace(place: Place) -> None:
-    service = place.opened(KEY)
-    service.gate.call(lambda: service.gate.streams.create("meters", PIPELINE)).result()
-    # What an undisturbed release gives: the same noise, on the same values.
-    whole = PIPELINE.resume(service.gate.ask("meters", lambda run: run._release.snapshot()))
-    service.gate.close()
-
+def killed_again_and_again(place: Place, kind: str) -> None:
+    """Until everything was acknowledged; after the last kill it is left alone."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     draws = random.Random(17)
@@ -55,7 +63,7 @@ def test_kills_leave_no_trace(place: Place) -> None:
         ours, theirs = context.Pipe()
         # Sent again from a little earlier: a producer does not know what was taken.
         first = max(0, acknowledged - 2)
-        process = context.Process(target=work, args=(place.folder, place.url, first, theirs))
+        process = context.Process(target=work, args=(place.folder, place.url, kind, first, theirs))
         process.start()
         theirs.close()
         more = draws.randrange(0, 6) if kills < KILLS else VALUES.size
@@ -79,12 +87,43 @@ def test_kills_leave_no_trace(place: Place) -> None:
         ours.close()
     assert kills >= KILLS
 
-    service = place.opened(KEY)
+
+def released_rows(service: Service) -> list[Block]:
     rows = list(between(service.gate.database, "meters", 0, 10**9))
     ends = np.cumsum([piece.values.size for piece in rows])
     assert [piece.first for piece in rows] == [0, *ends[:-1]]  # no gap, nothing twice
-    released = np.concatenate([piece.values for piece in rows])
+    return rows
+
+
+def test_kills_leave_no_trace(place: Place) -> None:
+    service = place.opened(KEY)
+    service.gate.call(lambda: service.gate.streams.create("meters", PIPELINE)).result()
+    # What an undisturbed release gives: the same noise, on the same values.
+    whole = PIPELINE.resume(service.gate.ask("meters", lambda run: run._release.snapshot()))
+    service.gate.close()
+    killed_again_and_again(place, "readings")
+    service = place.opened(KEY)
+    released = np.concatenate([piece.values for piece in released_rows(service)])
     assert released.tobytes() == whole.push(VALUES).tobytes()
     assert service.gate.streams.ledger.total("meters").epsilon == 1
     assert service.gate.ask("meters", lambda run: run.query(100, 1100)) == whole.query(100, 1100)
+    service.gate.close()
+
+
+def test_kills_leave_no_trace_in_any_key(place: Place) -> None:
+    service = place.opened(KEY)
+    create = service.gate.streams.create
+    service.gate.call(lambda: create("meters", PIPELINE, keys=KINDS["keys"])).result()
+    run = service.gate.ask("meters", lambda run: run)
+    whole = resumed(run.specification, run.release.snapshot(), None)
+    service.gate.close()
+    killed_again_and_again(place, "keys")
+    service = place.opened(KEY)
+    rows = released_rows(service)
+    keys = [key for number in range(VALUES.size // REQUEST) for key in keys_of(number)]
+    expected = whole.push(keys, VALUES[: len(keys)])
+    for name in ("codes", "positions", "values", "levels"):
+        found = np.concatenate([getattr(piece, name) for piece in rows])
+        assert found.tobytes() == getattr(expected, name).tobytes(), name
+    assert service.gate.streams.ledger.total("meters").epsilon == 1
     service.gate.close()

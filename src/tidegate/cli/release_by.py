@@ -186,6 +186,11 @@ def _nothing(result: Any) -> str:
             f"nothing was released: the shared threshold takes {result.held:,} more rows "
             "(--holdout). No output was written"
         )
+    if result.dropped == result.read:
+        return (
+            "nothing was released: no row has a declared key. Are they spelt as in the input "
+            "(leading zeros, spaces, another column)? No output was written"
+        )
     if not result.keys and not result.dropped and not result.unmeasured:
         return "nothing was released: no tick is over at --until. No output was written"
     return (
@@ -199,7 +204,13 @@ def _summarise(release: Any, result: Any) -> None:
         complain(f"released {result.released:,} of {result.read:,} rows, of {result.keys:,} keys")
     else:
         ticks = result.released // max(1, result.keys)
-        complain(f"released {ticks:,} ticks of {result.keys:,} keys, from {result.read:,} events")
+        taken = result.read - result.dropped
+        complain(f"released {ticks:,} ticks of {result.keys:,} keys, from {taken:,} events")
+        if result.read and not taken:
+            complain(
+                "warning: no event has a declared key. Are they spelt as in the input (leading "
+                "zeros, spaces, another column)?"
+            )
     if release.threshold is not None:
         complain(f"larger values count as {release.threshold:g}, for all keys")
     complain(f"spent: {release.guarantee}")

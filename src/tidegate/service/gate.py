@@ -27,7 +27,7 @@ from tidegate.service.transaction_group import Group
 
 Result = TypeVar("Result")
 _MOST_WAITING = 4096  # requests
-_MOST_VALUES = 1 << 22  # of all that wait
+MOST_VALUES = 1 << 22  # of all that wait
 _GROUP = 1024  # requests in a transaction
 _ASKERS = 4  # threads that work out answers
 
@@ -94,7 +94,7 @@ class Gate:
                 raise Busy("the service is stopping: send it to the next one")
             if (
                 len(self._waiting) >= _MOST_WAITING
-                or self._values + pending.values.size > _MOST_VALUES
+                or self._values + pending.values.size > MOST_VALUES
             ):
                 raise Busy("too much is waiting to be released: send it again in a moment")
             self._values += pending.values.size

@@ -1,6 +1,6 @@
 """How many devices a service serves: asked, and reporting, over HTTP on this machine.
 
-`python -m benchmarks.service_devices [--devices 20000] [--database postgresql://…]` starts
+`python -m benchmarks.service.devices [--devices 20000] [--database postgresql://…]` starts
 `tidegate serve` and lets devices ask and report on 64 connections, one request each and in lines of
 100. Every answer counts when it is committed. `/healthz` beside it says what HTTP alone takes.
 """

@@ -1,0 +1,1 @@
+"""The service under load: see `python -m benchmarks.service --help`."""

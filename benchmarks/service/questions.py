@@ -1,0 +1,112 @@
+"""Answers out: range queries over a long stream, tables by key, live readers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import httpx
+import numpy as np
+
+from benchmarks.service.serving import ARROW, Server, arrow_body, measured, raw_requests, told
+
+
+def query(server: Server, stored: int) -> None:
+    """Range queries over a long stream: its rows are made by pushes of four million."""
+    server.create("long", method="tops", settings={"horizon": 2**24})
+    size = min(stored, 4_000_000)
+    body = arrow_body(np.random.default_rng(2).gamma(2, 10, size))
+    with measured(server, f"{stored:,} values stored", stored, "values"):
+        for _ in range(stored // size):
+            server.ask("producer", "POST", "/v1/streams/long/values", content=body, headers=ARROW)
+    random, took = np.random.default_rng(3), []
+    with httpx.Client(
+        base_url=server.address, headers=server.headers("reader"), timeout=600
+    ) as client:
+        client.get("/v1/streams/long/sum")
+        stored = client.get("/v1/streams/long").json()["released"]  # without the hold-out
+        processor = server.processor
+        for _ in range(1000):
+            start, end = sorted(random.integers(0, stored, 2).tolist())
+            begin = time.perf_counter()
+            answer = client.get(f"/v1/streams/long/sum?start={start}&end={end + 1}")
+            took.append(time.perf_counter() - begin)
+            assert answer.status_code == 200, answer.text
+    used = (server.processor - processor) / len(took)
+    median, late = (1e3 * np.quantile(took, share) for share in (0.5, 0.99))
+    print(f"range query: median {median:.1f} ms, p99 {late:.1f} ms, processor {1e3 * used:.2f} ms")
+    told("p99 of a range query, ms of the clock", late, 20, at_most=True)
+    told("mean of a range query, ms of the processor", 1e3 * used, 20, at_most=True)
+
+
+def table(server: Server, keys: int = 100, days: int = 30) -> None:
+    """A table by day and key: asked first, with another confidence, and the same again."""
+    names = [f"zone-{number}" for number in range(keys)]
+    ticks = 1_704_067_200 + 900 * np.arange(96 * days)
+    random = np.random.default_rng(4)
+    for method, more in (("tops", {"holdout": 96}), ("adaptive", {})):
+        name = f"zones-{method}"
+        settings = {"horizon": 96 * days, **more}
+        server.create(name, method=method, keys=names, settings=settings)
+        with measured(server, f"{keys} keys of {method}, {days} days", 96 * days * keys, "values"):
+            for day in range(days):
+                mine = np.repeat(ticks[96 * day : 96 * (day + 1)], keys)
+                body = arrow_body(random.gamma(2, 10, mine.size), time=mine, key=names * 96)
+                path = f"/v1/streams/{name}/values"
+                server.ask("producer", "POST", path, content=body, headers=ARROW)
+        for what, confidence in (("first", 0.95), ("another confidence", 0.9), ("again", 0.9)):
+            processor, begin = server.processor, time.perf_counter()
+            path = f"/v1/streams/{name}/table?every=1d&confidence={confidence}"
+            answer = server.ask("reader", "GET", path)
+            took, used = time.perf_counter() - begin, server.processor - processor
+            assert len(answer.json()["columns"]["sum"]) >= keys * (days - 1)
+            shown = f"{1e3 * took:.0f} ms, processor {1e3 * used:.0f} ms"
+            print(f"  {days} × {keys} of {method}, {what}: {shown}")
+            if what != "again":
+                told(
+                    f"{days} × {keys} of {method}, ms of the processor",
+                    1e3 * used,
+                    200,
+                    at_most=True,
+                )
+
+
+def live(server: Server, readers: int = 500) -> None:
+    server.create("live")
+
+    async def run() -> list[float]:
+        lags: list[float] = []
+        begun = asyncio.Semaphore(0)
+        token = server.tokens["reader"]
+        head = "GET /v1/streams/live/live HTTP/1.1\r\nHost: x\r\n"
+        head += f"Authorization: Bearer {token}\r\n\r\n"
+
+        async def follow() -> None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(head.encode())
+            await reader.readuntil(b"\r\n\r\n")
+            begun.release()
+            for _ in range(5):
+                while not (await reader.readline()).startswith(b"data"):
+                    pass
+                lags.append(time.perf_counter() - sent)
+            writer.close()
+
+        sent = 0.0
+        following = [asyncio.create_task(follow()) for _ in range(readers)]
+        for _ in following:
+            await begun.acquire()
+        await asyncio.sleep(1)
+        for _ in range(5):
+            sent = time.perf_counter()
+            await raw_requests(server, "/v1/streams/live/values", [b"[1,2,3]"], 1)
+            await asyncio.sleep(2)
+        await asyncio.gather(*following)
+        return lags
+
+    processor = server.processor
+    lags = asyncio.run(run())
+    used = 1e3 * (server.processor - processor) / len(lags)
+    print(f"{readers} live readers: lag median {np.median(lags):.3f} s, most {max(lags):.3f} s")
+    print(f"  processor: {used:.2f} ms an event")
+    told("lag of a live reader, s", max(lags), 1, at_most=True)
