@@ -1,4 +1,4 @@
-"""Exit codes, errors as one line on stderr (never a traceback or a value), and signals that stop."""
+"""Exit codes, errors as one line on stderr (never a traceback or a value), and stopping."""
 
 from __future__ import annotations
 
