@@ -1,6 +1,7 @@
 """The first answer of a newcomer: never an empty file, never a confident wrong number."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tidegate.cli.app import app
+from tidegate.cli.exits import stopping
 from tidegate.io import read_metadata
 
 GOOD = ("--epsilon", "1", "--bound", "12.5", "--holdout", "500", "--horizon", "3500")
@@ -189,3 +191,35 @@ def test_an_interval_wider_than_the_sum_is_said(tmp_path: Path) -> None:
     words = ["--column", "watts", "--epsilon", 1, "--bound", 50, "-o", tmp_path / "out.csv"]
     run("release", tmp_path / "in.csv", *words, "--preset", "flat", "--holdout", 500)
     assert "intervals are wider than the sums" in run("query", tmp_path / "out.csv").stdout
+
+
+def test_check_does_not_recommend_a_bound_that_cuts(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("watts\n" + "7\n3\n90\n" * 700)
+    told = run("check", tmp_path / "in.csv", "--column", "watts", "--bound", 5).stdout
+    assert "if values are cut at about 5:" in told
+    assert "cuts comes on top" in told
+    assert "--bound 100 " in told.partition("To release it")[2]
+
+
+def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("watts\n")
+    words = ["--column", "watts", "--epsilon", 1, "--bound", 50, "-o", tmp_path / "out.csv"]
+    assert "the input has no rows" in run("release", tmp_path / "in.csv", *words).stderr
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_got_lost_stops_the_run_at_the_next_block() -> None:
+    """Python drops exceptions of finalizers, and a signal may come there."""
+    done: list[int] = []
+
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    with stopping(None) as stop:
+        advance = stop.then(done.append)
+        advance(1)
+        Finalized()
+        with pytest.raises(KeyboardInterrupt):
+            advance(2)
+    assert done == [1]

@@ -81,12 +81,12 @@ def _run(source: str, options: dict[str, Any]) -> None:
     with (
         open_source(source, **source_options(options)) as opened,
         Progress(opened, quiet=quiet, output=options.get("output"), first=first) as progress,
-        stopping(opened if follow else None),
+        stopping(opened if follow else None) as stop,
     ):
         into: dict[str, Any] = {
             "sink": options.get("output"),
             "format": options.get("output-format") or _followed(source, options),
-            "progress": progress.advance,
+            "progress": stop.then(progress.advance),
             "warn": complain,
             "until": until,
         }

@@ -175,7 +175,10 @@ def _ignore(count: int) -> None:
     pass
 
 
-_CONTINUES = "for a pipe that continues where it stopped: --stdin continues, or start=release.seen"
+_CONTINUES = (
+    "one file a day: append each to one that grows, and give that; a pipe that continues where it "
+    "stopped: --stdin continues, or start=release.seen"
+)
 
 
 Values = Source | Iterable[Any]

@@ -127,6 +127,13 @@ def parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
     Raises:
         InputError: the body is not in this form. It names a position, never a value.
     """
+    try:
+        return _parsed(body, media_type, zone)
+    except UnicodeDecodeError:  # names, zones and texts of Arrow may be any bytes; it keeps them
+        raise InputError("the body has text that is not UTF-8") from None
+
+
+def _parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
     kind = media_type.partition(";")[0].strip().lower()
     until = None
     if kind == ARROW:
