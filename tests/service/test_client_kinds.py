@@ -188,7 +188,18 @@ def test_a_stream_is_shown(running: tuple[Service, str, Any]) -> None:
     shown = there._repr_html_()
     assert "<svg" in shown
     assert "2024-01-01T19:59" in shown
+    mean, whole = there.mean("2024-01-01", "2024-01-02"), there.query("2024-01-01", "2024-01-02")
+    assert (mean.rows, mean.low) == (1_200, whole.low / 1_200)
+    assert str(mean).startswith(f"mean of 1,200 rows: {whole.estimate / 1_200:.6g} (95%: ")
     axes = there.plot(window=100)
     assert [line.get_label() for line in axes.lines] == ["level", "moving average of 100 values"]
     assert axes.get_xlabel() == "time (UTC)"
     matplotlib.pyplot.close(axes.figure)
+    keys = running[2].create("shown-keys", **SETTINGS, method="flat", holdout=0, keys=[*KEYS, "x"])
+    keys.push(KEYS * 100, VALUES[:200], np.repeat(MINUTES[:100], 2))
+    axes = keys.plot(window=20)
+    assert [line.get_label() for line in axes.lines] == KEYS
+    assert axes.get_xlabel() == "time (UTC)"
+    matplotlib.pyplot.close(axes.figure)
+    assert len(keys.rows(key="south")) == keys.mean(key="south").rows == 100
+    assert "keyed readings" in keys._repr_html_()
