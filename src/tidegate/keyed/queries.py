@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from tidegate.exact_numbers import whole
 from tidegate.keyed.key_names import key_text
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
-from tidegate.record.answers import Answers
+from tidegate.record.answer_text import SHOWN
+from tidegate.record.answers import Answers, places_or_times
 from tidegate.record.joint_smoothing import smooth_together
+from tidegate.record.range_tables import length_named
 from tidegate.record.record import Record, checked_confidence
 from tidegate.record.time_index import Knots, TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable, check_rows
@@ -29,6 +32,7 @@ from tidegate.record.time_sums import (
     table_between,
     with_late_rows,
 )
+from tidegate.tables import html
 from tidegate.tables.from_numpy import Tabular
 
 
@@ -49,6 +53,19 @@ class KeyedTable(Tabular):
 
     def __getitem__(self, key: Any) -> TimeTable | Answers:
         return self.parts[key_text(key)]
+
+    def __repr__(self) -> str:
+        shown = [*self.parts.items()][:SHOWN]
+        lines = [f"{len(self.parts):,} keys, {len(self):,} rows"]
+        lines += [f"\n{key}: {table!r}" for key, table in shown]
+        more = len(self.parts) - len(shown)
+        return "\n".join([*lines, *([f"\n… {more:,} more keys"] if more else [])])
+
+    def _repr_html_(self) -> str:
+        shown = [*self.parts.items()][:SHOWN]
+        parts = [f"<h4>{html.escape(key)}</h4>{table._repr_html_()}" for key, table in shown]
+        more = len(self.parts) - len(shown)
+        return f"<div>{''.join(parts)}{f'<p>… {more:,} more keys</p>' if more else ''}</div>"
 
     @property
     def zone(self) -> str | None:
@@ -84,8 +101,8 @@ class KeyedQueries(ABC):
 
     def query(
         self,
-        start: int | None = None,
-        end: int | None = None,
+        start: Moment | None = None,
+        end: Moment | None = None,
         *,
         key: Any = None,
         keys: Iterable[Any] | None = None,
@@ -95,13 +112,15 @@ class KeyedQueries(ABC):
     ) -> Answer:
         """The sum over a range of one key, or the total over a group of keys, with its interval.
 
-        A range is `start` and `end`, positions of every key; or `from_` and `to`, times; or all
-        rows, if neither is given. Without `key`, the total over `keys`, or over all: noise of
-        different keys is independent, and what truncation took away is doubted for all alike. The
-        range of a total counts its rows: `answer.end` is how many.
+        A range is `start` and `end`, positions of every key; or `from_` and `to`, times, which
+        `start` and `end` may be as well; or all rows, if neither is given. Without `key`, the total
+        over `keys`, or over all: noise of different keys is independent, and what truncation took
+        away is doubted for all alike. The range of a total counts its rows: `answer.end` is how
+        many.
         """
         if key is not None and keys is not None:
             raise QueryError("give key= for one key, or keys= for the total over a group")
+        start, end, from_, to = places_or_times(start, end, from_, to)
         asked = (start, end), (from_, to)
         with self._reading():
             if key is None:
@@ -122,7 +141,7 @@ class KeyedQueries(ABC):
 
     def table(
         self,
-        every: int | str,
+        every: int | str | timedelta,
         *,
         keys: Iterable[Any] | None = None,
         from_: Moment | None = None,
@@ -134,6 +153,7 @@ class KeyedQueries(ABC):
         By time, all keys have the same rows: from the first time of any of them to the last, or,
         where a record has forgotten its first values, from the first part that all know whole.
         """
+        every = length_named(every)
         with self._reading():
             names = self._group(keys)
             records = {name: self.record(name) for name in names}
@@ -154,7 +174,7 @@ class KeyedQueries(ABC):
 
     def totals(
         self,
-        every: str,
+        every: str | timedelta,
         *,
         keys: Iterable[Any] | None = None,
         from_: Moment | None = None,
@@ -164,7 +184,7 @@ class KeyedQueries(ABC):
         """A table by time of the total over a group of keys, or over all."""
         with self._reading():
             records = [self.record(one) for one in self._group(keys)]
-            cuts, note = _cuts(records, every, from_, to)
+            cuts, note = _cuts(records, str(length_named(every)), from_, to)
             total, rows = self._by_time(records, cuts, confidence, note)
             return TimeTable(total, cuts, records[0].time_index.clock, rows)
 
