@@ -29,7 +29,9 @@ def test_a_hold_out_that_nobody_chose_leaves_rows_to_release(method) -> None:
 
 def test_a_hold_out_that_leaves_nothing_is_refused_before_anything_is_spent() -> None:
     for given in ({"holdout": VALUES.size}, {"epsilon": 0.01}):
-        with pytest.raises(SettingError, match="holdout: takes .* rows: nothing would be released"):
+        with pytest.raises(
+            SettingError, match=r"holdout: takes .* rows: nothing would be released"
+        ):
             tg.release(VALUES, method="tops", **{**BUDGET, **given})
 
 
