@@ -92,7 +92,7 @@ def test_ranges_by_time_are_given_alike_everywhere(times) -> None:
         released.table(timedelta(milliseconds=5))
     with pytest.raises(QueryError, match=r"table\(every\)"):
         released.queries(["2024-01-01"], ["2024-01-02"])
-    assert "a: 2 sums with 95% intervals" in str(keyed.table("1d"))
+    assert "2 sums of 1 keys with 95% intervals" in str(keyed.table("1d"))
     assert "<table" in keyed.table("1d")._repr_html_()
 
 

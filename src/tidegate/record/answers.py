@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidegate.record.time_ranges import Moment
 
 _ERRORS = ("noise_error", "prediction_error", "truncation_error")
-_TIMES = (str, date, np.datetime64)  # a datetime, and a Timestamp of pandas, is a date
+TIMES = (str, date, np.datetime64)  # a datetime, and a Timestamp of pandas, is a date
 _FARTHEST = (1 << 63) - 1
 
 
@@ -247,7 +247,7 @@ def places_or_times(
     start: Any, end: Any, from_: Moment | None, to: Moment | None
 ) -> tuple[int | None, int | None, Moment | None, Moment | None]:
     """Positions, or the times that were given instead of them; not both."""
-    if isinstance(start, _TIMES) or isinstance(end, _TIMES):
+    if isinstance(start, TIMES) or isinstance(end, TIMES):
         if from_ is not None or to is not None:
             raise QueryError("give a range once: start and end, or from_ and to")
         return None, None, start, end
