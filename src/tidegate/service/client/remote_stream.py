@@ -67,7 +67,7 @@ class Stream:
         before = self.position if reading else 0
         columns: dict[str, list[Any]] = {}
         if values is not None:
-            columns["values"] = _plain(np.atleast_1d(np.asarray(values, dtype=np.float64)))
+            columns["values"] = plain(np.atleast_1d(np.asarray(values, dtype=np.float64)))
         if times is not None:
             listed = times if hasattr(times, "__len__") and not isinstance(times, str) else [times]
             when = read_times(listed)
@@ -206,7 +206,7 @@ class Stream:
         return found
 
 
-def _plain(numbers: FloatArray) -> list[float | None]:
+def plain(numbers: FloatArray) -> list[float | None]:
     """Values for JSON, which knows no infinity: it lies beyond every bound, as does the largest."""
     most = np.finfo(np.float64).max
     return [None if value != value else value for value in np.clip(numbers, -most, most).tolist()]
