@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 import tidegate as tg
 from benchmarks.local_accuracy import _expected
 from benchmarks.timing import progress
+from tidegate.local.mechanisms import hybrid, optimal
 
 EPSILONS = (0.5, 1.0, 2.0)
 _SCHEMES = ("adaptive", "published", "published-authors")
@@ -85,6 +87,21 @@ def main() -> None:
             error = f"{np.sqrt(np.median(mine)):,.0f}, {own:,.0f}"
             cells = (name, f"{epsilon:g}", error, f"{ratio:.2f}", f"{other:,.0f}")
             print(f"| {' | '.join(cells)} | {'yes' if apart else 'no'} |", flush=True)
+    print("\nVariance of a report by the default's table over the Hybrid Mechanism's, at its θ:\n")
+    print("| stream | θ | ε = 2: mean, worst | ε = 3 | ε = 4 |\n|---|---|---|---|---|")
+    for name, (values, bound) in streams().items():
+        _, theta = errors(values, bound, "adaptive", 2.0, 1)
+        cells = [_reports(values, round(theta), Fraction(epsilon)) for epsilon in (2, 3, 4)]
+        print(f"| {name} | {theta:,.0f} | {' | '.join(cells)} |", flush=True)
+
+
+def _reports(values: NDArray[np.int64], theta: int, epsilon: Fraction) -> str:
+    """Over the values of the stream, and at the worst value there could be."""
+    places = (2 * np.minimum(values, theta) / theta - 1, np.linspace(-1, 1, 401))
+    mine, theirs = (make(theta, epsilon) for make in (optimal, hybrid))
+    mean = mine.variance(places[0]).mean() / theirs.variance(places[0]).mean()
+    worst = mine.variance(places[1]).max() / theirs.variance(places[1]).max()
+    return f"{mean:.2f}, {worst:.2f}"
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ began from a copy of the same state and was never killed. Prints one line of JSO
 import json
 import os
 import random
+import select
 import shutil
 import signal
 import sys
@@ -25,6 +26,7 @@ from tidegate.cli import release_broker
 from tidegate.cli.pipelines import build
 from tidegate.durable import DurableRelease, transfer
 from tidegate.durable.store import Store
+from tidegate.io.brokers import mqtt
 from tidegate.io.brokers.contract import BrokerSink
 
 OPTIONS = {
@@ -62,6 +64,19 @@ FAULTS = {
     "before publishing": lambda n: countdown(BrokerSink, "write", n, after=False),
     "after publishing": lambda n: countdown(BrokerSink, "write", n, after=True),
 }
+
+
+def tells_of_session(pipe):
+    """Have the reader say that the broker has its subscription."""
+    original = mqtt._client
+
+    def telling(address, name, *, stays):
+        made = original(address, name, stays=stays)
+        if stays:
+            made.on_subscribe = lambda *_: os.write(pipe, b".")
+        return made
+
+    mqtt._client = telling
 
 
 def child(source, options, arm=None):
@@ -102,8 +117,9 @@ def scenario(server, folder, rng, kills, server_kills):
     DurableRelease.open(state, build(options)).close()
     shutil.copytree(state, copy)
     if server.kind == "mqtt":  # the session must exist before the first message is sent
-        process = child(source, options)
-        time.sleep(1.5)
+        ready, tell = os.pipe()
+        process = child(source, options, lambda: tells_of_session(tell))
+        assert select.select([ready], [], [], 120)[0], "no session"
         os.kill(process, signal.SIGTERM)
         os.waitpid(process, 0)
     kinds = Counter()

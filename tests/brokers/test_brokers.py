@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ for _module in ("nats", "paho.mqtt.client", "redis", "confluent_kafka"):
 from typer.testing import CliRunner
 
 import tidegate as tg
-from tests.brokers.conftest import Server
+from tests.brokers.conftest import Server, program
 from tests.brokers.talk import TALKS, VALUES, Mqtt, Nats
 from tidegate.cli.app import app
 from tidegate.durable import DurableRelease
@@ -130,30 +132,44 @@ def test_kafka_offsets_are_ours(tmp_path: Path) -> None:
         again.close()
 
 
-@pytest.mark.parametrize("kind", ["nats", "redis", "mqtt"])
-def test_kills_lose_and_double_nothing(kind: str, tmp_path: Path) -> None:
-    """`make test-cluster` kills more often."""
-    kills = HEAVY or 4
+KINDS = ("nats", "redis", "mqtt")
+KILLS = HEAVY or 4
+Drivers = dict[str, tuple[subprocess.Popen[bytes], Path]]
+
+
+@pytest.fixture(scope="module")
+def kill_drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
+    """A driver for each broker, all at once: they wait more than they work."""
     driver = Path(__file__).with_name("kill_driver.py")
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(driver),
-            str(tmp_path),
-            kind,
-            "7",
-            str(kills),
-            str(max(1, kills // 5)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    result = json.loads(done.stdout)
-    assert sum(result["kinds"].values()) == kills
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    started: Drivers = {}
+    for kind in KINDS:
+        with suppress(pytest.skip.Exception):  # its test says that the broker is missing
+            program(kind)
+            folder = tmp_path_factory.mktemp(f"killed-{kind}")
+            words = [str(folder), kind, "7", str(KILLS), str(max(1, KILLS // 5))]
+            with (folder / "result").open("wb") as result, (folder / "errors").open("wb") as errors:
+                process = subprocess.Popen(
+                    [sys.executable, str(driver), *words],
+                    stdout=result, stderr=errors, env=environment, start_new_session=True,
+                )  # fmt: skip
+            started[kind] = process, folder
+    yield started
+    for process, _ in started.values():
+        with suppress(ProcessLookupError):  # with the servers that it started
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kills_lose_and_double_nothing(kind: str, kill_drivers: Drivers) -> None:
+    """`make test-cluster` kills more often."""
+    program(kind)
+    process, folder = kill_drivers[kind]
+    process.wait(timeout=600)
+    assert process.returncode == 0, (folder / "errors").read_text()[-3000:]
+    result = json.loads((folder / "result").read_text())
+    assert sum(result["kinds"].values()) == KILLS
     assert result["rows"] == len(VALUES) - HOLDOUT
 
 

@@ -33,31 +33,31 @@ from tidegate.durable import DurableRelease
 from tidegate.durable.store import Store
 from tidegate.io import output_recovery
 from tidegate.io.batches import Batch
-from tidegate.io.output_bytes import Outgoing
+from tidegate.io.output_bytes import OutputBytes
 from tidegate.ledger import Ledger
-from tidegate.ledger.ledger_file import Chain
+from tidegate.ledger.ledger_file import LedgerFile
 
-ROWS, SPLIT = 4000, 250
+ROWS, SPLIT = 1600, 100
 KILLED = 137
 KEY = bytes(range(32))
-BASE = {"epsilon": "1", "bound": "1000", "holdout": 600, "horizon": 1024, "fanout": 4}
+BASE = {"epsilon": "1", "bound": "1000", "holdout": 240, "horizon": 410, "fanout": 4}
 BASE |= {"preset": "tops", "resolution": "1"}
 SCENARIOS = {
     "csv, block 1": ("csv", False, {"skipped": 0}),
     "csv, block 16, key, non-negative": ("csv", True, {"skipped": 2, "non_negative": True}),
     "jsonl, block 1, shared": (
-        "jsonl", False, {"skipped": 0, "rethreshold": "every=2000,share=0.2"},
+        "jsonl", False, {"skipped": 0, "rethreshold": "every=800,share=0.2"},
     ),
-    "jsonl, block 4, blocked, key": ("jsonl", True, {"skipped": 1, "rethreshold": "every=1700"}),
+    "jsonl, block 4, blocked, key": ("jsonl", True, {"skipped": 1, "rethreshold": "every=680"}),
     "parquet, block 16, shared": (
-        "parquet", False, {"skipped": 2, "rethreshold": "every=2400,share=1/4"},
+        "parquet", False, {"skipped": 2, "rethreshold": "every=960,share=1/4"},
     ),
     "parquet, block 1, key": ("parquet", True, {"skipped": 0, "non_negative": True}),
     "csv.gz, block 4, blocked": (
-        "csv.gz", False, {"skipped": 1, "rethreshold": "every=1400", "non_negative": True},
+        "csv.gz", False, {"skipped": 1, "rethreshold": "every=560", "non_negative": True},
     ),
     "csv.gz, block 1, key": ("csv.gz", True, {"skipped": 0}),
-    "csv, block 4, early, key": ("csv", True, {"skipped": 1, "start_early": 250}),
+    "csv, block 4, early, key": ("csv", True, {"skipped": 1, "start_early": 100}),
     "jsonl.zst, block 4, windows": ("jsonl.zst", False, {"skipped": 1, "unit": "window:3"}),
     "csv, block 1, users": (
         "csv", True, {"skipped": 0, "unit": "user-horizon:2", "user_column": "user"},
@@ -69,7 +69,7 @@ SCENARIOS = {
     "jsonl.zst, adaptive, held out": ("jsonl.zst", True, {"preset": "adaptive", "fanout": None}),
     "parquet, adaptive, blocked": (
         "parquet", False,
-        {"preset": "adaptive", "fanout": None, "non_negative": True, "rethreshold": "every=2000"},
+        {"preset": "adaptive", "fanout": None, "non_negative": True, "rethreshold": "every=800"},
     ),
     "csv, adaptive, times": (
         "csv", True,
@@ -86,7 +86,7 @@ SCENARIOS = {
 
 
 class Split:
-    """A source in batches of a few hundred rows."""
+    """A source in batches of about a hundred rows."""
 
     def __init__(self, source):
         self._source = source
@@ -175,14 +175,16 @@ def commit_sees_kill(number):
 
 
 FAULTS = {
-    "output write torn": lambda n: countdown(Outgoing, "write", n, before=half_of_output),
-    "after output write": lambda n: countdown(Outgoing, "write", n, after=dies),
+    "output write torn": lambda n: countdown(OutputBytes, "write", n, before=half_of_output),
+    "after output write": lambda n: countdown(OutputBytes, "write", n, after=dies),
     "before commit": lambda n: countdown(Store, "commit", n, before=dies),
     "after commit": lambda n: countdown(Store, "commit", n, after=dies),
     "inside commit": commit_sees_kill,
     "before charge": lambda n: countdown(Ledger, "charge", 1 + n % 2, before=dies),
     "charged, not committed": lambda n: countdown(Ledger, "charge", 1 + n % 2, after=dies),
-    "ledger entry torn": lambda n: countdown(Chain, "_write", 1 + n % 2, before=half_of_ledger),
+    "ledger entry torn": lambda n: countdown(
+        LedgerFile, "_write", 1 + n % 2, before=half_of_ledger
+    ),
     "in replay": lambda n: replay_dies(1 + n % 3),
     "after mending": lambda n: countdown(output_recovery, "_mend", 1 + n % 2, after=dies),
     "before rename": lambda n: countdown(_files, "rename", 1 + n % 3, before=dies),

@@ -29,7 +29,7 @@ from tidegate.cli.release_columns import pipelines_of
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.durable.store import Store
-from tidegate.io.output_bytes import Outgoing
+from tidegate.io.output_bytes import OutputBytes
 from tidegate.keyed.durable_release import DurableKeyed
 from tidegate.keyed.store import KeyedStore
 from tidegate.ledger import Ledger
@@ -58,9 +58,9 @@ def both_commits(number, **how):
 
 FAULTS = {
     "output write torn": lambda n: driver.countdown(
-        Outgoing, "write", n, before=driver.half_of_output
+        OutputBytes, "write", n, before=driver.half_of_output
     ),
-    "after output write": lambda n: driver.countdown(Outgoing, "write", n, after=driver.dies),
+    "after output write": lambda n: driver.countdown(OutputBytes, "write", n, after=driver.dies),
     "before commit": lambda n: both_commits(n, before=driver.dies),
     "after commit": lambda n: both_commits(n, after=driver.dies),
     "charged, not committed": lambda n: driver.countdown(Ledger, "charge", 1, after=driver.dies),

@@ -176,7 +176,10 @@ def test_forgotten_rows_are_never_missing_silently() -> None:
         with pytest.raises(tg.QueryError, match="older than the record"):
             release.query(**asked)  # type: ignore[arg-type]
     with pytest.raises(tg.QueryError, match="older than the record"):
-        release.totals("1d")
+        release.totals("1d", from_="2024-01-02")
+    totals = release.totals("1d")
+    assert totals.rows.tolist() == [48] * len(totals)  # whole days only, and it says so
+    assert "left out" in totals.note
 
 
 def test_a_table_has_the_same_days_for_every_key() -> None:

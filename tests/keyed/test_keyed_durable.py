@@ -15,7 +15,7 @@ from tests.cli.invoking import run
 from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
 from tidegate.io.batches import objects
-from tidegate.io.output_bytes import Outgoing
+from tidegate.io.output_bytes import OutputBytes
 from tidegate.keyed.durable_release import DurableKeyed
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.sink import RowText
@@ -74,9 +74,9 @@ class Fuse:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left, self.how = 1 << 60, "before"
-        write, commit = Outgoing.write, KeyedStore.commit
+        write, commit = OutputBytes.write, KeyedStore.commit
 
-        def cut_write(out: Outgoing, data: Any) -> None:
+        def cut_write(out: OutputBytes, data: Any) -> None:
             if self._burns():
                 if self.how != "before":
                     write(out, data if self.how == "after" else bytes(data)[: len(data) // 2])
@@ -90,7 +90,7 @@ class Fuse:
                 raise Killed
             commit(store, *parts)
 
-        monkeypatch.setattr(Outgoing, "write", cut_write)
+        monkeypatch.setattr(OutputBytes, "write", cut_write)
         monkeypatch.setattr(KeyedStore, "commit", cut_commit)
 
     def _burns(self) -> bool:

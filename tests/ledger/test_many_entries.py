@@ -8,7 +8,7 @@ import pytest
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import Ledger
 from tidegate.ledger.entries import charge_facts
-from tidegate.ledger.ledger_file import Chain
+from tidegate.ledger.ledger_file import LedgerFile
 
 ENTRIES = 20_000
 
@@ -16,7 +16,7 @@ ENTRIES = 20_000
 def test_many_entries(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Ledger.open(path).close()
     lines: list[bytes] = []
-    chain = Chain(path, create=False, read_only=True, key=None)
+    chain = LedgerFile(path, create=False, read_only=True, key=None)
     assert len(list(chain.read())) == 1
     monkeypatch.setattr(chain, "_write", lines.append)  # all at once, not one fsync each
     for number in range(ENTRIES):

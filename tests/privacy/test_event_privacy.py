@@ -17,8 +17,8 @@ from tidegate.clock import SECOND
 from tidegate.lattice import Lattice
 from tidegate.perturb.adaptive import event_trees, tree_shapes
 from tidegate.run import event_log
-from tidegate.run.event_clock import CHOICE_SHARE, COUNT_SHARE, SUM_SHARE
 from tidegate.run.event_log import EventLog
+from tidegate.run.event_ticks import CHOICE_SHARE, COUNT_SHARE, SUM_SHARE
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.threshold import TailQuantile
 from tidegate.timestamps import Times, read_times

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -88,6 +89,10 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 _databases = count(1)
+
+# For requests by httpx: services here speak HTTP, and loading the certificates of the system would
+# take longer than most requests.
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @dataclass

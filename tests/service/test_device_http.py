@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.conftest import Place, served
+from tests.service.conftest import PLAIN, Place, served
 from tidegate.errors import RefusedError
 from tidegate.local.client import Client
 from tidegate.local.delivery import Answer, Delivered, NotAskedError, UnreachableError, patiently
@@ -41,7 +41,7 @@ class Served:
 
     def request(self, verb: str, url: str, role: str = "device", **more: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.tokens[role]}", **more.pop("headers", {})}
-        return httpx.request(verb, url, headers=headers, timeout=240, **more)
+        return httpx.request(verb, url, headers=headers, timeout=240, verify=PLAIN, **more)
 
 
 @contextmanager
@@ -150,7 +150,9 @@ class Losing:
             def _asked(self, verb: str, body: bytes) -> Any:
                 names = ("Authorization", "Content-Type")
                 headers = {name: self.headers[name] for name in names if name in self.headers}
-                return httpx.request(verb, address + self.path, content=body, headers=headers)
+                return httpx.request(
+                    verb, address + self.path, content=body, headers=headers, verify=PLAIN
+                )
 
             def _reply(self, answer: Any) -> None:
                 self.send_response(answer.status_code)
@@ -251,7 +253,7 @@ def test_pages_of_other_sites_may_report_and_nothing_else(fleet: Served) -> None
     before = httpx.options(f"{fleet.url}/reports", headers=asked)
     assert before.status_code == 200
     assert before.headers["access-control-allow-origin"] == "*"
-    refused = httpx.get(f"{fleet.url}/round", headers=origin)
+    refused = httpx.get(f"{fleet.url}/round", headers=origin, verify=PLAIN)
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "*")
     for path in ("", "/collection", "/retire"):
         answer = fleet.get(path, "reader", headers=origin)

@@ -15,7 +15,7 @@ import pytest
 
 import tidegate as tg
 from tests.cli.invoking import run
-from tests.service.conftest import Place, PostgresServer, sender, served
+from tests.service.conftest import PLAIN, Place, PostgresServer, sender, served
 from tidegate.durable import StorageError
 from tidegate.service import gate
 from tidegate.service.pending_requests import Busy, Pending
@@ -53,7 +53,7 @@ def test_postgresql_is_gone_for_a_while(postgres_server: PostgresServer, tmp_pat
 
     def produce(address: str) -> None:
         headers = {"Authorization": f"Bearer {token}"}
-        with httpx.Client(base_url=address, headers=headers, timeout=240) as client:
+        with httpx.Client(base_url=address, headers=headers, timeout=240, verify=PLAIN) as client:
             for start in range(0, VALUES.size, 4):
                 while True:
                     answer = client.post(
@@ -74,10 +74,10 @@ def test_postgresql_is_gone_for_a_while(postgres_server: PostgresServer, tmp_pat
         sent.wait(240)
         postgres_server.stop()
         time.sleep(GONE)
-        ready = httpx.get(f"{address}/readyz")
+        ready = httpx.get(f"{address}/readyz", verify=PLAIN)
         postgres_server.start()
         producer.join()
-        assert httpx.get(f"{address}/readyz").text == "ok"  # it recovered by itself
+        assert httpx.get(f"{address}/readyz", verify=PLAIN).text == "ok"  # it recovered by itself
         assert refused
         assert {one.status_code for one in refused} == {503}
         assert all(one.headers["retry-after"] for one in refused)
@@ -182,7 +182,10 @@ def test_overload_over_http_is_refused_and_never_lost(
 def test_a_token_that_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:
     service, _ = started(Place(tmp_path / "gate", None))
     tokens = [service.make_token("producer", name) for name in "ab"]
-    with served(service, rate=2.0) as address, httpx.Client(base_url=address) as client:
+    with (
+        served(service, rate=2.0) as address,
+        httpx.Client(base_url=address, verify=PLAIN) as client,
+    ):
         path = "/v1/streams/meters/values"
 
         def push(token: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.service.conftest import Place, served
+from tests.service.conftest import PLAIN, Place, served
 from tidegate.service.audit import make_token_in
 from tidegate.service.server import Service
 
@@ -41,7 +41,10 @@ def http(tmp_path: Path) -> Iterator[Clients]:
     made = {
         role: make_token_in(service.gate, service.tokens, role, role).result() for role in ROLES
     }
-    with served(service) as address, httpx.Client(base_url=address, timeout=240) as client:
+    with (
+        served(service) as address,
+        httpx.Client(base_url=address, timeout=240, verify=PLAIN) as client,
+    ):
         yield Clients(client, made, service)
 
 
@@ -202,7 +205,7 @@ def test_too_much_is_refused_before_it_is_read(http: Clients, monkeypatch: Any) 
     assert http("producer", "POST", path, content=b"[" + b"1," * 60 + b"1]").status_code == 413
     pieces = iter([b"[" + b"1," * 30, b"1," * 30 + b"1]"])  # no length is announced
     assert http("producer", "POST", path, content=pieces).status_code == 413
-    monkeypatch.setattr("tidegate.service.gate._MOST_VALUES", 1)
+    monkeypatch.setattr("tidegate.service.gate.MOST_VALUES", 1)
     answer = http("producer", "POST", path, json=[1, 2])
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
 

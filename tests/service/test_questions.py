@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tidegate as tg
-from tests.service.conftest import Place, sender, served
+from tests.service.conftest import PLAIN, Place, sender, served
 from tests.service.test_kinds import KEYS, TIMES, VALUES
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.keyed.object_engine import Objects
@@ -72,7 +72,7 @@ def test_values_are_taken_while_a_question_is_worked_out(
     )
     with (
         served(service) as address,
-        httpx.Client(base_url=address, headers=reader, timeout=240) as http,
+        httpx.Client(base_url=address, headers=reader, timeout=240, verify=PLAIN) as http,
         ThreadPoolExecutor(1) as pool,
     ):
         monkeypatch.setattr(Record, "gathered", slow)

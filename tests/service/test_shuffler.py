@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.invoking import run
-from tests.service.conftest import served
+from tests.service.conftest import PLAIN, served
 from tests.service.test_command import free_port
 from tests.service.test_device_http import TOPL, Served, fleet_with_a_task
 from tidegate.errors import RefusedError
@@ -85,7 +85,7 @@ def test_reports_leave_in_batches_without_names(fleet: Served, tmp_path: Path) -
             ("epsilon", "2", "epsilon"), ("round", "r", "round"),
         ):  # fmt: skip
             content = json.dumps({**wrong, field: value})
-            answer = httpx.post(f"{url}/reports", content=content).json()
+            answer = httpx.post(f"{url}/reports", content=content, verify=PLAIN).json()
             assert answer["outcomes"][0]["outcome"] == reason
     direct = fleet.request("POST", f"{fleet.url}/reports", content=report.json())
     assert (direct.status_code, "shuffler" in direct.text) == (409, True)
@@ -145,7 +145,7 @@ def test_what_was_accepted_survives_and_is_sent_once_the_service_is_back(
         report = client.sent(client.ledger[0].round)
         assert report is not None
         url = fleet.url.replace(fleet.address, address)
-        answer = httpx.post(f"{url}/reports", content=report.json()).json()
+        answer = httpx.post(f"{url}/reports", content=report.json(), verify=PLAIN).json()
         assert answer["outcomes"][0]["outcome"] == "duplicate"
         fleet.service.gate._stopping = True  # the service cannot answer
         with pytest.raises(UnreachableError):
@@ -166,13 +166,13 @@ def test_the_command(tmp_path: Path) -> None:
         try:
             while True:
                 try:
-                    alive = httpx.get(f"http://127.0.0.1:{port}/healthz")
+                    alive = httpx.get(f"http://127.0.0.1:{port}/healthz", verify=PLAIN)
                     break
                 except httpx.ConnectError:
                     assert process.poll() is None, process.stderr and process.stderr.read()
                     time.sleep(0.05)
             assert alive.text == "ok"
-            asked = httpx.get(f"http://127.0.0.1:{port}/v1/tasks/a/round")
+            asked = httpx.get(f"http://127.0.0.1:{port}/v1/tasks/a/round", verify=PLAIN)
             assert (asked.status_code, asked.headers["retry-after"]) == (429, "1")
         finally:
             process.terminate()

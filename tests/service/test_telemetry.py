@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.conftest import Place, served
+from tests.service.conftest import PLAIN, Place, served
 from tidegate.service.telemetry import Telemetry
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
@@ -26,7 +26,10 @@ def test_requests_and_commits_are_traced_without_what_they_carry(tmp_path: Path)
     service.gate.telemetry = Telemetry(provider)
     tokens = {role: service.make_token(role, role) for role in ("admin", "producer", "reader")}
     caller = "0af7651916cd43dd8448eb211c80319c"
-    with served(service) as address, httpx.Client(base_url=address, timeout=240) as client:
+    with (
+        served(service) as address,
+        httpx.Client(base_url=address, timeout=240, verify=PLAIN) as client,
+    ):
 
         def call(role: str, method: str, path: str, **more: object) -> int:
             headers = {"Authorization": f"Bearer {tokens[role]}", "Idempotency-Key": SECRETS[2]}

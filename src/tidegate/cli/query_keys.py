@@ -38,7 +38,7 @@ def answered(
         found = file.table(every, keys=keys, confidence=confidence, **times)
         columns = found.columns()
         columns["time"] = [time for part in found.parts.values() for time in part.times]  # type: ignore[union-attr,assignment]
-        return _table(file, columns, confidence, as_json=as_json)
+        return _table(file, columns, confidence, found.note, as_json=as_json)
     if total:
         raise SettingError("total", "needs --every: without it, the total is the last row")
     names = keys or file.keys
@@ -91,7 +91,9 @@ def _rows(
     return "\n".join([table(head, lines), "", *notes, f"{file.guarantee}.", *_note(file)])
 
 
-def _table(file: KeyedFile, columns: dict[str, Any], confidence: float, *, as_json: bool) -> str:
+def _table(
+    file: KeyedFile, columns: dict[str, Any], confidence: float, note: str, *, as_json: bool
+) -> str:
     names = list(columns)
     listed = [
         column if isinstance(column, list) else column.tolist() for column in columns.values()
@@ -99,7 +101,7 @@ def _table(file: KeyedFile, columns: dict[str, Any], confidence: float, *, as_js
     rows = [dict(zip(names, row, strict=True)) for row in zip(*listed, strict=True)]
     if as_json:
         plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
-        return _json(file, confidence, "rows", plain)
+        return _json(file, confidence, "rows", plain, note)
     sure = percent(confidence)
     head = ("key", "from", "rows", "sum", f"± ({sure})", "mean")
     lines = [
@@ -113,12 +115,16 @@ def _table(file: KeyedFile, columns: dict[str, Any], confidence: float, *, as_js
         )
         for row in rows
     ]
-    return "\n".join([table(head, lines), "", f"{file.guarantee}.", *_note(file)])
+    said = [note] if note else []
+    return "\n".join([table(head, lines), "", f"{file.guarantee}.", *said, *_note(file)])
 
 
-def _json(file: KeyedFile, confidence: float, name: str, rows: list[dict[str, Any]]) -> str:
+def _json(
+    file: KeyedFile, confidence: float, name: str, rows: list[dict[str, Any]], note: str = ""
+) -> str:
     facts = {"file": str(file.path), "guarantee": file.guarantee, "confidence": confidence}
-    return json.dumps({**facts, "note": file.note, name: rows}, indent=1, ensure_ascii=False)
+    said = " ".join(filter(None, (note, file.note)))
+    return json.dumps({**facts, "note": said, name: rows}, indent=1, ensure_ascii=False)
 
 
 def _note(file: KeyedFile) -> list[str]:

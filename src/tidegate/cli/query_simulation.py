@@ -25,13 +25,13 @@ def answered(
     as_json: bool,
 ) -> str:
     """The sums over ranges of positions, with the intervals that the local model would give."""
-    from tidegate.local.range_sums import Collected
+    from tidegate.local.range_sums import CollectedSums
 
     if positions is None:
         raise SettingError("from", "is for files with times: ask a rehearsal by position")
     facts = error.metadata
     try:
-        collected = Collected.from_plain(facts["collected"])
+        collected = CollectedSums.from_plain(facts["collected"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
         raise SourceError(
             None, "its record is damaged, or of an older version", str(error.filename)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError
 from tidegate.io.file_formats import Kind, kind_of
-from tidegate.io.input_bytes import Incoming
+from tidegate.io.input_bytes import InputBytes
 from tidegate.io.lines import LineTooLongError, read_lines
 
 _WRONG_NAME = "must be JSON lines: its name must end in .jsonl, or pipe it in"
@@ -18,7 +18,7 @@ def report_lines(path: str) -> Iterator[list[bytes]]:
     kind = _kind(path)
     if kind is None or kind.format != "jsonl":
         raise SourceError(None, _WRONG_NAME, path)
-    incoming = Incoming(path, kind.compression)
+    incoming = InputBytes(path, kind.compression)
     try:
         for lines in read_lines(incoming):
             yield [line for line in lines.text.split(b"\n") if line.strip()]

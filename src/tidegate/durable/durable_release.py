@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tidegate._contexts import Closed
+from tidegate.durable.advance_ticks import EventTicks
 from tidegate.durable.charging import Charging, costs
 from tidegate.durable.commit import Committer
 from tidegate.durable.committed_reading import AGAIN
-from tidegate.durable.event_ticks import EventTicks
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.resume_checks import (
     earlier,

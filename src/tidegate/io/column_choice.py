@@ -20,7 +20,7 @@ from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.io.csv_dialect import Dialect
 from tidegate.io.file_formats import Kind, has_tabs, kind_of
-from tidegate.io.input_bytes import Incoming
+from tidegate.io.input_bytes import InputBytes
 from tidegate.io.lines import read_lines
 from tidegate.io.optional import require
 from tidegate.timestamps import read_times
@@ -150,7 +150,7 @@ def _flat(row: dict[str, Any], before: str = "") -> list[str]:
 
 
 def _first_rows(path: str, kind: Kind, dialect: Dialect) -> list[dict[str, Any]]:
-    incoming = Incoming(path, kind.compression)
+    incoming = InputBytes(path, kind.compression)
     try:
         text = next(read_lines(incoming)).text
     except StopIteration:

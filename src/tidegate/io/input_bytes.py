@@ -23,7 +23,7 @@ _UNPACKED = 1 << 16  # small steps: little is lost before the place where a file
 _PIPE_ROOM = 1 << 20  # so that a fast writer is read in large blocks
 
 
-class Incoming:
+class InputBytes:
     """`read` returns what is available, waits only if nothing is, and returns b"" at the end."""
 
     def __init__(
@@ -202,7 +202,7 @@ class _Packed:
 
     closed = False
 
-    def __init__(self, incoming: Incoming) -> None:
+    def __init__(self, incoming: InputBytes) -> None:
         self._incoming = incoming
 
     def read(self, count: int) -> bytes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.io.errors import SourceError
-from tidegate.io.input_bytes import Incoming
+from tidegate.io.input_bytes import InputBytes
 
 BLOCK = 1 << 20  # bytes read at once: no block has more lines than a batch may have rows
 LONGEST_LINE = 1 << 24
@@ -43,7 +43,7 @@ class Lines:
     torn: bool = False
 
 
-def read_lines(incoming: Incoming) -> Iterator[Lines]:
+def read_lines(incoming: InputBytes) -> Iterator[Lines]:
     """All lines, blank ones too: a blank line is a row without a value, wherever it is.
 
     So there are as many rows as line ends, and one more for a last line without one. Whether a
@@ -71,7 +71,7 @@ def read_lines(incoming: Incoming) -> Iterator[Lines]:
         yield Lines(text + b"\n", 1, torn=True)
 
 
-def _start(data: bytes, incoming: Incoming) -> bytes:
+def _start(data: bytes, incoming: InputBytes) -> bytes:
     while data != _MARK and _MARK.startswith(data) and (more := incoming.read(1)):
         data += more  # the mark itself may come in pieces
     for magic, problem in _NOT_TEXT.items():

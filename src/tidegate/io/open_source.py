@@ -11,7 +11,7 @@ from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_dialect import Dialect
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.file_formats import Kind, has_tabs, is_standard, kind_of
-from tidegate.io.input_bytes import Incoming
+from tidegate.io.input_bytes import InputBytes
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.parquet_source import ParquetSource
 from tidegate.io.text_source import CsvOrJson, TextSource
@@ -96,7 +96,7 @@ def open_source(
     written = None if time_format is None else TimeFormat(time_format)
     reader = None if time is None else TimeReader(zone, late, written)
     if is_standard(path) and format is None and (header, delimiter, decimal) == (None, None, None):
-        return TextSource(Incoming(path, follow=follow), CsvOrJson(wanted), wanted, reader)
+        return TextSource(InputBytes(path, follow=follow), CsvOrJson(wanted), wanted, reader)
     return open_columns(
         path, kind, wanted, header=header, dialect=dialect, follow=follow, times=reader
     )
@@ -119,9 +119,9 @@ def open_columns(
     if kind.format == "parquet":
         if follow:
             raise SettingError("follow", "needs a plain CSV or JSONL file")
-        return ParquetSource(Incoming(path), wanted, times)
+        return ParquetSource(InputBytes(path), wanted, times)
     csv = kind.format == "csv"
     rows = CsvRows(wanted, header, dialect or Dialect()) if csv else JsonRows(wanted)
     return TextSource(
-        Incoming(path, kind.compression, follow=follow, skipped=skipped), rows, wanted, times
+        InputBytes(path, kind.compression, follow=follow, skipped=skipped), rows, wanted, times
     )

@@ -25,9 +25,9 @@ _GZIP_LEVEL, _ZSTD_LEVEL = 1, 1
 
 
 class Packed:
-    """An `Outgoing` behind a compressor."""
+    """An `OutputBytes` behind a compressor."""
 
-    def __init__(self, outgoing: Outgoing, codec: str) -> None:
+    def __init__(self, outgoing: OutputBytes, codec: str) -> None:
         self._outgoing = outgoing
         self._waiting = bytearray()
         self._torn = False  # a write failed: what the compressor took is not known
@@ -70,7 +70,7 @@ _CUT_SHORT = "a write was cut short: the file is not completed"
 _PUBLIC = 0o666  # released data: readable by others, as far as the umask allows
 
 
-class Outgoing:
+class OutputBytes:
     """A file being written; every write reaches the operating system at once.
 
     `whole`: written as a draft beside the target and renamed when complete (`_files.Draft`).

@@ -14,7 +14,7 @@ from tidegate.clock import Clock
 from tidegate.io.errors import SinkError
 from tidegate.io.metadata_files import KEY, encode
 from tidegate.io.optional import require
-from tidegate.io.output_bytes import Bytes, Outgoing
+from tidegate.io.output_bytes import Bytes, OutputBytes
 from tidegate.io.released_row_text import NAMES
 from tidegate.io.text_sink import Levels, Positions, Times
 from tidegate.lattice import FloatArray, IntArray
@@ -47,7 +47,7 @@ class ParquetSink(Completed):
         self._filled = 0
         self._torn = False  # a write failed: what the writer took is not known
         self._start: int | None = None  # position of the first row that waits
-        self._outgoing = Outgoing(path, whole=True)
+        self._outgoing = OutputBytes(path, whole=True)
         self._file = self._arrow.PythonFile(ParquetTarget(self._outgoing), mode="w")
         try:
             self._writer = self._open_writer()
@@ -176,7 +176,7 @@ class ParquetTarget:
 
     closed = False
 
-    def __init__(self, outgoing: Outgoing) -> None:
+    def __init__(self, outgoing: OutputBytes) -> None:
         self._outgoing = outgoing
 
     def write(self, data: Bytes) -> int:

@@ -14,7 +14,7 @@ from tidegate.io.batches import Batch
 from tidegate.io.column_choice import Wanted, choose
 from tidegate.io.csv_rows import users_from_arrow
 from tidegate.io.errors import SourceError, source_error
-from tidegate.io.input_bytes import Incoming
+from tidegate.io.input_bytes import InputBytes
 from tidegate.io.optional import require
 from tidegate.io.time_reader import TimeReader, batched
 from tidegate.tables.arrow import as_numbers, is_number
@@ -33,7 +33,7 @@ class ParquetSource(Closed):
     """
 
     def __init__(
-        self, incoming: Incoming, wanted: list[Wanted], times: TimeReader | None = None
+        self, incoming: InputBytes, wanted: list[Wanted], times: TimeReader | None = None
     ) -> None:
         self._incoming = incoming
         self._times = times

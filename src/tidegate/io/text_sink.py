@@ -15,7 +15,7 @@ from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
 from tidegate.io.file_formats import Kind, is_standard
 from tidegate.io.metadata_files import encode, sidecar, write_sidecar
-from tidegate.io.output_bytes import Outgoing, Packed
+from tidegate.io.output_bytes import OutputBytes, Packed
 from tidegate.io.released_row_text import PIECE, csv_header, csv_rows, json_rows, names_of
 from tidegate.lattice import FloatArray, IntArray
 
@@ -87,8 +87,8 @@ class TextSink(Completed):
             encode(metadata)  # refuse it before a file is touched
         self._clock = clock
         self._positions = Positions(following, leveled=leveled, timed=clock is not None)
-        self._outgoing = Outgoing(path, whole=kind.compression is not None, append=append)
-        self._out: Outgoing | Packed = self._outgoing
+        self._outgoing = OutputBytes(path, whole=kind.compression is not None, append=append)
+        self._out: OutputBytes | Packed = self._outgoing
         try:
             if kind.compression:
                 self._out = Packed(self._outgoing, kind.compression)

@@ -17,7 +17,7 @@ from tidegate.io.batches import Batch, objects
 from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.errors import SourceError
-from tidegate.io.input_bytes import Incoming
+from tidegate.io.input_bytes import InputBytes
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.lines import LONGEST_LINE, Lines, LineTooLongError, read_lines
 from tidegate.io.time_reader import TimeReader, batched
@@ -79,7 +79,7 @@ class TextSource(Closed):
 
     def __init__(
         self,
-        incoming: Incoming,
+        incoming: InputBytes,
         layout: Rows,
         wanted: list[Wanted],
         times: TimeReader | None = None,

@@ -13,10 +13,12 @@ from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import IntArray
 from tidegate.record.time_ranges import Moment
-from tidegate.run.event_clock import Ticks
+from tidegate.run.event_ticks import Ticks
+from tidegate.tables.column_kind import refuse_numbers, refuse_times
 from tidegate.timestamps import Times
 
 _AT_ONCE = 1 << 18  # rows that are released together
+_FORM = "push(keys, times, values)"
 
 
 class KeyedEventRelease(KeyedRelease):
@@ -54,11 +56,14 @@ class KeyedEventRelease(KeyedRelease):
     ) -> None:
         """Take events: key and time of each, and its value; None: each counts as one.
 
-        In any order. Nothing comes out: `advance` does that.
+        In any order. Nothing comes out: `advance` does that. Times as numbers since 1970 are given
+        as `tidegate.read_times(numbers)`: plain numbers are taken for values.
 
         Raises:
             InputError: a value is not a number, or a time none. None of this push was taken then.
         """
+        refuse_numbers(times, _FORM, self._seen)
+        refuse_times(values, _FORM, self._seen)
         self.push_rows(keys, values, times)
 
     def push_rows(self, keys: Any, values: Any, times: Any = None, late: str = "keep") -> KeyedRows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,22 +20,29 @@ from tidegate.record.answers import Answers
 from tidegate.record.joint_smoothing import smooth_together
 from tidegate.record.record import Record, checked_confidence
 from tidegate.record.time_index import Knots, TimeIndex
-from tidegate.record.time_ranges import Moment, TimeTable, check_rows, edges
+from tidegate.record.time_ranges import Moment, TimeTable, check_rows
 from tidegate.record.time_ranges import asked as ends_of
-from tidegate.record.time_sums import places_of, table_between, with_late_rows
-from tidegate.tables.from_numpy import Tabular
-
-_FORGOTTEN = (
-    "the range is older than the record of a key: ask for a later one, keep more (`history`), or "
-    "ask the released file"
+from tidegate.record.time_sums import (
+    check_known,
+    known_edges,
+    places_of,
+    table_between,
+    with_late_rows,
 )
+from tidegate.tables.from_numpy import Tabular
 
 
 @dataclass(frozen=True)
 class KeyedTable(Tabular):
-    """A row for each key and each part of a range. `parts[key]` is the table of one key."""
+    """A row for each key and each part of a range. `table[key]` is the table of one key.
+
+    Attributes:
+        parts: these tables.
+        note: which parts of the range are left out; may be empty.
+    """
 
     parts: dict[str, TimeTable | Answers]
+    note: str = ""
 
     def __len__(self) -> int:
         return sum(map(len, self.parts.values()))
@@ -101,7 +108,9 @@ class KeyedQueries(ABC):
                 records = [self.record(one) for one in self._group(keys)]
                 if (from_, to) != (None, None) and (start, end) == (None, None):
                     index = _whole(records)
-                    total, rows = self._by_time(records, ends_of(index, from_, to), confidence)
+                    cuts = ends_of(index, from_, to)
+                    check_known(records, int(cuts[0]))
+                    total, rows = self._by_time(records, cuts, confidence)
                     check_rows(index, rows)
                     return total[0]
                 return self._total(records, [_range(one, *asked) for one in records], confidence)[0]
@@ -122,7 +131,8 @@ class KeyedQueries(ABC):
     ) -> KeyedTable:
         """A table for each key: the sums over `every` rows, or, by time, over 15min, 1h, 1d, 1w.
 
-        By time, all keys have the same rows: from the first time of any of them to the last.
+        By time, all keys have the same rows: from the first time of any of them to the last, or,
+        where a record has forgotten its first values, from the first part that all know whole.
         """
         with self._reading():
             names = self._group(keys)
@@ -133,9 +143,13 @@ class KeyedQueries(ABC):
                     raise QueryError("from_ and to need a length of time, such as every='1d'")
                 size = whole("every", every, minimum=1)
                 return KeyedTable({n: one.table(size, confidence) for n, one in records.items()})
-            cuts = _cuts([*records.values()], every, from_, to)
+            cuts, note = _cuts([*records.values()], every, from_, to)
             return KeyedTable(
-                {name: table_between(record, cuts, confidence) for name, record in records.items()}
+                {
+                    name: table_between(record, cuts, confidence, note)
+                    for name, record in records.items()
+                },
+                note,
             )
 
     def totals(
@@ -150,20 +164,17 @@ class KeyedQueries(ABC):
         """A table by time of the total over a group of keys, or over all."""
         with self._reading():
             records = [self.record(one) for one in self._group(keys)]
-            cuts = _cuts(records, every, from_, to)
-            total, rows = self._by_time(records, cuts, confidence)
+            cuts, note = _cuts(records, every, from_, to)
+            total, rows = self._by_time(records, cuts, confidence, note)
             return TimeTable(total, cuts, records[0].time_index.clock, rows)
 
     def _by_time(
-        self, records: list[Record], cuts: IntArray, confidence: float
+        self, records: list[Record], cuts: IntArray, confidence: float, note: str = ""
     ) -> tuple[Answers, IntArray]:
-        """Totals between times, and how many rows each has."""
-        for record in records:  # rows that are forgotten must not be missing silently
-            if record.start and int(record.time_index.positions(cuts[:1])[0]) < record.start:
-                raise QueryError(_FORGOTTEN)
+        """Totals between times, all of which the records must know; and how many rows each has."""
         places = [places_of(record, cuts) for record in records]
         total = self._total(records, [(at[:-1], at[1:]) for at in places], confidence)
-        return with_late_rows(total, records, cuts, places)
+        return with_late_rows(replace(total, note=note), records, cuts, places)
 
     def _group(self, keys: Iterable[Any] | None) -> list[str]:
         names = self._active() if keys is None else [key_text(one) for one in keys]
@@ -203,9 +214,11 @@ def _range(
     return np.array([first]), np.array([last])
 
 
-def _cuts(records: list[Record], every: str, from_: Moment | None, to: Moment | None) -> IntArray:
-    """The same edges for all keys."""
-    return edges(_whole(records), every, from_, to)
+def _cuts(
+    records: list[Record], every: str, from_: Moment | None, to: Moment | None
+) -> tuple[IntArray, str]:
+    """The same edges for all keys, and what to say of parts that are left out."""
+    return known_edges(records, _whole(records), every, from_, to)
 
 
 def _whole(records: list[Record]) -> TimeIndex:

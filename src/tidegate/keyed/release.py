@@ -22,6 +22,7 @@ from tidegate.record.time_ranges import Moment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.two_sided_caps import Ends, choose
 from tidegate.settings import digest
+from tidegate.tables.column_kind import refuse_times
 from tidegate.timestamps import Times, read_times
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class KeyedRelease(ReadableKeyed):
         Raises:
             InputError: a value is not a number, a time none, or a key has ended.
         """
+        refuse_times(values, "push(keys, values, times)", self._seen)
         return self.push_rows(keys, values, times, late)
 
     def push_rows(

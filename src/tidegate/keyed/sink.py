@@ -22,7 +22,7 @@ from tidegate.io.errors import sink_error
 from tidegate.io.file_formats import has_tabs, is_standard, kind_of
 from tidegate.io.metadata_files import KEY, encode, sidecar, write_sidecar
 from tidegate.io.optional import require
-from tidegate.io.output_bytes import Bytes, Outgoing, Packed
+from tidegate.io.output_bytes import Bytes, OutputBytes, Packed
 from tidegate.io.parquet_sink import ParquetTarget, writing
 from tidegate.io.released_row_text import json_number, number, texts_of
 from tidegate.keyed.rows import KeyedRows
@@ -147,10 +147,10 @@ class TextKeyedSink(Completed):
     ) -> None:
         self._path = None if is_standard(path) else path
         self._text = RowText(json_lines=kind.format == "jsonl", clock=clock)
-        self._outgoing = Outgoing(
+        self._outgoing = OutputBytes(
             path, whole=kind.compression is not None, append=append_at is not None
         )
-        self._out: Outgoing | Packed = self._outgoing
+        self._out: OutputBytes | Packed = self._outgoing
         try:
             if kind.compression:
                 self._out = Packed(self._outgoing, kind.compression)
@@ -225,7 +225,7 @@ class ParquetKeyedSink(Completed):
                 arrow.field("level", arrow.float64()),
             ]
         )
-        self._outgoing = Outgoing(path, whole=True)
+        self._outgoing = OutputBytes(path, whole=True)
         self._file = arrow.PythonFile(ParquetTarget(self._outgoing), mode="w")
         self._writer = require("pyarrow.parquet").ParquetWriter(
             self._file, self._schema, compression="snappy", use_dictionary=["key"]

@@ -47,7 +47,7 @@ def chain_key(key: object) -> bytes | None:
     return hmac.digest(key, b"tidegate ledger: chain", "sha256")
 
 
-class ChainLines(ABC):
+class HashedLines(ABC):
     """A chain of lines, kept somewhere. Read it first, then append.
 
     Attributes:

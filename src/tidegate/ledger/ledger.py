@@ -26,8 +26,8 @@ from tidegate.ledger.entries import (
     now,
     time_text,
 )
-from tidegate.ledger.hashed_lines import VERSION, ChainLines, chain_key
-from tidegate.ledger.ledger_file import Chain
+from tidegate.ledger.hashed_lines import VERSION, HashedLines, chain_key
+from tidegate.ledger.ledger_file import LedgerFile
 from tidegate.ledger.text_table import table
 from tidegate.randomness import random_bytes
 
@@ -58,7 +58,7 @@ class Ledger(Declarations, Closed):
     Nothing in it is secret: no values, only what the guarantee calls public.
     """
 
-    def __init__(self, chain: ChainLines, clock: Clock) -> None:
+    def __init__(self, chain: HashedLines, clock: Clock) -> None:
         super().__init__()
         self._chain = chain
         self._clock = clock
@@ -89,13 +89,13 @@ class Ledger(Declarations, Closed):
             clock: gives the time of entries.
         """
         create = create and expected is None and not read_only
-        chain = Chain(Path(path), create=create, read_only=read_only, key=chain_key(key))
+        chain = LedgerFile(Path(path), create=create, read_only=read_only, key=chain_key(key))
         return cls.over(chain, create, cap, expected=expected, read_only=read_only, clock=clock)
 
     @classmethod
     def over(
         cls,
-        chain: ChainLines,
+        chain: HashedLines,
         create: bool = True,
         cap: Number | None = None,
         *,

@@ -12,10 +12,10 @@ from pathlib import Path
 from tidegate import _files
 from tidegate._files import Inherited
 from tidegate.ledger.entries import LedgerError
-from tidegate.ledger.hashed_lines import DAMAGED, DECODER, FOREIGN, ChainLines, Link
+from tidegate.ledger.hashed_lines import DAMAGED, DECODER, FOREIGN, HashedLines, Link
 
 
-class Chain(ChainLines, Inherited):
+class LedgerFile(HashedLines, Inherited):
     """An open ledger file, locked if it is opened for writing."""
 
     def __init__(self, path: Path, *, create: bool, read_only: bool, key: bytes | None) -> None:

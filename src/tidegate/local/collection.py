@@ -20,7 +20,7 @@ from tidegate.errors import InputError, RefusedError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.messages import question_from_plain
 from tidegate.local.questions import Question, ValueQuestion
-from tidegate.local.range_sums import Collected
+from tidegate.local.range_sums import CollectedSums
 from tidegate.local.report_noise import largest_variance
 from tidegate.local.running_sums import CAPACITY
 from tidegate.local.schedule import Repetition, Reporter, Schedule
@@ -80,7 +80,7 @@ class Collection:
         self._step = step
         self.tallies: list[Tally] = []
         self.decision: Decision | None = None
-        self._collected = Collected(capacity)
+        self._collected = CollectedSums(capacity)
         # What the open round published and nobody asked for yet: worth and repetitions.
         self._waiting: list[tuple[FloatArray, IntArray]] = []
         self._waiting_count = 0
@@ -112,7 +112,7 @@ class Collection:
         )
 
     @property
-    def collected(self) -> Collected:
+    def collected(self) -> CollectedSums:
         """What was published."""
         if self._waiting:
             self._settle()
@@ -241,7 +241,7 @@ class Collection:
         return self.queries([start], [end], confidence)[0]
 
     def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
-        """The sums over many ranges (see `Collected.queries`)."""
+        """The sums over many ranges (see `CollectedSums.queries`)."""
         return self.collected.queries(starts, ends, confidence)
 
     # ------------------------------------------------------------------------------- state
@@ -278,7 +278,7 @@ class Collection:
         counts = counts_of(plain["counts"], [slot.question for slot in slots])
         tallies = [Tally.from_plain(one) for one in plain["tallies"]]
         decision = None if plain["decision"] is None else Decision.from_plain(plain["decision"])
-        collected = Collected.from_plain(plain["collected"])
+        collected = CollectedSums.from_plain(plain["collected"])
         worth, repeated = plain["last"][0], plain["repeated"]
         last = None if worth is None else number(worth, "last", math.inf)
         repeats = whole_number(plain["last"][1], "last", 0, MOST)

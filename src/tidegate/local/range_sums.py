@@ -12,8 +12,8 @@ from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.running_sums import CAPACITY, RunningSums
 from tidegate.local.wire import number, whole_number
-from tidegate.record.answers import Answers
-from tidegate.record.record import checked_confidence, paired
+from tidegate.record.answers import Answers, paired
+from tidegate.record.record import checked_confidence
 
 # Columns of the running sums. A report that is published w times counts w² in the second moments.
 _COLUMNS = 6
@@ -38,7 +38,7 @@ def noise_variance(
     second: Numbers,
     worst: Numbers,
 ) -> Numbers:
-    """The variance of a sum of reports, from the reports themselves (see `Collected`).
+    """The variance of a sum of reports, from the reports themselves (see `CollectedSums`).
 
     Args:
         count: how many there are.
@@ -52,7 +52,7 @@ def noise_variance(
     return variance
 
 
-class Collected:
+class CollectedSums:
     """What was published, position by position, and what its noise adds up to.
 
     The variance of a report depends on the value v behind it, which nobody knows. A range of
@@ -182,7 +182,7 @@ class Collected:
         return {"sums": self.sums.plain(), "thresholds": [list(one) for one in self.thresholds]}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Collected:
+    def from_plain(cls, plain: Mapping[str, Any]) -> CollectedSums:
         """From a state file."""
         collected = cls()
         collected.sums = RunningSums.from_plain(plain["sums"])

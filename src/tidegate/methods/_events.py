@@ -13,8 +13,8 @@ from tidegate.exact_numbers import Number, positive, whole
 from tidegate.methods._periods import Period, in_rows
 from tidegate.methods.adaptive import WARM_UP_TRUNCATED
 from tidegate.perturb.adaptive.event_trees import EventTrees
-from tidegate.run.event_clock import CHOICE_SHARE, DAY, EVIDENCE, SUM_SHARE, Ticks
 from tidegate.run.event_means import EventMeans
+from tidegate.run.event_ticks import CHOICE_SHARE, DAY, EVIDENCE, SUM_SHARE, Ticks
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, flag, within
 from tidegate.stages import Threshold

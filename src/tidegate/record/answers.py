@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tidegate.errors import QueryError
-from tidegate.exact_numbers import whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import answer_text
 from tidegate.record.answer import Answer
+from tidegate.record.range_tables import RangeTables
 from tidegate.stages import Excess
 from tidegate.tables.from_numpy import Tabular
 
 if TYPE_CHECKING:
-    from tidegate.record.record import Record
-    from tidegate.record.time_ranges import Moment, TimeTable
+    from tidegate.record.time_ranges import Moment
 
 _ERRORS = ("noise_error", "prediction_error", "truncation_error")
 _TIMES = (str, date, np.datetime64)  # a datetime, and a Timestamp of pandas, is a date
-_PIECES = 1_000_000  # rows that one table may have
+_FARTHEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -199,12 +196,8 @@ def reach(expected: FloatArray, upper: FloatArray, power: float) -> FloatArray:
     return found
 
 
-class RangeQueries(ABC):
+class RangeQueries(RangeTables):
     """Answers range queries from a record, which `_answered` provides."""
-
-    @abstractmethod
-    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
-        """Call `ask` with the record, under the lock that guards it."""
 
     def query(
         self,
@@ -245,55 +238,18 @@ class RangeQueries(ABC):
         """The sums over many ranges [start, end) at once: see `Record.answers`."""
         return self._answered(lambda record: record.answers(starts, ends, confidence, as_of))
 
-    @overload
-    def table(self, every: int, confidence: float = 0.95) -> Answers: ...
 
-    @overload
-    def table(
-        self,
-        every: str,
-        confidence: float = 0.95,
-        *,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-    ) -> TimeTable: ...
-
-    def table(
-        self,
-        every: int | str,
-        confidence: float = 0.95,
-        *,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-    ) -> Answers | TimeTable:
-        """The sums over `every` values at a time, from the first that is known; the last over less.
-
-        Where values have times, `every` may be 15min, 1h, 1d, 1w, 1mo or 1y: sums, means and rates
-        by time. Days and longer are those of the calendar, in the zone of the stream.
-        No privacy is spent. `table(...).to_pandas()` has a row for each.
-        """
-        if isinstance(every, str):
-            length = every
-            found: list[TimeTable] = []
-
-            def by_time(record: Record) -> Answers:
-                found.append(record.table_of(length, from_, to, confidence))
-                return found[0].answers
-
-            self._answered(by_time)
-            return found[0]
-        if from_ is not None or to is not None:
-            raise QueryError("from_ and to need a length of time, such as every='1d'")
-        every = whole("every", every, minimum=1)
-
-        def ask(record: Record) -> Answers:
-            starts = np.arange(record.start, record.end, every)
-            if starts.size > _PIECES:
-                raise QueryError(
-                    f"every={every} gives {starts.size:,} sums: use a larger one, of at least "
-                    f"{-(-(record.end - record.start) // _PIECES):,}"
-                )
-            ends = np.minimum(starts + every, record.end)
-            return record.answers(starts, ends, confidence, None)
-
-        return self._answered(ask)
+def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
+    """Starts and ends as integer arrays of one length."""
+    pair = []
+    for name, positions in (("starts", starts), ("ends", ends)):
+        array = np.asarray(positions)
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            raise QueryError(f"{name} must be a one-dimensional array of integer positions")
+        if array.dtype == np.uint64:  # may not fit int64; such positions are beyond every release
+            array = np.minimum(array, np.uint64(_FARTHEST))
+        pair.append(array.astype(np.int64))
+    begin, end = pair
+    if begin.size != end.size:
+        raise QueryError(f"{begin.size} starts but {end.size} ends")
+    return begin, end

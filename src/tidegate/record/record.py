@@ -15,7 +15,7 @@ from tidegate.exact_numbers import exact, said, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import time_sums
 from tidegate.record.answer import out_of_range
-from tidegate.record.answers import Answers, RangeQueries, normal_quantile
+from tidegate.record.answers import Answers, RangeQueries, normal_quantile, paired
 from tidegate.record.joined_segments import NOT_ONE_RELEASE, joined
 from tidegate.record.levels import small_picture
 from tidegate.record.segment import WARMING, Segment
@@ -25,7 +25,7 @@ from tidegate.record.time_ranges import Moment, TimeTable
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 
-_FARTHEST, _SUREST = (1 << 63) - 1, 1 - 1e-12
+_SUREST = 1 - 1e-12
 
 
 @dataclass
@@ -137,13 +137,14 @@ class Gathered:
 class Record(RangeQueries):
     """The released block sums: one segment for each threshold.
 
-    Position p counts released values from 0.
+    Position p counts released values from 0. A segment forgets its oldest blocks by itself, so one
+    that lies before such a gap is forgotten as well: a range across it has no sum.
     """
 
     def __init__(
         self, segments: Sequence[Segment], guarantee: str = "", times: TimeIndex | None = None
     ) -> None:
-        self.segments = tuple(segments)
+        self.segments = _without_gaps(segments)
         self.guarantee, self.times = guarantee, times
 
     def __repr__(self) -> str:
@@ -266,20 +267,12 @@ class Record(RangeQueries):
         return begin, end
 
 
-def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
-    """Starts and ends as integer arrays of one length."""
-    pair = []
-    for name, positions in (("starts", starts), ("ends", ends)):
-        array = np.asarray(positions)
-        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise QueryError(f"{name} must be a one-dimensional array of integer positions")
-        if array.dtype == np.uint64:  # may not fit int64; such positions are beyond every release
-            array = np.minimum(array, np.uint64(_FARTHEST))
-        pair.append(array.astype(np.int64))
-    begin, end = pair
-    if begin.size != end.size:
-        raise QueryError(f"{begin.size} starts but {end.size} ends")
-    return begin, end
+def _without_gaps(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """The last of these between which no value lacks."""
+    for at in range(len(segments) - 1, 0, -1):
+        if segments[at].start > segments[at - 1].end:
+            return tuple(segments[at:])
+    return tuple(segments)
 
 
 def checked_confidence(confidence: float) -> float:

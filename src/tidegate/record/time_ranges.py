@@ -89,22 +89,30 @@ def _ends(index: TimeIndex) -> tuple[str, str]:
     return first, last
 
 
-def edges(index: TimeIndex, every: str, from_: Moment | None, to: Moment | None) -> IntArray:
+def edges(
+    index: TimeIndex,
+    every: str,
+    from_: Moment | None,
+    to: Moment | None,
+    known: int | None = None,
+) -> IntArray:
     """The times that cut a range of time into parts, its ends included.
 
     Days, weeks (from Monday on), months and longer are those of the calendar, in the zone of the
-    stream. Hours and shorter have one length, from the midnight before the first on.
+    stream. Hours and shorter have one length, from the midnight before the first on. Without
+    `from_`, they begin with the part that holds `known`; where parts begin does not depend on it.
     """
     clock = index.clock
     first, last = asked(index, from_, to).tolist()
     if last == first:
         raise QueryError("from must be before to")
     count, unit = _parsed(every)
-    local = clock.local(np.array([first, last]))
+    later = first if known is None or from_ is not None else max(first, min(known, last))
+    local = clock.local(np.array([first, last, later]))
     if unit in _SECONDS:
         length = count * _SECONDS[unit] * SECOND
         midnight = int(clock.universal(local[:1] // _DAY * _DAY)[0])
-        begin = midnight + (first - midnight) // length * length
+        begin = midnight + (later - midnight) // length * length
         _check_rows((last - begin) // length)
         cuts = np.arange(begin, last + length, length)
     else:
@@ -112,17 +120,17 @@ def edges(index: TimeIndex, every: str, from_: Moment | None, to: Moment | None)
         if unit in _DAYS:
             length = count * _DAYS[unit]
             origin = _MONDAY if unit in ("w", "week") else int(days[0])
-            begin = origin + (int(days[0]) - origin) // length * length
+            begin = origin + (int(days[2]) - origin) // length * length
             _check_rows((int(days[1]) - begin) // length)
             cut_days = np.arange(begin, int(days[1]) + length + 1, length)
         else:
             months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
             length = count * _MONTHS[unit]
-            begin = int(months[0]) // length * length
+            begin = int(months[2]) // length * length
             cut_months = np.arange(begin, int(months[1]) + length + 1, length)
             cut_days = cut_months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
         cuts = clock.universal(cut_days * _DAY)
-    inside = cuts[(cuts > first) & (cuts < last)]
+    inside = cuts[(cuts > later) & (cuts < last)]
     start = cuts[0] if from_ is None else first
     end = cuts[cuts >= last][0] if to is None else last
     return np.concatenate(([start], inside, [end])).astype(np.int64)

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tidegate.clock import Clock
+from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answers import Answers
 from tidegate.record.time_index import TimeIndex
@@ -120,6 +122,7 @@ def between(
     """
     index = record.time_index
     cuts = asked(index, from_, to)
+    check_known([record], int(cuts[0]))
     places = index.positions(cuts)
     sums = record.answers(places[:-1], places[1:], confidence, as_of)
     found, rows = with_late_rows(sums, [record], cuts, [places], as_of)
@@ -133,20 +136,90 @@ def table_of(
     """The sums over the parts of a range of time.
 
     Raises:
-        QueryError: there is no row in all of it.
+        QueryError: there is no row in all of it, or the record has forgotten some of its rows.
     """
-    cuts = edges(record.time_index, every, from_, to)
-    found = table_between(record, cuts, confidence)
+    cuts, note = known_edges([record], record.time_index, every, from_, to)
+    found = table_between(record, cuts, confidence, note)
     check_rows(record.time_index, found.rows)
     return found
 
 
-def table_between(record: Record, cuts: IntArray, confidence: float) -> TimeTable:
-    """The sums between these times."""
+def table_between(record: Record, cuts: IntArray, confidence: float, note: str = "") -> TimeTable:
+    """The sums between these times, all of which the record must know."""
     places = places_of(record, cuts)
     sums = record.answers(places[:-1], places[1:], confidence, None)
-    found, rows = with_late_rows(sums, [record], cuts, [places])
+    found, rows = with_late_rows(replace(sums, note=note), [record], cuts, [places])
     return TimeTable(found, cuts, record.time_index.clock, rows)
+
+
+def known_edges(
+    records: Sequence[Record], index: TimeIndex, every: str, from_: Moment | None, to: Moment | None
+) -> tuple[IntArray, str]:
+    """The edges of the parts that all records know whole, and what to say of those left out.
+
+    A record keeps the last `history` values. A part with a value that it has forgotten has no sum:
+    the rest of its values would be taken for all of them, and none of them for 0.
+
+    Raises:
+        QueryError: `from_` is older than a record, or no part is whole.
+    """
+    begin = forgotten_until(records)
+    cuts = edges(index, every, from_, to, begin)
+    if begin is None:
+        return cuts, ""
+    if from_ is not None:
+        check_known(records, int(cuts[0]))
+        return cuts, ""
+    whole = np.ones(cuts.size, dtype=np.bool_)
+    for record in records:
+        if _forgets(record):
+            whole &= record.time_index.positions(cuts) >= record.start
+    if int(whole.sum()) < 2:
+        raise QueryError(
+            f"every: no part is whole: {_begins(index, begin)}. Ask for shorter parts, or keep "
+            "more with `history`"
+        )
+    left, kept = cuts[~whole], cuts[whole]
+    if not left.size and int(kept[0]) <= index.first_time:
+        return kept, ""
+    first = _text(index, int(kept[0]))
+    return kept, f"Parts before {first} are left out: {_begins(index, begin)}."
+
+
+def check_known(records: Sequence[Record], first: int) -> None:
+    """Refuse a range of time that begins before the rows that a record still has."""
+    for record in records:
+        index = record.time_index
+        if _forgets(record) and int(index.positions(np.array([first]))[0]) < record.start:
+            begin = forgotten_until([record])
+            raise QueryError(
+                f"the range is older than the record: {_begins(index, begin or 0)}. Ask from later "
+                "on, keep more with `history`, or ask a stored record or the released file"
+            )
+
+
+def forgotten_until(records: Sequence[Record]) -> int | None:
+    """The time of the first row that all of these still know; None: they know every row."""
+    found = []
+    for record in filter(_forgets, records):
+        index = record.time_index
+        known = record.start < index.end
+        found.append(
+            int(index.times(np.array([record.start]))[0]) if known else index.last_time + 1
+        )
+    return max(found) if found else None
+
+
+def _forgets(record: Record) -> bool:
+    return record.start > record.time_index.start
+
+
+def _begins(index: TimeIndex, begin: int) -> str:
+    return f"the record begins at {_text(index, begin)}"
+
+
+def _text(index: TimeIndex, tick: int) -> str:
+    return Clock(index.clock.zone).texts(np.array([tick]))[0]
 
 
 def places_of(record: Record, cuts: IntArray) -> IntArray:
@@ -167,7 +240,7 @@ def with_late_rows(
     Returns:
         The sums with their notes, and how many rows each has.
     """
-    rows, late, notes = sums.end - sums.start, 0, []
+    rows, late, notes = sums.end - sums.start, 0, [sums.note]
     for record, at in zip(records, places, strict=True):
         end = record.end if as_of is None else as_of
         moved = moves(record.time_index, cuts, at, (record.start, end))

@@ -8,11 +8,20 @@
 | `scan` | released values → running block sums |
 | `index` | the block sums, in a file beside it |
 | `growth` | has an indexed file only grown? |
+| `derived_sums` | decayed sums, sliding sums and whole counts of released values |
 | `plot` | level, moving average and error band |
 """
 
+from tidegate.released.derived_sums import DecayedSum, SlidingSum, WholeCounts
 from tidegate.released.release_table import release
 from tidegate.released.released import Released
 from tidegate.released.released_file import ReleasedFile
 
-__all__ = ["Released", "ReleasedFile", "release"]
+__all__ = [
+    "DecayedSum",
+    "Released",
+    "ReleasedFile",
+    "SlidingSum",
+    "WholeCounts",
+    "release",
+]

@@ -131,7 +131,7 @@ def release(
     pipeline = _pipeline(method, epsilon, bound, rows, settings)
     if time is not None:
         time = read_times(time, zone=zone)  # before anything is spent
-    running = pipeline.start(randomness)
+    running = pipeline.keeping(rows).start(randomness)
     out = running.push_rows(values, users, time, late)
     running.finish()  # the table is over, and its length is public
     return Released(

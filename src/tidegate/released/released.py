@@ -146,6 +146,10 @@ class Released(ReleasedTable):
         self.promise = promise
         self._name = name
 
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return self._rows.values.size
+
     def __repr__(self) -> str:
         return f"<Released {len(self)} rows; {self.guarantee}>"
 

@@ -12,15 +12,17 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.randomness import Randomness
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
-from tidegate.run.event_clock import Ticks
 from tidegate.run.event_run import EventRun
+from tidegate.run.event_ticks import Ticks
 from tidegate.run.release import Release
 from tidegate.run.timeline import Timeline
 from tidegate.run.user_cap import checked_users
+from tidegate.tables.column_kind import refuse_numbers, refuse_times
 from tidegate.timestamps import Times
 
 # Ticks that are released at once: an array for all of them, however long the clock stood still.
 _PIECE = 1 << 16
+_FORM = "push(times, values)"
 
 
 class EventRelease(Release):
@@ -53,8 +55,11 @@ class EventRelease(Release):
     ) -> None:
         """Take events: the time of each, and its value; None: each counts as one.
 
-        A missing value counts as 0. Nothing comes out: `advance` does that.
+        A missing value counts as 0. Nothing comes out: `advance` does that. Times as numbers since
+        1970 are given as `tidegate.read_times(numbers)`: plain numbers are taken for values.
         """
+        refuse_numbers(times, _FORM, self._seen)
+        refuse_times(values, _FORM, self._seen)
         self._pushed(times, values, users)
 
     def push_rows(

@@ -10,8 +10,8 @@ from tidegate.estimate.mixture.event_mixture import EventMixture, EventMixtureRu
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.perturb.adaptive.event_trees import EventTrees, EventTreesRun
 from tidegate.record.levels import Levels
-from tidegate.run.event_clock import Ticks
 from tidegate.run.event_log import EventLog
+from tidegate.run.event_ticks import Ticks
 from tidegate.run.phased_run import PhasedRun, PhaseKeys
 from tidegate.run.refinement import STRETCH, Refinement
 from tidegate.run.refinement_blocks import Blocks

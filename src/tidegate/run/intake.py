@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.errors import SettingError
+from tidegate.errors import InputError, SettingError
 from tidegate.lattice import IntArray, Lattice
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
@@ -19,6 +19,7 @@ from tidegate.run.timeline import Timeline, checked_times
 from tidegate.run.two_sided_caps import choose
 from tidegate.run.user_cap import checked_users
 from tidegate.settings import digest
+from tidegate.tables.column_kind import refuse_times
 from tidegate.timestamps import Times
 
 # Values handled at once: small enough to stay in the cache, large enough to hide fixed costs.
@@ -35,10 +36,19 @@ class Intake(ReadableRelease):
         self, values: Any, users: Any, times: Any, late: str
     ) -> tuple[NDArray[Any], Sequence[str | None] | None, Times | None]:
         """Numbers, users and times; the only place where a push is refused."""
-        numbers = self._lattice.numbers(values, self._seen)
+        numbers = self._numbers(values)
         protects = self._cap is not None
         names = checked_users(users, numbers.size, needed=protects, position=self._seen)
         return numbers, names, self.checked_times(times, numbers.size, late)
+
+    def _numbers(self, values: Any) -> NDArray[Any]:
+        try:
+            return self._lattice.numbers(values, self._seen)
+        except InputError as error:
+            problem = error
+        # Outside of `except`: an error of ours has no other one as its context.
+        refuse_times(values, "push(values, times=times)", self._seen)
+        raise problem
 
     def checked_times(self, times: Any, count: int, late: str = "refuse") -> Times | None:
         """The times of the next values, as `push` would take them; nothing is taken."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,8 +17,8 @@ from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
 from tidegate.record.segment import Method
 from tidegate.run import two_sided_caps
-from tidegate.run.event_clock import EventLattice, Ticks
 from tidegate.run.event_release import EventRelease
+from tidegate.run.event_ticks import EventLattice, Ticks
 from tidegate.run.refinement import Refinement
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
@@ -93,7 +94,7 @@ class Pipeline(Spec):
         if self.lower and self.non_negative:
             raise SettingError("non_negative", "must be False where `lower` is below 0")
         if not isinstance(self.ticks, Ticks | None):
-            raise SettingError("ticks", "must be a tidegate.run.event_clock.Ticks, or None")
+            raise SettingError("ticks", "must be a tidegate.run.event_ticks.Ticks, or None")
         self.schedule.check(self)
         if self.ticks is None and isinstance(self.unit, units.AddedEvent):
             raise SettingError("unit", "AddedEvent() needs `ticks`")
@@ -213,10 +214,23 @@ class Pipeline(Spec):
         """Parts of a choice's budget: all for θ, or for scale and shape if values below 0 count."""
         return two_sided_caps.PARTS if self.lower else (Fraction(1),)
 
-    @property
+    @cached_property
     def kept_history(self) -> int:
         """How many released values queries can look back on."""
         return self.history or _HORIZONS_KEPT * self.perturber.horizon
+
+    def keeping(self, values: int) -> Pipeline:
+        """The same pipeline with the same noise, whose runs can look back on as many at least.
+
+        For who knows how many come. `history` itself would change the key of the noise.
+        """
+        if values <= self.kept_history:
+            return self
+        longer = copy(self)
+        for decided in ("method", "_identities"):
+            longer.__dict__.pop(decided, None)
+        longer.__dict__["kept_history"] = values
+        return longer
 
     def settings(self) -> dict[str, Any]:
         """The specification as plain data; `lower` and `ticks` only where they are used.

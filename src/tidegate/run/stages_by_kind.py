@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from tidegate import estimate, perturb, threshold, units
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
-from tidegate.run import event_clock, refinement, reselection
+from tidegate.run import event_ticks, refinement, reselection
 from tidegate.settings import Spec
 
 # What stored settings can name: never code from elsewhere, whatever a file says.
 _STAGES: dict[str, type[Spec]] = {
     stage.KIND: stage
-    for family in (threshold, perturb, estimate, units, reselection, refinement, event_clock)
+    for family in (threshold, perturb, estimate, units, reselection, refinement, event_ticks)
     for stage in (getattr(family, name) for name in family.__all__)
 }
 _MORE: list[Callable[[], Iterable[type[Spec]]]] = []  # asked once, for a kind that is not above

@@ -185,7 +185,8 @@ def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: _plain_column(column) for name, column in found.columns().items()}
     if "time" in plain:
         plain["time"] = _times(found)
-    return {"columns": plain, "confidence": confidence, "guarantee": view.guarantee}
+    facts = {"confidence": confidence, "guarantee": view.guarantee}
+    return {"columns": plain, **facts, **({"note": found.note} if found.note else {})}
 
 
 def _times(found: Any) -> list[str]:

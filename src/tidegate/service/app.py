@@ -18,7 +18,7 @@ from tidegate.service.devices.device_routes import DeviceRequests
 from tidegate.service.etags import Given
 from tidegate.service.gate import Gate
 from tidegate.service.metrics import Metrics
-from tidegate.service.push_route import Ingest
+from tidegate.service.push_route import PushRoute
 from tidegate.service.range_routes import range_routes
 from tidegate.service.request_limits import Front, Limits
 from tidegate.service.server_sent_events import Live
@@ -75,7 +75,7 @@ def make_app(
         Front,
         access=access,
         limits=limits or Limits(),
-        direct=(Ingest(gate, access), DeviceRequests(desk, access)),
+        direct=(PushRoute(gate, access), DeviceRequests(desk, access)),
         telemetry=gate.telemetry,
     )
 

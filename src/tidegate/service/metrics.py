@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from tidegate.service.devices.request_group import Working
+from tidegate.service.devices.request_group import RequestGroup
 from tidegate.service.server_sent_events import Live
 from tidegate.service.transaction_group import Group
 
@@ -41,7 +41,7 @@ class Metrics:
         for stream, pieces in group.rows.items():
             self._rows.labels(stream).inc(sum(rows.values.size for rows in pieces))
 
-    def count_devices(self, working: Working) -> None:
+    def count_devices(self, working: RequestGroup) -> None:
         """Note what devices asked and reported: the number of reports is public in this model."""
         for (task, outcome), count in working.counts().items():
             if outcome == "asked":

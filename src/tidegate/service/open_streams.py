@@ -18,7 +18,7 @@ from tidegate.ledger import Ledger
 from tidegate.run.pipeline import Pipeline
 from tidegate.service import schema
 from tidegate.service.database import Database
-from tidegate.service.sql_ledger import SqlChain
+from tidegate.service.sql_ledger import SqlLedger
 from tidegate.service.sql_store import SqlKeyedStore, SqlStore
 from tidegate.service.stored_stream import EPOCH, Stream
 
@@ -44,7 +44,7 @@ class Streams:
     def open_ledger(self) -> None:
         """Verify the ledger, unless that was done; in the open transaction."""
         if self._ledger is None:
-            chain = SqlChain(self._database)
+            chain = SqlLedger(self._database)
             chain.reconcile()
             self._ledger = Ledger.over(chain, cap=self._cap)
             self._read_streams()

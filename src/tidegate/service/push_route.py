@@ -28,7 +28,7 @@ _LONGEST = 200  # characters of an idempotency key
 _PARAMETERS = {"start", "zone", "until"}
 
 
-class Ingest:
+class PushRoute:
     """Takes values for a stream."""
 
     def __init__(self, gate: Gate, access: Access) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from sqlalchemy import Connection, insert, select
 
 from tidegate.ledger.entries import LedgerError
-from tidegate.ledger.hashed_lines import ChainLines, Link
+from tidegate.ledger.hashed_lines import HashedLines, Link
 from tidegate.service import schema
 from tidegate.service.database import Database
 
 
-class SqlChain(ChainLines):
+class SqlLedger(HashedLines):
     """The ledger of the service: a row of the database for each line."""
 
     def __init__(self, database: Database, key: bytes | None = None) -> None:

@@ -139,7 +139,7 @@ def sums_by_time(groups: Sequence[Iterable[RoundSums]], confidence: float = 0.95
     """One answer for each group of rounds; `start` and `end` count devices, from 0 in each.
 
     The interval holds the sum of the values as they were cut; where the estimate allows for what
-    cutting took away, it reaches down by as much, as in `Collected.queries`.
+    cutting took away, it reaches down by as much, as in `CollectedSums.queries`.
     """
     confidence = checked_confidence(confidence)
     found = [sum(group, RoundSums()) for group in groups]

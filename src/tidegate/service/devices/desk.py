@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tidegate.errors import TidegateError
 from tidegate.service.devices import device_tables, stored_tasks
 from tidegate.service.devices.desk_requests import Request
-from tidegate.service.devices.request_group import Working
+from tidegate.service.devices.request_group import RequestGroup
 from tidegate.service.devices.stored_tasks import StoredTask, TaskFacts
 from tidegate.service.gate import Gate
 from tidegate.service.pending_requests import Busy
@@ -42,7 +42,7 @@ class Desk:
         self._waiting: list[Request] = []
         self._group: list[Request] = []  # that is being committed
         self._busy = False
-        self.listener: Callable[[Working], None] | None = None  # is told of what was committed
+        self.listener: Callable[[RequestGroup], None] | None = None  # is told of what was committed
         gate.call(lambda: device_tables.create(gate.database.connection)).result()
 
     # -- from any thread -------------------------------------------------------------------------
@@ -110,14 +110,14 @@ class Desk:
         except TidegateError as error:  # the gate is closing
             self._refuse(error)
 
-    def _work(self) -> Working:
+    def _work(self) -> RequestGroup:
         with self._lock:
             self._group, self._waiting = self._waiting[:_GROUP], self._waiting[_GROUP:]
-        working = Working(self._connection, self._tasks, self.clock())
+        working = RequestGroup(self._connection, self._tasks, self.clock())
         working.do(self._group)
         return working
 
-    def _committed(self, done: Future[Working]) -> None:
+    def _committed(self, done: Future[RequestGroup]) -> None:
         error = done.exception()
         if error is None:
             self._group = []

@@ -46,7 +46,7 @@ _ADD = insert(devices)
 Place = tuple[str, int, bytes]  # task, round, device
 
 
-class Working:
+class RequestGroup:
     """Works through a group in the open transaction; `answer` is called once it is durable."""
 
     def __init__(self, connection: Connection, tasks: dict[str, StoredTask], now: float) -> None:

@@ -144,9 +144,12 @@ class Ticks(ThresholdSchedule, Spec):
         """
         found = read_times(times, position=position, zone=self.zone, clock=clock)
         if found.ticks.size and (found.clock.zone is None) != (self.clock.zone is None):
+            named = ("have no zone", "has one")
+            if found.clock.zone is not None:
+                named = ("have a zone (numbers since 1970 do, too)", "has none")
             raise InputError(
-                f"times at position {position}: they have a zone and the start of the ticks has "
-                "none, or the other way round. Write the start as the times are, or give the zone"
+                f"times at position {position}: they {named[0]}, and the start of the ticks "
+                f"{named[1]}. Write the start as the times are, or give the zone"
             )
         return found
 

@@ -1,0 +1,80 @@
+"""Tables of sums: over so many values at a time, or by time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+
+from tidegate.errors import QueryError
+from tidegate.exact_numbers import whole
+
+if TYPE_CHECKING:
+    from tidegate.record.answers import Answers
+    from tidegate.record.record import Record
+    from tidegate.record.time_ranges import Moment, TimeTable
+
+_PIECES = 1_000_000  # rows that one table may have
+
+
+class RangeTables(ABC):
+    """Makes tables from a record, which `_answered` provides."""
+
+    @abstractmethod
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        """Call `ask` with the record, under the lock that guards it."""
+
+    @overload
+    def table(self, every: int, confidence: float = 0.95) -> Answers: ...
+
+    @overload
+    def table(
+        self,
+        every: str,
+        confidence: float = 0.95,
+        *,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+    ) -> TimeTable: ...
+
+    def table(
+        self,
+        every: int | str,
+        confidence: float = 0.95,
+        *,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+    ) -> Answers | TimeTable:
+        """The sums over `every` values at a time, from the first that is known; the last over less.
+
+        Where values have times, `every` may be 15min, 1h, 1d, 1w, 1mo or 1y: sums, means and rates
+        by time. Days and longer are those of the calendar, in the zone of the stream.
+        No privacy is spent. `table(...).to_pandas()` has a row for each.
+        """
+        if isinstance(every, str):
+            length = every
+            found: list[TimeTable] = []
+
+            def by_time(record: Record) -> Answers:
+                found.append(record.table_of(length, from_, to, confidence))
+                return found[0].answers
+
+            self._answered(by_time)
+            return found[0]
+        if from_ is not None or to is not None:
+            raise QueryError("from_ and to need a length of time, such as every='1d'")
+        every = whole("every", every, minimum=1)
+
+        def ask(record: Record) -> Answers:
+            starts = np.arange(record.start, record.end, every)
+            if starts.size > _PIECES:
+                raise QueryError(
+                    f"every={every} gives {starts.size:,} sums: use a larger one, of at least "
+                    f"{-(-(record.end - record.start) // _PIECES):,}"
+                )
+            ends = np.minimum(starts + every, record.end)
+            return record.answers(starts, ends, confidence, None)
+
+        return self._answered(ask)
