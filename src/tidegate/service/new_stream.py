@@ -194,8 +194,8 @@ class NewColumns(BaseModel):
         epsilon, shares = positive("epsilon", self.epsilon), shares_of(names, given)
         made: dict[str, Pipeline] = {}
         for name, one in self.columns.items():
-            new = {"name": name, "method": self.method, "epsilon": str(epsilon * shares[name])}
-            new |= {"bound": one.bound, "settings": one.settings}
+            new: dict[str, Any] = {"name": name, "method": self.method, "bound": one.bound}
+            new |= {"epsilon": str(epsilon * shares[name]), "settings": one.settings}
             made[name] = NewStream.model_validate(new).pipeline()
         return made
 

@@ -171,10 +171,9 @@ def parsed_columns(
         found = {name: _numbers(values) for name, values in content["columns"].items()}
     if times is not None and not _listed(times):
         raise InputError("times must be a list")
-    sizes = {column.size for column in found.values()} | (
-        {len(times)} if times is not None else set()
-    )
-    if len(sizes) > 1:
+    lengths = [column.size for column in found.values()]
+    lengths += [] if times is None else [len(times)]
+    if len(set(lengths)) > 1:
         raise InputError("columns and times must have one length")
     return found, None if times is None else read_times(times, zone=zone)
 
