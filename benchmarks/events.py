@@ -110,7 +110,8 @@ class Ticks:
         bound = None if count else self.log.bound
         clock: dict[str, Any] = {"every": self.every, "start": "1970-01-01", "horizon": self.ticks}
         release = tg.events(epsilon=epsilon, bound=bound, **clock).start(tg.seeded(seed))
-        release.push(self.log.times.astype("datetime64[ns]"), self.values)
+        values = None if count else self.values
+        release.push(self.log.times.astype("datetime64[ns]"), values)
         release.close_ticks(self.ticks)
         answers = release.queries(np.zeros_like(self.asked), self.asked)
         truth = self.truth[self.asked - 1]

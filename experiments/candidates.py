@@ -38,7 +38,10 @@ class Question:
 
 
 # Methods that `methods` lists in forms of its own.
-_NAMED = ("adaptive", "flat", "pak", "pak-with-tops-stream", "pak-with-tops-threshold", "tops")
+_NAMED = (
+    *("adaptive", "flat", "pak", "pak-with-tops-stream", "pak-with-tops-threshold", "tops"),
+    "zeros",
+)
 
 
 def candidates(

@@ -68,6 +68,7 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate.methods.square_root import square_root
     from tidegate.methods.topl import topl
     from tidegate.methods.tops import tops
+    from tidegate.methods.zeros import zeros
     from tidegate.released import Released, release
     from tidegate.service.client import connect
 
@@ -128,6 +129,7 @@ __all__ = [
     "topl",
     "tops",
     "units",
+    "zeros",
 ]
 
 _ON_DEMAND = {

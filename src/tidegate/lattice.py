@@ -110,9 +110,10 @@ class Lattice:
         self.bottom = math.ceil(-lower / resolution)
         if max(self.top, self.bottom) >= _LARGEST:
             raise SettingError("resolution", "too fine: bound/resolution must stay below 2**53")
+        self._low = -self.bottom
         self.step = float(resolution)
         self._per_unit = float(1 / resolution)
-        self._unscaled = resolution == 1
+        self.whole = resolution == 1  # units are the whole numbers themselves
 
     def __repr__(self) -> str:
         lower = f", lower={self.lower}" if self.lower else ""
@@ -154,7 +155,7 @@ class Lattice:
 
     def units(self, numbers: NDArray[Any]) -> IntArray:
         """Clamped and rounded lattice units; a new array of int64."""
-        if numbers.dtype.kind == "f" or not self._unscaled:
+        if numbers.dtype.kind == "f" or not self.whole:
             with np.errstate(all="ignore"):  # whatever the value, it is no event
                 scaled = np.multiply(numbers, self._per_unit, dtype=np.float64, casting="unsafe")
                 if self.bottom:
@@ -178,15 +179,15 @@ class Lattice:
 
     def unit(self, value: Any, position: int = 0) -> int:
         """Clamp and round one value to lattice units: the same result as `units` gives."""
-        if type(value) is int and self._unscaled:
-            low = -self.bottom
-            return low if value < low else self.top if value > self.top else value
+        low, top = self._low, self.top
+        if type(value) is int and self.whole:
+            return value if low <= value <= top else low if value < low else top
         scaled = (value if type(value) is float else self._float(value, position)) * self._per_unit
-        if scaled >= self.top:
-            return self.top
-        if scaled <= -self.bottom:
-            return -self.bottom
-        return 0 if math.isnan(scaled) else round(scaled)
+        if low < scaled < top:
+            return round(scaled)
+        if scaled >= top:
+            return top
+        return low if scaled <= low else 0  # a NaN
 
     def _from_objects(self, values: Iterable[Any], position: int) -> FloatArray:
         return np.array(

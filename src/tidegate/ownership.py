@@ -18,6 +18,8 @@ publish is raw data. A change that was interrupted and tried again would count a
             ownership.refuse()
         raise
 
+(`Release.push` has `lock`, `begin` and `done` written out: it is called for every value.)
+
 An exception can arrive between any two instructions (a signal handler that raises, no memory). The
 mark is set before the first change and cleared after the last; an exception that arrives later
 still finds the `except`. So a change is made whole and its result returned, or the owner refuses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import tidegate as tg
 from tidegate.estimate.mixture.cap_steps import CapSteps, multiple
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
-from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, cap_factor
+from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, all_trees, cap_factor
 from tidegate.stages import Noisy
 
 HIGHEST = 17
@@ -182,3 +183,24 @@ def test_audit_of_a_block_whose_cap_was_raised() -> None:
     assert max(low for low, _ in losses) <= 1
     assert max(high for _, high in losses) > 0.9  # nearly all of ε is used: the audit has power
     assert max(low for low, _ in losses) > 0.5
+
+
+def test_no_value_is_cut_where_the_threshold_is_the_bound() -> None:
+    """Values crowd at the bound (yes or no): a cap of 0.93 would take 7 % of each."""
+    for trees in (
+        all_trees(tuple(RANGE_ERROR), Fraction(1), 4096, top, top) for top in (1, 10_000)
+    ):
+        assert {tree.cap for tree in trees} == {trees[0].cap} <= {1, 10_000}
+        assert all(sum(tree.cap / scale for scale in tree.scales) <= 1 for tree in trees)
+    answers = np.random.default_rng(0).random(40_000) < 0.3
+    held, bias = 0, []
+    for seed in range(4):
+        release = tg.adaptive(1, 1).start(tg.seeded(seed))
+        release.push(answers)
+        starts = np.arange(5_000, 40_000, 1_750)
+        found = release.queries(starts, starts + 1_750)
+        truth = np.add.reduceat(answers, starts)
+        held += int(((found.low <= truth) & (truth <= found.high)).sum())
+        bias.append(release.query(5_000, 40_000).estimate / answers[5_000:].sum() - 1)
+    assert held >= 68  # of 80; 60 would be 15 % too few
+    assert abs(np.mean(bias)) < 0.01

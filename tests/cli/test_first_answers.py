@@ -1,6 +1,7 @@
 """The first answer of a newcomer: never an empty file, never a confident wrong number."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tidegate.cli.app import app
+from tidegate.cli.exits import stopping
 from tidegate.io import read_metadata
 
 GOOD = ("--epsilon", "1", "--bound", "12.5", "--holdout", "500", "--horizon", "3500")
@@ -158,3 +160,66 @@ def test_what_is_not_there_has_one_exit_code(tmp_path: Path) -> None:
         ("local", "simulate", absent, *settings),
     ):
         assert run(*words).exit_code == 4, words
+
+
+def test_events_outside_the_ticks_are_counted_for_the_operator(tmp_path: Path) -> None:
+    """A wrong year must not look like a quiet week."""
+    (tmp_path / "log.csv").write_text("at\n2024-02-01T00:10\n2024-02-01T00:20\n2024-02-09T00:00\n")
+    words = ["release", tmp_path / "log.csv", "--time", "at", "--every", "1h", "--count"]
+    words += ["--epsilon", 1, "--start", "2024-02-02", "--until", "2024-02-03"]
+    for state in ([], ["--state", tmp_path / "state"]):
+        told = run(*words, "-o", tmp_path / f"{len(state)}.csv", *state).stderr
+        assert "dropped 2 events: before --start" in told
+        assert "there are events after --until" in told
+
+
+def test_a_cap_at_the_bound_is_said(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("watts\n" + "7\n3\n9\n" * 700)
+    words = ["--column", "watts", "--epsilon", 1, "-o", tmp_path / "out.csv", "--overwrite"]
+    told = run("release", tmp_path / "in.csv", *words, "--bound", 5).stderr
+    assert "Values above the bound, 5, count as the bound" in told
+    answer = run("query", tmp_path / "out.csv").stdout
+    assert "Values above the bound, 5, count as the bound" in answer
+    assert "Use a larger bound." in answer
+    assert (
+        "above the bound" not in run("release", tmp_path / "in.csv", *words, "--bound", 500).stderr
+    )
+
+
+def test_an_interval_wider_than_the_sum_is_said(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("watts\n" + "0\n" * 2000)
+    words = ["--column", "watts", "--epsilon", 1, "--bound", 50, "-o", tmp_path / "out.csv"]
+    run("release", tmp_path / "in.csv", *words, "--preset", "flat", "--holdout", 500)
+    assert "intervals are wider than the sums" in run("query", tmp_path / "out.csv").stdout
+
+
+def test_check_does_not_recommend_a_bound_that_cuts(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("watts\n" + "7\n3\n90\n" * 700)
+    told = run("check", tmp_path / "in.csv", "--column", "watts", "--bound", 5).stdout
+    assert "if values are cut at about 5:" in told
+    assert "cuts comes on top" in told
+    assert "--bound 100 " in told.partition("To release it")[2]
+
+
+def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("watts\n")
+    words = ["--column", "watts", "--epsilon", 1, "--bound", 50, "-o", tmp_path / "out.csv"]
+    assert "the input has no rows" in run("release", tmp_path / "in.csv", *words).stderr
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_got_lost_stops_the_run_at_the_next_block() -> None:
+    """Python drops exceptions of finalizers, and a signal may come there."""
+    done: list[int] = []
+
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    with stopping(None) as stop:
+        advance = stop.then(done.append)
+        advance(1)
+        Finalized()
+        with pytest.raises(KeyboardInterrupt):
+            advance(2)
+    assert done == [1]

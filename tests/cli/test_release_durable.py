@@ -403,7 +403,7 @@ def test_a_new_epoch_that_is_refused_costs_nothing(folder):
     bad.write_text("x\n")
     second = folder.path / "second.csv"
     for _ in range(2):
-        refused(folder.run("--new-epoch", output=folder.path / "no" / "out.csv"), "folder", code=2)
+        refused(folder.run("--new-epoch", output=folder.path / "no" / "out.csv"), "folder", code=4)
         refused(folder.run("--new-epoch", output=folder.path / "out.strange"), "format", code=2)
         refused(
             folder.run("--new-epoch", "--no-header", source=bad, output=second), "row 0", code=4

@@ -11,7 +11,7 @@ from pathlib import Path
 import tidegate
 
 PACKAGE = Path(tidegate.__file__).parent
-IMPORTED_AS = {"nats_py": "nats", "paho_mqtt": "paho"}
+IMPORTED_AS = {"nats_py": "nats", "opentelemetry_sdk": "opentelemetry", "paho_mqtt": "paho"}
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
@@ -29,7 +29,7 @@ def imported(path: Path) -> set[str]:
 def test_every_package_that_is_imported_is_declared() -> None:
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    names = ("cli", "demo", "service", "spark", "brokers", "openid")
+    names = ("cli", "demo", "service", "spark", "brokers", "openid", "telemetry")
     wanted = [*project["dependencies"], *(one for name in names for one in extras[name])]
     declared = {re.split(r"[^A-Za-z0-9_-]", item)[0].replace("-", "_") for item in wanted}
     declared |= {IMPORTED_AS.get(name, name) for name in declared}

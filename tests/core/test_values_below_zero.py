@@ -227,3 +227,16 @@ def test_users_beyond_their_limit_count_as_zero_not_as_the_lower_bound() -> None
     )
     out = pipeline.start(tg.seeded(1)).push([-7, -7, -7, -7], users=["a", "a", "a", "a"])
     assert abs(out.sum() + 7) < 1
+
+
+@pytest.mark.parametrize("bound", ["1e-5", "0.001", "0.01", "0.5", "1"])
+@pytest.mark.parametrize("lower", [-200, -10_000])
+def test_a_bound_that_is_small_beside_lower_has_a_resolution_of_its_own(bound, lower) -> None:
+    pipeline = tg.adaptive(1, bound, lower=lower, horizon=1000)
+    assert pipeline.lattice.top * pipeline.resolution == Fraction(bound)
+    assert pipeline.lattice.bottom * pipeline.resolution == -lower
+
+
+def test_ends_that_no_sum_can_hold_are_refused_by_the_settings_that_were_given() -> None:
+    with pytest.raises(tg.SettingError, match=r"bound|lower"):
+        tg.adaptive(1, "1e-12", lower=-1_000_000)

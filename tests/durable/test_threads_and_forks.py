@@ -102,12 +102,13 @@ def test_there_is_no_way_around_the_journal(tmp_path):
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
         public = {name for name in dir(run) if not name.startswith("_")}
         facts = {
-            "clock", "cut_short", "epoch", "guarantee", "holding", "offset", "phases", "pipeline",
-            "position", "record", "sealed", "seen", "source", "threshold", "warming",
+            "clock", "cut_short", "dropped", "epoch", "guarantee", "holding", "offset", "phases",
+            "pipeline", "position", "record", "sealed", "seen", "source", "threshold", "waiting",
+            "warming",
         }  # fmt: skip
         reading = {
             "facts", "fingerprint", "queries", "query", "recogniser", "replay", "replay_rows",
-            "table",
+            "table", "view",
         }  # fmt: skip
         assert public == facts | reading | {
             "advance", "change_key", "close", "continued", "erase", "existing", "finish", "open",

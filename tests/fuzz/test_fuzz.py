@@ -34,6 +34,9 @@ def test_an_input_that_was_too_much_once():
         ("event-settings", 20_855),  # a bound of 600 digits in a message
         ("keyed-file", 52),  # a position that is no number, cast to one
         ("times", 4_822),  # 1e300 seconds in nanoseconds
+        ("service-body", 25_403),  # a name in Arrow that is not UTF-8
+        ("service-body", 29_372),  # and a zone
+        ("keyed-file", 48_115),  # a record of a key without segments
     ],
 )
 def test_inputs_that_found_a_fault(name, number):

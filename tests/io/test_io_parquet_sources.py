@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegate.errors import SettingError
-from tidegate.io import open_source
+from tidegate.io import SourceError, open_source
 from tidegate.io.batches import BATCH_ROWS
 
 NUMBERS = [
@@ -115,3 +115,13 @@ def test_nothing_in_it(tmp_path, read):
     path = tmp_path / "s.parquet"
     pq.write_table(pa.table({"value": pa.array([], pa.int64())}), path)
     assert read(path) == []
+
+
+def test_a_name_that_is_no_utf_8_is_refused(tmp_path):
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"value": [1.5, 2.5], "other": [1, 2]}), path, store_schema=False)
+    data = path.read_bytes()
+    for word in (b"value", b"other"):
+        path.write_bytes(data.replace(word, b"\xf0" + word[1:]))
+        with pytest.raises(SourceError, match="damaged"):
+            open_source(path)

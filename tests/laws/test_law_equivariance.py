@@ -46,7 +46,7 @@ def test_measured_values_under_the_same_noise_differ_by_their_difference(name: s
         places = zip(starts, ends, counts, known.marks.tolist(), strict=True)
         measured.append(dict(zip(places, known.numbers.tolist(), strict=True)))
     both = [place for place in measured[0].keys() & measured[1].keys() if place[3]]
-    assert both
+    assert both or not pipeline.perturber.epsilon  # `zeros` measures nothing
     for place in both:
         moved = int((streams[1] - streams[0])[place[0] : place[1]].sum())
         assert measured[1][place] - measured[0][place] == moved

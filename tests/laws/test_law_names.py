@@ -68,6 +68,8 @@ GOLDEN = {
     "methods.GroupedValues": "c79898f49d1fe3cf",
     "methods.HybridTrees": "023163ad4be397c9",
     "methods.OnlinePartition": "60249aed264dcaf7",
+    "methods.NothingMeasured": "11d32a56eb3fdb73",
+    "methods.Zeros": "21b3984b3fc1fd0f",
     "methods.SampledWindow": "d103820014d0ab98",
     "methods.SignedDigits": "a8679c250d99b472",
     "methods.SmoothBinary": "5047966f3a4f62b9",

@@ -11,6 +11,7 @@ import pytest
 import tidegate as tg
 from tidegate.noise import USUAL_EDGE, USUAL_SCALES, edge, one_discrete_laplace, signed_logarithms
 from tidegate.perturb.measurement_noise import MeasurementNoise
+from tidegate.perturb.sampled_values import Stretch
 from tidegate.sealing import state_of
 from tidegate.units import Window
 
@@ -86,7 +87,7 @@ def test_samplers_sweep_what_they_push(name: str, filled: int) -> None:
                 slow.measured(number, place + 1 - opened, scale)
                 expected.append((place, number, scale))
                 opened = place + 1
-        assert runs[1]._sweep(values, at, stop, at, filled, noise) == expected
+        assert runs[1]._sweep(Stretch(values, at, stop, at, filled, noise)) == expected
         assert state_of(slow) == state_of(quick)
         total += len(expected)
         at, filled = stop, stop - opened

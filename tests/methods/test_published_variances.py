@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from benchmarks.published_relations import cover
 from tidegate.perturb.forest_geometry import Forest
 
 HORIZON = 2**20
@@ -22,18 +23,6 @@ def ranges(count: int, leaves: int = HORIZON) -> tuple[np.ndarray, np.ndarray]:
 def forest(fanout: int, levels: int, leaves: int = HORIZON, *, consistent: bool) -> Forest:
     """Every level has 1/levels of ε: noise of scale levels·θ/ε."""
     return Forest(fanout, leaves, (Fraction(levels * SCALE),) * levels, consistent)
-
-
-def cover(fanout: int, levels: int, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """How many nodes the smallest cover of a range has, all of them added."""
-    total, done = np.zeros(starts.size), starts == ends
-    for level in range(levels):
-        last = (starts // fanout == ends // fanout) | (level == levels - 1)
-        here = np.where(last, ends - starts, -starts % fanout + ends % fanout)
-        total += np.where(done, 0, here)
-        done |= last
-        starts, ends = -(-starts // fanout), ends // fanout
-    return total
 
 
 @pytest.mark.parametrize(("fanout", "levels", "published"), [(2, 20, 2976), (16, 5, 1197)])
@@ -62,7 +51,7 @@ def test_trees_without_consistency(fanout, levels, published, nodes):
     """The smallest cover, as published; sums of published values take one node more (decision
     0043): a stream of values can only be one whose running sums are given."""
     starts, ends = ranges(60_000)
-    covered = cover(fanout, levels, starts, ends)
+    covered = cover(fanout, levels, (starts, ends))
     assert covered.mean() == pytest.approx(nodes, rel=0.01)
     assert covered.mean() * 2 * levels**2 == pytest.approx(published, rel=0.03)
     prefix = forest(fanout, levels, consistent=False).range_variance(starts, ends) / SCALE**2
@@ -71,7 +60,7 @@ def test_trees_without_consistency(fanout, levels, published, nodes):
 
 def test_covers_by_hand():
     starts, ends = np.array([1, 0, 1, 3]), np.array([8, 8, 2, 5])
-    assert cover(2, 3, starts, ends).tolist() == [3, 2, 1, 2]
+    assert cover(2, 3, (starts, ends)).tolist() == [3, 2, 1, 2]
 
 
 def test_square_root_against_a_consistent_tree():

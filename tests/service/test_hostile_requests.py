@@ -54,6 +54,21 @@ def test_a_few_bytes_of_arrow_do_not_become_gigabytes() -> None:
             parsed(body, ARROW, None)
 
 
+def test_names_and_texts_that_are_no_utf_8_are_refused() -> None:
+    """Bytes in their places, such as any client can send: found by fuzzing."""
+    times = pa.array([0], pa.timestamp("ns", "Europe/Berlin"))
+    table = pa.table({"value": [1.5], "time": times, "key": ["north"]})
+    body = stream(table)
+    for word in (b"value", b"time", b"key", b"Europe/Berlin", b"north"):
+        wrong = body.replace(word, b"\xf0" + word[1:])
+        assert wrong != body
+        with pytest.raises(InputError) as caught:
+            parsed(wrong, ARROW, None)
+        assert "\\x" not in str(caught.value)
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__
+
+
 def test_what_is_no_table_of_numbers_is_not_quoted() -> None:
     for table in (
         pa.table({"value": [SECRET]}),

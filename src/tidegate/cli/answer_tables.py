@@ -1,10 +1,6 @@
 """Tables of answers, by time and of ratios, and the notes below them: text or JSON.
 
-Notes below answers from a released file: the same lines under every table.
-
-A table by time: text for people, or JSON.
-
-Ratios of two released columns: text for people, or JSON.
+The same notes stand under every table: where values were cut, the guarantee, what is doubtful.
 """
 
 from __future__ import annotations
@@ -21,22 +17,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidegate.keyed.released_file import KeyedFile
+    from tidegate.record.answer import Answer
     from tidegate.record.answers import Answers
     from tidegate.record.time_ranges import TimeTable
     from tidegate.released import ReleasedFile
+    from tidegate.run.pipeline import Pipeline
 
-_MORE = "Use more epsilon, or more values."
+USELESS = (
+    "that is as much as the sum itself, so hardly anything is known of it. Use more epsilon, more "
+    "values, a smaller unit of privacy, or a bound closer to the values"
+)
+
+
+def better(beyond: str) -> str:
+    """What would help where most values lie at the cap; `beyond`: what `at_bound` says."""
+    return "a larger bound" if beyond else "more epsilon, or more values"
 
 
 def remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list[str]:
     """Where values were cut, the guarantee, warnings, and notes."""
     speaks = " These are sums of capped values." if answers.capped else ""
-    first = f"{_cut(file, answers)}{speaks} {file.guarantee}."
+    first = f"{_cut(file, answers)}{speaks}{at_bound(file.pipeline, answers)} {file.guarantee}."
     from tidegate.record.answer_text import open_ends  # on demand: `--help` needs no numbers
 
     return [
         first,
-        *warned(answers),
+        *warned(answers, at_bound(file.pipeline, answers)),
         *filter(
             None,
             (open_ends(answers), answers.note, getattr(file, "shared", ""), file.unfinished, note),
@@ -44,11 +50,32 @@ def remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list
     ]
 
 
-def warned(answers: Answers) -> list[str]:
-    """Warnings about the answers alone."""
+def warned(answers: Answers, beyond: str = "") -> list[str]:
+    """Warnings about the answers alone; `beyond`: what `at_bound` says."""
     from tidegate.record.answer_text import cautions  # on demand: `--help` needs no numbers
 
-    return [f"{line} {_MORE}" if line.startswith("Warning") else line for line in cautions(answers)]
+    found = [f"{line} Use {better(beyond)}." for line in cautions(answers)]
+    wide = answers.high - answers.low >= 2 * abs(answers.estimate)
+    if not found and len(answers) and wide.all():
+        found.append("Warning: intervals are wider than the sums: hardly anything is known.")
+    return found
+
+
+def at_bound(pipeline: Pipeline, answers: Answer | Answers) -> str:
+    """Where the cap has reached a bound, no interval can speak of what lies beyond it."""
+    lattice = pipeline.lattice
+    if pipeline.ticks is not None and lattice.bound == 1:
+        return ""  # events are counted
+    top, bottom = lattice.top * lattice.step, -lattice.bottom * lattice.step
+    ends = []
+    highest = answers.threshold if answers.highest is None else answers.highest
+    if highest >= top:
+        ends.append(f"above the bound, {top:g}")
+    if bottom and answers.lowest_floor is not None and answers.lowest_floor <= bottom:
+        ends.append(f"below the lower bound, {bottom:g}")
+    if not ends:
+        return ""
+    return f" Values {' or '.join(ends)}, count as the bound: no interval speaks of what that cuts."
 
 
 def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[str, Any]:
@@ -61,7 +88,7 @@ def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[s
         "floor": answers.floor,
         "capped": answers.capped,
         "complete": not file.unfinished,
-        "warnings": warned(answers),
+        "warnings": warned(answers, at_bound(file.pipeline, answers)),
         "note": " ".join(filter(None, (answers.note, note))),
     }
 

@@ -26,6 +26,7 @@ _FIRST = (
 )
 _EPSILONS = ("0.1", "0.3", "1", "3")
 _GOOD = 0.05  # relative error of a total that the suggested command aims at
+_MUCH_LOST = 0.02  # of a total, by a bound
 _CAP = 0.995  # the quantile at which a release would about cut
 
 
@@ -173,8 +174,10 @@ def _settings(
 
     given = thought["bound"]
     bound = round_above(profile.largest) if given is None else positive("bound", given)
-    count, lost = profile.above(float(bound))
-    cut = f"{count:.2%} of the rows count as less than they are, and a total loses {lost:.2%}."
+    count, lost_above = profile.above(float(bound))
+    cut = (
+        f"{count:.2%} of the rows count as less than they are, and a total loses {lost_above:.2%}."
+    )
     lines = [f"With --bound {float(bound):g} {cut if count else 'no value is cut.'}"]
     lower = _lower(profile, thought["lower"])
     if lower:
@@ -184,6 +187,7 @@ def _settings(
     if given is None or (lower and thought["lower"] is None):
         lines.append("(A round number above all values. Choose bounds from public knowledge.)")
     low, cap = profile.quantiles(1 - _CAP, _CAP)
+    cap = min(cap, float(bound))
     floor = max(float(lower), min(0.0, low))
     errors = _errors(profile, (lower, bound), thought, (floor, cap))
     head = ["epsilon", "a total (95 %)", "a sixteenth of it", "rounding moves it by"]
@@ -197,6 +201,11 @@ def _settings(
     lines += ["", f"Errors to expect, if values are cut {where}:", table(head, cells)]
     if lower:
         lines.append("(In percent of the size of all values, above and below 0 together.)")
+    if lost_above >= _MUCH_LOST:
+        lines.append(
+            f"(What --bound {float(bound):g} cuts comes on top: {lost_above:.1%} of a total.)"
+        )
+        bound = round_above(profile.largest)
     totals = {budget: error[0] for budget, error in errors.items() if error is not None}
     if not totals:
         return [*lines, "", "There are too few rows for this epsilon."]
@@ -214,7 +223,10 @@ def _settings(
     if thought["resolution"] is not None:
         command += ["--resolution", thought["resolution"]]
     command += ["--horizon", str(max(1, profile.rows)), "--state", "state"]
-    return [*lines, "", "To release it:", f"  {shlex.join(command)}"]
+    head_line = "To release it:"
+    if lost_above >= _MUCH_LOST:
+        head_line = "To release it with a bound that cuts nothing:"
+    return [*lines, "", head_line, f"  {shlex.join(command)}"]
 
 
 def _lower(profile: Profile, given: str | None) -> Fraction:

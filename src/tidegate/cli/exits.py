@@ -1,16 +1,11 @@
-"""Exit codes, one line on stderr for an error, and stopping a run from outside.
-
-Exit codes, and how errors become one line on stderr: never a traceback, never a value.
-
-Stopping a run from outside.
-"""
+"""Exit codes, errors as one line on stderr (never a traceback or a value), and stopping."""
 
 from __future__ import annotations
 
 import errno
 import signal
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -96,17 +91,38 @@ class Closable(Protocol):
 
 
 class stopping:  # noqa: N801  # reads as a verb in `with`
-    """SIGTERM ends a run as tidily as Ctrl-C; a followed source just comes to its end."""
+    """SIGTERM ends a run as tidily as Ctrl-C; a followed source just comes to its end.
+
+    An exception that a signal raises can get lost: Python drops those of finalizers, and libraries
+    those of their callbacks. So it is raised again, by `check`, as soon as a block is done.
+    """
 
     def __init__(self, followed: Closable | None) -> None:
         self._followed = followed
         self._before: dict[int, Any] = {}
+        self._asked = False
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> stopping:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._before[number] = signal.signal(number, self._stop)
+        return self
+
+    def check(self) -> None:
+        """Stop here if that was asked for, and has not happened."""
+        if self._asked and self._followed is None:
+            raise KeyboardInterrupt
+
+    def then(self, progress: Callable[[int], None]) -> Callable[[int], None]:
+        """The progress of a run, and whether it has to stop, block by block."""
+
+        def advance(count: int) -> None:
+            self.check()
+            progress(count)
+
+        return advance
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._asked = True
         if self._followed is None:
             signal.default_int_handler(number, frame)
         else:

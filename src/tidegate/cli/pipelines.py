@@ -1,6 +1,6 @@
 """Build a pipeline from command-line options or a TOML file.
 
-`--period`: how many rows a cycle has, written as rows or as a length of time.
+`--period` is how many rows a cycle has, written as rows or as a length of time.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ def _spacing(source: str, reading: dict[str, Any]) -> int:
     return int(steps[0])
 
 
+FEW_ROWS = 8  # of a file with hardly a row, its length is not what is wrong
 DEFAULT_PRESET = "adaptive"
 PRESETS: dict[str, Callable[..., tg.Pipeline]] = {
     method.name: method.preset for method in registered() if method.model == "central"
@@ -196,7 +197,9 @@ def with_length(options: dict[str, Any], source: str) -> dict[str, Any]:
     from tidegate.io.row_count import rows_at_most  # on demand: `plan` reads no file
 
     rows = rows_at_most(source, options.get("format"))
-    return options if rows is None or rows >= HORIZON else {**options, "horizon": rows}
+    if rows is None or rows < FEW_ROWS or rows >= HORIZON:
+        return options
+    return {**options, "horizon": rows}
 
 
 def _taken_by(argument: str) -> str:

@@ -104,7 +104,8 @@ def plan(
             raise SettingError("preset", f"must be adaptive or tops, not {said(preset)}")
         if threshold is not None and exact("threshold", threshold) > exact("bound", bound):
             raise SettingError(
-                "threshold", f"must not exceed the bound {said(bound)}: no value does"
+                "threshold",
+                f"must not exceed the bound {said(exact('bound', bound))}: no value does",
             )
         shared: dict[str, Any] = {
             "horizon": horizon,

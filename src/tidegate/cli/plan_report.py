@@ -77,7 +77,8 @@ class Report:
         if self.target is not None:
             lines += [
                 f"ε = {float(self.target.epsilon):g} gives ± {self.target.half_width:g} or less "
-                f"({percent(self.confidence)}) on ranges of {self.target.length:,} values.",
+                f"({percent(self.confidence)}) on ranges of {self.target.length:,} values "
+                f"out of {self.pipeline.perturber.horizon:,} (--horizon), once all are released.",
             ]
             if self.target.better:
                 lines.append(

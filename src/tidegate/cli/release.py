@@ -16,7 +16,7 @@ from tidegate.cli.release_by import check_by, run_by
 from tidegate.cli.release_options import KINDS, with_release_options
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.cli.stream_options import Source, check_output, holds_something
-from tidegate.errors import SettingError
+from tidegate.errors import MissingError, SettingError
 from tidegate.run.pipeline import Pipeline
 
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
@@ -81,12 +81,12 @@ def _run(source: str, options: dict[str, Any]) -> None:
     with (
         open_source(source, **source_options(options)) as opened,
         Progress(opened, quiet=quiet, output=options.get("output"), first=first) as progress,
-        stopping(opened if follow else None),
+        stopping(opened if follow else None) as stop,
     ):
         into: dict[str, Any] = {
             "sink": options.get("output"),
             "format": options.get("output-format") or _followed(source, options),
-            "progress": progress.advance,
+            "progress": stop.then(progress.advance),
             "warn": complain,
             "until": until,
         }
@@ -189,8 +189,10 @@ def check_options(source: str, options: dict[str, Any]) -> None:
         raise SettingError(
             "output", "exists: a new epoch needs another output (or remove this one)"
         )
-    if options.get("new-epoch") and output and not Path(output).parent.is_dir():
-        raise SettingError("output", "there is no such folder: nothing was charged or given up")
+    if output and not Path(output).parent.is_dir():
+        raise MissingError(
+            f"output: there is no folder {Path(output).parent}. Nothing was read or spent"
+        )
     protects_users = str(options.get("unit", "")).startswith("user-horizon")
     if protects_users != ("user-column" in options):
         raise SettingError("user-column", "is needed for --unit user-horizon:K, and only there")
@@ -200,10 +202,18 @@ def close(
     run: DurableRelease | Release, result: Transferred, *, quiet: bool, column: str = ""
 ) -> None:
     """Summarise a run, or say why nothing was measured."""
-    from tidegate.cli.release_summary import Outcome, nothing_released, summarise, unmeasured
+    from tidegate.cli.release_summary import (
+        Outcome,
+        left_out,
+        nothing_released,
+        summarise,
+        unmeasured,
+    )
     from tidegate.durable import DurableRelease
 
     outcome, named = Outcome.of(run, result), f"{column}: " if column else ""
+    for line in left_out(run):  # never hidden: the operator must know
+        complain(f"{named}{line}")
     if not result.released:  # never hidden: a script would take a missing output for a good one
         complain(f"{named}{nothing_released(outcome, durable=isinstance(run, DurableRelease))}")
         raise typer.Exit(NOTHING)

@@ -12,7 +12,7 @@ import typer
 import tidegate as tg
 from tidegate.cli import release_events
 from tidegate.cli.exits import NOTHING, complain, stopping
-from tidegate.cli.pipelines import DEFAULT_PRESET, build
+from tidegate.cli.pipelines import DEFAULT_PRESET, FEW_ROWS, build
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError
 from tidegate.keyed import Keyed, KeyedRelease
@@ -83,12 +83,12 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
             follow=follow,
         ) as opened,
         Progress(opened, quiet=quiet, output=options.get("output")) as progress,
-        stopping(opened if follow else None),
+        stopping(opened if follow else None) as stop,
     ):
         into: dict[str, Any] = {
             "format": output_format,
             "late": options.get("late", "refuse"),
-            "progress": progress.advance,
+            "progress": stop.then(progress.advance),
             "until": release_events.clock(options) if with_ticks else None,
         }
         if "state" in options:
@@ -172,7 +172,7 @@ def _with_length(options: dict[str, Any], source: str, keys: list[str] | None) -
     from tidegate.methods._preset import HORIZON
 
     rows = rows_at_most(source, options.get("format"))
-    if rows is None:
+    if rows is None or rows < FEW_ROWS:
         return options
     expected = max(_SHORTEST, rows // (1 if keys is None else len(keys)))
     return options if expected >= HORIZON else {**options, "horizon": expected}
@@ -185,6 +185,11 @@ def _nothing(result: Any) -> str:
         return (
             f"nothing was released: the shared threshold takes {result.held:,} more rows "
             "(--holdout). No output was written"
+        )
+    if result.dropped == result.read:
+        return (
+            "nothing was released: no row has a declared key. Are they spelt as in the input "
+            "(leading zeros, spaces, another column)? No output was written"
         )
     if not result.keys and not result.dropped and not result.unmeasured:
         return "nothing was released: no tick is over at --until. No output was written"
@@ -199,7 +204,13 @@ def _summarise(release: Any, result: Any) -> None:
         complain(f"released {result.released:,} of {result.read:,} rows, of {result.keys:,} keys")
     else:
         ticks = result.released // max(1, result.keys)
-        complain(f"released {ticks:,} ticks of {result.keys:,} keys, from {result.read:,} events")
+        taken = result.read - result.dropped
+        complain(f"released {ticks:,} ticks of {result.keys:,} keys, from {taken:,} events")
+        if result.read and not taken:
+            complain(
+                "warning: no event has a declared key. Are they spelt as in the input (leading "
+                "zeros, spaces, another column)?"
+            )
     if release.threshold is not None:
         complain(f"larger values count as {release.threshold:g}, for all keys")
     complain(f"spent: {release.guarantee}")

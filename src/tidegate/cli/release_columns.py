@@ -50,10 +50,10 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
     with (
         open_source(source, **source_options(options)) as opened,
         Progress(opened, quiet=quiet, output=output) as progress,
-        stopping(opened if options.get("follow") else None),
+        stopping(opened if options.get("follow") else None) as stop,
     ):
         into: dict[str, Any] = {"format": options.get("output-format"), "warn": complain}
-        into["progress"] = progress.advance
+        into["progress"] = stop.then(progress.advance)
         runs: dict[str, DurableRelease | Release]
         if "state" not in options:
             started = {name: pipeline.start() for name, pipeline in pipelines.items()}

@@ -1,6 +1,6 @@
-"""The summary of `tidegate release` on stderr: public facts only.
+"""What `tidegate release` says on stderr: a summary, or what is left of a run that failed.
 
-Describe a run that failed in the middle: released rows, their cost, and how to continue.
+Public facts only, but for lines that say that they are for the operator.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tidegate.cli.answer_tables import USELESS, at_bound, better
 from tidegate.cli.exits import complain
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
@@ -121,6 +122,23 @@ def summarise(outcome: Outcome, named: str = "") -> None:
         complain(f"{named}warning: {warning}")
 
 
+def left_out(run: DurableRelease | Release) -> list[str]:
+    """Events that are in no tick, for the operator: wrong years and zones show here first."""
+    found = []
+    dropped: int = getattr(run, "dropped", 0)
+    if dropped:
+        found.append(
+            f"dropped {dropped:,} events: before --start, or after their tick was released. "
+            "This number is for you: it is not private, and is not in the output"
+        )
+    if getattr(run, "waiting", False):
+        found.append(
+            "there are events after --until, which were not released. This is for you: it is not "
+            "private, and is not in the output"
+        )
+    return found
+
+
 def nothing_released(outcome: Outcome, *, durable: bool) -> str:
     """Why there is no output, and what would do. Rows are counted, and their number is public."""
     pipeline, rows = outcome.pipeline, outcome.seen
@@ -175,8 +193,13 @@ def _lines(outcome: Outcome) -> list[str]:
             f"a sum over {rows_known} is known to ± {shown(half)} ({percent(total.confidence)})"
             f"{', apart from what the threshold cuts' if total.capped else ''}"
         )
+        beyond = at_bound(outcome.pipeline, total)
         if total.warning:
-            lines.append(f"warning: {total.warning}. Use more epsilon, or more values")
+            lines.append(f"warning: {total.warning}. Use {better(beyond)}")
+        elif half >= abs(total.estimate):
+            lines.append(f"warning: {USELESS}")
+        if beyond:
+            lines.append(beyond.strip().rstrip("."))
     return lines
 
 

@@ -21,6 +21,16 @@ class EventTicks(KeyChanges):
             return super().warming
         return self._release.warming
 
+    @property
+    def dropped(self) -> int:
+        """How many events came too late since the state was opened. For the operator alone."""
+        return getattr(self._release, "dropped", 0)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether ticks that are not released yet have events. For the operator alone."""
+        return bool(getattr(self._release, "waiting", False))
+
     def advance(self, until: Moment) -> Rows:
         """Release every tick that is over at `until`. When this returns they are committed.
 

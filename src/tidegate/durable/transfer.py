@@ -1,7 +1,5 @@
 """From a source through a release into a sink, exactly once.
 
-`Passage`: one release on its way from batches to a sink; what was read before is skipped.
-
     source → skip what was read before → DurableRelease.push → commit ║ sink
                                           journal → rows that the sink lacks ┘
 
@@ -175,7 +173,10 @@ def _ignore(count: int) -> None:
     pass
 
 
-_CONTINUES = "for a pipe that continues where it stopped: --stdin continues, or start=release.seen"
+_CONTINUES = (
+    "one file a day: append each to one that grows, and give that; a pipe that continues where it "
+    "stopped: --stdin continues, or start=release.seen"
+)
 
 
 Values = Source | Iterable[Any]

@@ -169,10 +169,10 @@ class SmootherRun:
 
     def push_one(self, noisy: int | None) -> float:
         """Publish one value: the prediction, or at a leaf's end what completes its noisy sum."""
-        before = self.prediction
         if noisy is None:
             self._filled += 1
-            return before
+            return self.prediction
+        before = self.prediction
         if self._block == 1:
             return float(noisy)
         self._filled = 0

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tidegate._contexts import Closed
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
 from tidegate.io.batches import Batch
 from tidegate.io.column_choice import Wanted, choose
 from tidegate.io.csv_rows import users_from_arrow
@@ -68,7 +69,11 @@ class ParquetSource(Closed):
 
     def _choose(self) -> list[str]:
         schema = self._file.schema_arrow
-        names = list(schema.names)
+        try:
+            names = list(schema.names)
+        except UnicodeDecodeError:  # it keeps the bytes
+            problem = "is damaged: a column has a name that is not UTF-8"
+            raise SourceError(None, problem, self._incoming.name) from None
         chosen = choose(self._wanted, names, by_index=False, listed=True)
         for index, column in zip(chosen, self._wanted, strict=True):
             kind = schema.field(index).type
@@ -77,7 +82,7 @@ class ParquetSource(Closed):
                 needed = "numbers" if column.numeric else "text or integers"
                 needed = "times" if column.time else needed
                 raise SettingError(
-                    column.setting, f"{names[index]!r} has {_shape(kind)}, not {needed}"
+                    column.setting, f"{said(names[index])} has {_shape(kind)}, not {needed}"
                 )
         return [names[index] for index in chosen]
 

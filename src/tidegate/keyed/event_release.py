@@ -13,7 +13,7 @@ from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import IntArray
 from tidegate.record.time_ranges import Moment
-from tidegate.run.event_ticks import Ticks
+from tidegate.run.event_ticks import Ticks, check_values
 from tidegate.tables.column_kind import refuse_numbers, refuse_times
 from tidegate.timestamps import Times
 
@@ -54,7 +54,7 @@ class KeyedEventRelease(KeyedRelease):
     def push(  # type: ignore[override]  # nothing comes out of it
         self, keys: Any, times: Any, values: Any = None
     ) -> None:
-        """Take events: key and time of each, and its value; None: each counts as one.
+        """Take events: key and time of each, and its value; no values where events are counted.
 
         In any order. Nothing comes out: `advance` does that. Times as numbers since 1970 are given
         as `tidegate.read_times(numbers)`: plain numbers are taken for values.
@@ -64,6 +64,7 @@ class KeyedEventRelease(KeyedRelease):
         """
         refuse_numbers(times, _FORM, self._seen)
         refuse_times(values, _FORM, self._seen)
+        check_values(self._pipeline, values)
         self.push_rows(keys, values, times)
 
     def push_rows(self, keys: Any, values: Any, times: Any = None, late: str = "keep") -> KeyedRows:

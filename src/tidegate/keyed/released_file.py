@@ -119,6 +119,8 @@ class KeyedFile(KeyedQueries, Tabular):
                 record = record_of(self.pipeline, facts.record, self.guarantee)
             else:
                 record = self._indexed().record(name, self.pipeline, self.guarantee)
+            if not record.segments:
+                raise ValueError("a record has segments")
             if self.clock is not None:
                 record.times = self._indexed().times(name, self.clock)
         except MALFORMED as error:

@@ -13,8 +13,8 @@ from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import WINDOW_EXAMPLE
 from tidegate.methods.budget_distribution import DissimilaritySampler, DistributedBudget
 from tidegate.perturb.irregular_spans import check_scale
-from tidegate.perturb.measurement_noise import BEYOND, EDGE, USUAL_SCALES, MeasurementNoise
-from tidegate.perturb.sampled_values import Measurement
+from tidegate.perturb.measurement_noise import BEYOND, EDGE, USUAL_SCALES
+from tidegate.perturb.sampled_values import Measurement, Stretch
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Whole
@@ -95,16 +95,9 @@ class AbsorbingSampler(DissimilaritySampler):
         scale = self._scales[self._offer - 1]
         return scale if self._dissimilarity(value) > scale else 0
 
-    def sweep(
-        self,
-        values: list[int],
-        start: int,
-        stop: int,
-        position: int,
-        filled: int,
-        noise: MeasurementNoise,
-    ) -> list[Measurement]:
+    def sweep(self, stretch: Stretch) -> list[Measurement]:
         """`push` and `measured` for many values, without those whose shares are spent."""
+        values, start, stop, position, _, noise = stretch
         found: list[Measurement] = []
         scales, published, most = self._scales, self.published, self._window - 1
         shift = position - start

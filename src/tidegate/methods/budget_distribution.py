@@ -13,8 +13,8 @@ from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import WINDOW_EXAMPLE, WindowStage
 from tidegate.perturb.irregular_spans import PositionNoise, check_scale
-from tidegate.perturb.measurement_noise import BEYOND, EDGE, USUAL_SCALES, MeasurementNoise
-from tidegate.perturb.sampled_values import Measurement
+from tidegate.perturb.measurement_noise import BEYOND, EDGE, USUAL_SCALES
+from tidegate.perturb.sampled_values import Measurement, Stretch
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
@@ -117,16 +117,9 @@ class DissimilaritySampler:
         scale = self._stage.publication_scale(self._threshold, self._offer)
         return scale if noisy > scale else 0
 
-    def sweep(
-        self,
-        values: list[int],
-        start: int,
-        stop: int,
-        position: int,
-        filled: int,
-        noise: MeasurementNoise,
-    ) -> list[Measurement]:
+    def sweep(self, stretch: Stretch) -> list[Measurement]:
         """`push` and `measured` for many values: the offer changes when a share goes or returns."""
+        values, start, stop, position, _, noise = stretch
         found: list[Measurement] = []
         window, shift, published = self._window, position - start, self.published
         above, below = self._scale_above, self._scale_below

@@ -16,8 +16,7 @@ from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import WINDOW_EXAMPLE, WindowStage
 from tidegate.methods.fast import MOVEMENT, FilteredLevel
-from tidegate.perturb.measurement_noise import MeasurementNoise
-from tidegate.perturb.sampled_values import Measurement
+from tidegate.perturb.sampled_values import Measurement, Stretch
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Exact, Spec, Whole
@@ -107,16 +106,9 @@ class BudgetSampler(Feedback):
             self.parts.append(self._offer)
             self.due = self._position + round(min(self.interval, float(self._window)))
 
-    def sweep(
-        self,
-        values: list[int],
-        start: int,
-        stop: int,
-        position: int,
-        filled: int,
-        noise: MeasurementNoise,
-    ) -> list[Measurement]:
+    def sweep(self, stretch: Stretch) -> list[Measurement]:
         """`push` and `measured` for many values: only where a measurement is due."""
+        values, start, stop, position, filled, noise = stretch
         found: list[Measurement] = []
         shift, opened, window = position - start, start - filled, self._window
         places, parts, left = deque(self.places), deque(self.parts), _PARTS - sum(self.parts)

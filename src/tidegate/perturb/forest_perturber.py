@@ -1,6 +1,5 @@
-"""A forest at work: sum values into blocks, add the noise that was made for each block.
-
-The base of perturbers whose noise is a forest: blocks, layouts, run.
+"""The base of perturbers whose noise is a forest: values are summed into blocks, and each gets its
+noise.
 
 horizon  |·-------·-------·------|·-------·-------·------|    groups of top trees, side by side
 """
@@ -106,9 +105,10 @@ class ForestRun(OneLayoutRun):
 
     def push_one(self, value: int) -> int | None:
         """Add one value to the open block; give its noisy sum if that completes it, else None."""
-        self.total += value if value < self._threshold else self._threshold
-        self.filled += 1
-        if self.filled < self._block:
+        threshold = self._threshold
+        self.total += value if value < threshold else threshold
+        self.filled = filled = self.filled + 1
+        if filled < self._block:
             return None
         noise, index = self._grove()
         noisy: int = self.total + noise.item(index)

@@ -34,6 +34,9 @@ class MeasurementNoise:
         self._group = -1  # of positions: whose logarithms are kept
         self._logarithms: list[float] = []
 
+    def __repr__(self) -> str:
+        return "<MeasurementNoise: secret>"
+
     def ahead(self, position: int) -> tuple[list[float], int]:
         """Signed logarithms of the positions around this one, and the place of this one.
 

@@ -6,7 +6,7 @@ leaves   |---●|--●|-----|●|---------●|-|     ● measured; the others ha
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,6 +21,20 @@ from tidegate.stages import Noisy
 Measurement = tuple[int, int, int]  # index of the measured value, released number, scale of noise
 
 
+class Stretch(NamedTuple):
+    """values[start], …, values[stop − 1] of one block, to be seen at once.
+
+    The first of them is at `position`; `filled` values of the open leaf came before.
+    """
+
+    values: list[int]
+    start: int
+    stop: int
+    position: int
+    filled: int
+    noise: MeasurementNoise
+
+
 class Sampler(Protocol):
     """Sees raw values, one at a time, and says which of them are measured, with what noise.
 
@@ -32,12 +46,10 @@ class Sampler(Protocol):
     `position`, up to and including the first that is to be measured, and gives its index and scale;
     or (stop, 0) if none is; and
 
-        sweep(values: list[int], start: int, stop: int, position: int, filled: int,
-              noise: MeasurementNoise) -> list[Measurement]
+        sweep(stretch: Stretch) -> list[Measurement]
 
-    which does the same for all values up to `stop`: it measures and calls what `measured` does by
-    itself (`filled` values of the open leaf came before). Both are faster, and must leave the same
-    state.
+    which does the same for all values of the stretch: it measures and does what `measured` does by
+    itself. Both are faster, and must leave the same state.
     """
 
     STATE: ClassVar[tuple[str, ...]]
@@ -120,7 +132,7 @@ class SampledRun(IrregularRun):
         while at < len(raw):
             length = self._lengths[self.blocks]
             stop = min(len(raw), at + length - self.place)
-            found = self._sweep(raw, at, stop, self.position, at - opened, self._noise)
+            found = self._sweep(Stretch(raw, at, stop, self.position, at - opened, self._noise))
             if found:
                 places, some_numbers, scales = zip(*found, strict=True)
                 ends.extend(places)
@@ -144,16 +156,9 @@ class SampledRun(IrregularRun):
         spans = edges[1:] - edges[:-1]
         return Noisy(np.array(numbers, dtype=np.int64), spans, np.array(marks, dtype=np.int64))
 
-    def _by_finding(
-        self,
-        values: list[int],
-        start: int,
-        stop: int,
-        position: int,
-        filled: int,
-        noise: MeasurementNoise,
-    ) -> list[Measurement]:
+    def _by_finding(self, stretch: Stretch) -> list[Measurement]:
         """The sweep of a sampler that has none of its own."""
+        values, start, stop, position, filled, noise = stretch
         measured: list[Measurement] = []
         at, opened, shift = start, start - filled, position - start
         while at < stop:

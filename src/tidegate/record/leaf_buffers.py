@@ -1,6 +1,6 @@
 """The last leaves of an endless stream, in ring buffers that grow on demand.
 
-Leaves whose spans the method decides: ring buffers with their ends, marks and levels.
+Where the method decides the spans of leaves, they keep ends, marks and levels, too.
 """
 
 from __future__ import annotations
@@ -127,7 +127,15 @@ class RingBuffer:
         return int(last - first)
 
     def restore(self, closed: int, columns: Sequence[NDArray[Any]]) -> None:
-        """Continue from the last entries up to leaf `closed`, which is included."""
+        """Continue from the last entries up to leaf `closed`, which is included.
+
+        Raises:
+            ValueError: a number does not fit its column; of a NaN it would become any number.
+        """
+        for column, values in zip(self._stored(), columns, strict=True):
+            real = column.dtype.kind == "i" and values.dtype.kind == "f"
+            if real and not (np.abs(values) < 2.0**63).all():
+                raise ValueError("sums, edges and marks of a record are whole numbers")
         self._part()
         self.closed, self.oldest = closed, closed + 1 - columns[0].size
         if columns[0].size > self._sums.size:

@@ -48,8 +48,12 @@ class DecayedSum:
     def __init__(self, half_life: float) -> None:
         if not 0 < half_life < math.inf:
             raise SettingError("half_life", "must be a number of values above 0")
+        self._half_life = half_life
         self._kept = 2.0 ** (-1 / half_life)
         self._sum = 0.0
+
+    def __repr__(self) -> str:
+        return f"DecayedSum(half_life={self._half_life!r})"
 
     def push(self, released: Iterable[float]) -> FloatArray:
         """The decayed sum after each of these released values."""
@@ -71,6 +75,9 @@ class SlidingSum:
         self._window = whole("window", window, minimum=1)
         self._last: deque[float] = deque([0.0], maxlen=self._window + 1)  # running sums
 
+    def __repr__(self) -> str:
+        return f"SlidingSum(window={self._window})"
+
     def push(self, released: Iterable[float]) -> FloatArray:
         """The sliding sum after each of these released values."""
         found = []
@@ -91,6 +98,9 @@ class WholeCounts:
         self._most = whole("most", most, minimum=1)
         self._running = 0.0
         self._count = 0
+
+    def __repr__(self) -> str:
+        return f"WholeCounts(most={self._most})"
 
     def push(self, released: Iterable[float]) -> FloatArray:
         """A whole number for each of these released values."""

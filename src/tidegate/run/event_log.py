@@ -34,6 +34,11 @@ class EventLog:
     def __repr__(self) -> str:
         return "<EventLog>"  # neither values nor their number
 
+    @property
+    def waiting(self) -> bool:
+        """Whether there are events. For the operator alone."""
+        return any(ticks.size for ticks in self._ticks)
+
     def add(self, ticks: IntArray, units: IntArray) -> None:
         """Take events; `ticks` are the positions of theirs."""
         if not ticks.size:

@@ -13,7 +13,7 @@ from tidegate.randomness import Randomness
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
 from tidegate.run.event_run import EventRun
-from tidegate.run.event_ticks import Ticks
+from tidegate.run.event_ticks import Ticks, check_values
 from tidegate.run.release import Release
 from tidegate.run.timeline import Timeline
 from tidegate.run.user_cap import checked_users
@@ -50,16 +50,23 @@ class EventRelease(Release):
             raise AssertionError("the pipeline was checked")
         return self.pipeline.ticks
 
+    @property
+    def waiting(self) -> bool:
+        """Whether ticks that are not released yet have events. For the operator alone."""
+        with self._ownership.lock:
+            return self._events.events.waiting
+
     def push(  # type: ignore[override]  # nothing comes out of it
         self, times: Any, values: Any = None, users: Any = None
     ) -> None:
-        """Take events: the time of each, and its value; None: each counts as one.
+        """Take events: the time of each, and its value; no values where events are counted.
 
         A missing value counts as 0. Nothing comes out: `advance` does that. Times as numbers since
         1970 are given as `tidegate.read_times(numbers)`: plain numbers are taken for values.
         """
         refuse_numbers(times, _FORM, self._seen)
         refuse_times(values, _FORM, self._seen)
+        check_values(self.pipeline, values)
         self._pushed(times, values, users)
 
     def push_rows(

@@ -205,6 +205,22 @@ class Ticks(ThresholdSchedule, Spec):
         return AddedEvent().widen(parallel(*pieces))
 
 
+def check_values(pipeline: Pipeline, values: Any) -> None:
+    """Refuse events without values where values are summed, and values where events are counted.
+
+    Either would be taken for a sum that it is not: each event as 1, or each value cut at 1. A
+    decision about public settings and about what was called, never about a value.
+    """
+    counting = pipeline.threshold == Fixed(1) and pipeline.resolution == 1 and not pipeline.lower
+    if values is None and not counting:
+        raise InputError("this stream sums the values of events: push(times, values)")
+    if values is not None and counting:
+        raise InputError(
+            "this stream counts events: push times without values. To sum values, give "
+            "tidegate.events a bound"
+        )
+
+
 class EventLattice(Lattice):
     """The lattice of single events; a level is that of a tick, which holds any number of them."""
 

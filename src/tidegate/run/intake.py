@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,10 +22,12 @@ from tidegate.run.two_sided_caps import choose
 from tidegate.run.user_cap import checked_users
 from tidegate.settings import digest
 from tidegate.tables.column_kind import refuse_times
+from tidegate.tables.to_numpy import MISSING
 from tidegate.timestamps import Times
 
 # Values handled at once: small enough to stay in the cache, large enough to hide fixed costs.
 _PIECE = 1 << 16
+_SCALARS = (np.generic, Decimal, Fraction, str, bytes, type(None), bool)
 
 
 class Intake(ReadableRelease):
@@ -134,3 +138,10 @@ class Intake(ReadableRelease):
             if began:
                 ownership.refuse()
             raise
+
+
+def as_single(values: Any) -> tuple[bool, Any]:
+    """Whether this is one value, missing ones among them; and the value itself."""
+    if type(values) is np.ndarray and values.ndim == 0:
+        return True, values.item()
+    return isinstance(values, _SCALARS) or type(values).__name__ in MISSING, values

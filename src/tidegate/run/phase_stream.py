@@ -40,6 +40,7 @@ class Stream:
         self._signed = pipeline.lattice.bottom > 0
         self._method = pipeline.method
         self._irregular = pipeline.perturber.irregular
+        self._special = self._irregular or self._signed
         # Leaves of one size, or those of the open block.
         self._width = pipeline.perturber.block if pipeline.estimator.adds_up else None
         self._step = pipeline.lattice.step
@@ -120,20 +121,20 @@ class Stream:
 
     def push_one(self, unit: int) -> float:
         """Perturb one value, publish an estimate, note a completed leaf in the record."""
-        if self._irregular:  # more than a number comes out for a value
-            out = np.zeros(1)
-            self.push(np.array([unit]), out)
-            return out.item()
-        if self._signed:
+        if self._special:
+            if self._irregular:  # more than a number comes out for a value
+                out = np.zeros(1)
+                self.push(np.array([unit]), out)
+                return out.item()
             unit = max(unit + self.ends.below, 0)
+        estimator, segment = self._estimator, self.segment
         noisy = self._perturber.push_one(unit)
         if noisy is not None and self._signed:
             noisy -= int(self._lifted(1)[0])
-        value = self._estimator.push_one(noisy)
-        segment = self.segment
+        value = estimator.push_one(noisy)
         segment.end = end = segment.end + 1
         if noisy is not None:
-            segment.append_one(noisy, self._estimator.prediction)
+            segment.append_one(noisy, estimator.prediction)
         if end == self._due:
             self._begin_block()
         return value * self._step

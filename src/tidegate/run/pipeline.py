@@ -116,7 +116,10 @@ class Pipeline(Spec):
         """The finest default that 64-bit sums allow; what is kept and compared is a number."""
         rules = [two_sided_caps.scale_rule(rule) if self.lower else rule for rule in self._rules]
         steps = min(getattr(rule, "steps", FINE) for rule in rules)
-        resolution = default_resolution(max(self.threshold.bound, -self.lower), steps)
+        bound = self.threshold.bound
+        resolution = default_resolution(max(bound, -self.lower), steps)
+        if resolution > bound:  # `lower` reaches much further down than the bound up
+            resolution = default_resolution(bound, 1)
         while True:
             self.__dict__["resolution"] = resolution
             try:
@@ -125,8 +128,11 @@ class Pipeline(Spec):
             except SettingError as problem:
                 if problem.setting != "resolution" or resolution * 10 > 1:
                     raise
+            if resolution * 10 > bound:
+                raise SettingError("bound", "is too small beside `lower`: 64 bits cannot sum both")
             resolution *= 10
-            del self.__dict__["lattice"], self.__dict__["ceiling"]
+            for decided in ("lattice", "ceiling"):
+                self.__dict__.pop(decided, None)
 
     @cached_property
     def ceiling(self) -> int:
@@ -220,10 +226,7 @@ class Pipeline(Spec):
         return self.history or _HORIZONS_KEPT * self.perturber.horizon
 
     def keeping(self, values: int) -> Pipeline:
-        """The same pipeline with the same noise, whose runs can look back on as many at least.
-
-        For who knows how many come. `history` itself would change the key of the noise.
-        """
+        """The same with a longer memory; a larger `history` would change the key of the noise."""
         if values <= self.kept_history:
             return self
         longer = copy(self)

@@ -84,8 +84,9 @@ class Phases(PhasedRun):
 
     def push_one(self, unit: int) -> float:
         """Hand one value to the stream of the present phase, without arrays where possible."""
-        if self._plain > 1 and self.log is None:
-            self._plain -= 1
+        plain = self._plain
+        if plain > 1 and self.log is None:
+            self._plain = plain - 1
             value = self.stream.push_one(unit)
             return value if self._remainder is None else self._remainder.settle_one(value)
         out = np.zeros(1)

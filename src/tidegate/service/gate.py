@@ -10,10 +10,12 @@ so it is forgotten and read again.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from tidegate.durable import StorageError
@@ -21,11 +23,12 @@ from tidegate.errors import TidegateError
 from tidegate.ledger import Ledger
 from tidegate.service.database import Database
 from tidegate.service.open_streams import Run, Streams
-from tidegate.service.pending_requests import Busy, Fault, Pending
+from tidegate.service.pending_requests import Busy, Fault, Pending, fulfil
 from tidegate.service.telemetry import Telemetry
 from tidegate.service.transaction_group import Group
 
 Result = TypeVar("Result")
+_log = logging.getLogger(__name__)
 _MOST_WAITING = 4096  # requests
 MOST_VALUES = 1 << 22  # of all that wait
 _GROUP = 1024  # requests in a transaction
@@ -145,10 +148,13 @@ class Gate:
                 if not self._waiting:
                     return
                 work = self._next()
-            if isinstance(work, _Call):
-                self._called(work)
-            else:
-                self._released(work)
+            try:
+                if isinstance(work, _Call):
+                    self._called(work)
+                else:
+                    self._released(work)
+            except Exception:  # noqa: BLE001  # out of memory between two lines, say: go on
+                self._abandoned([work] if isinstance(work, _Call) else work)
 
     def _next(self) -> _Call[Any] | list[Pending]:
         """A call, or all requests before the next one."""
@@ -166,16 +172,25 @@ class Gate:
             self._waiting.popleft()
         return group
 
+    def _abandoned(self, requests: Sequence[Pending | _Call[Any]]) -> None:
+        """Memory may be ahead of the database, and somebody may still wait."""
+        with self.lock:
+            self.streams.forget()
+        for one in requests:
+            if not one.answer.done():
+                with suppress(InvalidStateError):  # it was being answered
+                    fulfil(one.answer, Fault())
+
     def _called(self, work: _Call[Any]) -> None:
         try:
             with self.lock, self._transaction(refusable=True):
                 result = work.function()
         except TidegateError as error:
-            work.answer.set_exception(error)
+            fulfil(work.answer, error)
         except Exception:  # noqa: BLE001  # its words may quote what is secret
-            work.answer.set_exception(Fault())
+            fulfil(work.answer, Fault())
         else:
-            work.answer.set_result(result)
+            fulfil(work.answer, result)
 
     def _released(self, requests: list[Pending]) -> None:
         group = Group(self.streams, self.database)
@@ -187,11 +202,14 @@ class Gate:
         except Exception as error:  # noqa: BLE001  # its words may quote what is secret
             known = isinstance(error, StorageError)
             for one in requests:
-                one.answer.set_exception(error if known else Fault())
+                fulfil(one.answer, error if known else Fault())
             return
         group.answer()
         if self.listener is not None:
-            self.listener(group)
+            try:
+                self.listener(group)
+            except Exception as error:  # noqa: BLE001  # it is committed: this thread goes on
+                _log.warning("a listener of the gate failed: %s", type(error).__name__)
 
     def _transaction(self, *, refusable: bool = False) -> _Guarded:
         return _Guarded(self, refusable=refusable)

@@ -34,6 +34,20 @@ class Conflict(RefusedError):  # noqa: N818  # as HTTP calls it
         self.seen = seen
 
 
+def fulfil(answer: Future[Any], outcome: Any) -> None:
+    """Give an answer, unless whoever waits for it has left.
+
+    A request whose connection was cancelled must not stop the thread that serves all others:
+    `set_result` raises then. What it brought is released all the same; it is known by its key.
+    """
+    if not answer.set_running_or_notify_cancel():
+        return
+    if isinstance(outcome, BaseException):
+        answer.set_exception(outcome)
+    else:
+        answer.set_result(outcome)
+
+
 @dataclass(frozen=True)
 class Receipt:
     """What became of a request: it is durable.

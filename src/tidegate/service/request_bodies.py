@@ -1,6 +1,6 @@
 """Bodies of requests as values, times and keys: JSON, JSON Lines, Arrow IPC.
 
-Arrow streams from strangers: their size is known before anything of them is made.
+Of Arrow streams, the size is known before anything of them is made.
 
 A few bytes of an Arrow stream can stand for any number of rows (columns of nulls, runs) or for any
 number of bytes (compressed buffers). Both are read off the messages' headers, which are
@@ -127,6 +127,13 @@ def parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
     Raises:
         InputError: the body is not in this form. It names a position, never a value.
     """
+    try:
+        return _parsed(body, media_type, zone)
+    except UnicodeDecodeError:  # names, zones and texts of Arrow may be any bytes; it keeps them
+        raise InputError("the body has text that is not UTF-8") from None
+
+
+def _parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
     kind = media_type.partition(";")[0].strip().lower()
     until = None
     if kind == ARROW:

@@ -12,7 +12,7 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.service import schema
 from tidegate.service.database import Database
 from tidegate.service.open_streams import Run, Streams
-from tidegate.service.pending_requests import Conflict, Pending, Receipt
+from tidegate.service.pending_requests import Conflict, Pending, Receipt, fulfil
 from tidegate.service.push_by_kind import pipeline_of, pushed, together
 from tidegate.service.released_rows import Block, stored
 
@@ -63,10 +63,7 @@ class Group:
     def answer(self) -> None:
         """The transaction is durable: let the answers leave."""
         for one, outcome in self._outcomes:
-            if isinstance(outcome, TidegateError):
-                one.answer.set_exception(outcome)
-            else:
-                one.answer.set_result(outcome)
+            fulfil(one.answer, outcome)
 
     # -- one stream ------------------------------------------------------------------------------
 

@@ -17,15 +17,14 @@ import numpy as np
 import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from tidegate.errors import SnapshotError
 from tidegate.exact_numbers import exact
 from tidegate.keyed import KeyedEventRelease, keyed
 from tidegate.ledger import CapExceeded
-from tidegate.sealing import seal, understood, unseal
+from tidegate.sealing import seal, understood
 from tidegate.settings import digest
 from tidegate.spark.operators import STATE, query_id
 from tidegate.spark.plan import Plan
-from tidegate.spark.shard import EPSILON, NAME, GivenEpoch
+from tidegate.spark.shard import EPSILON, NAME, GivenEpoch, unsealed
 from tidegate.timestamps import Times
 
 _CONTENT = "spark events"
@@ -54,16 +53,8 @@ class EventShard:
             SnapshotError: they were tampered with, or belong to another shard or other settings.
         """
         with understood():
-            public, body = unseal(data, plan.secret.sealing_key())
-            if public.get("content") != _CONTENT:
-                raise SnapshotError("this is not the state of a shard of events")
-            if public["settings"] != _identity(plan):
-                raise SnapshotError(
-                    "the checkpoint belongs to another pipeline or another number of shards: that "
-                    "needs a new checkpoint, which is charged on top"
-                )
-            if public["shard"] != number:
-                raise SnapshotError("the state of a shard was moved to another one")
+            wanted = {"content": _CONTENT, "settings": _identity(plan), "shard": number}
+            body = unsealed(plan, data, wanted)
             specification = keyed(plan.pipeline, keys=body["names"])
             release = specification.resume(body["keys"].tobytes())
             return cls(plan, number, _of_events(release))

@@ -8,7 +8,7 @@ Everything that is secret is in the sealed bytes: Spark stores them in RocksDB, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -75,6 +75,26 @@ class GivenEpoch:
         return self.epoch
 
 
+def unsealed(plan: Plan, data: bytes, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of the sealed state of a shard whose public part is as `wanted`.
+
+    Raises:
+        SnapshotError: it was tampered with, or belongs to another shard or other settings.
+    """
+    public, body = unseal(data, plan.secret.sealing_key())
+    if public.get("content") != wanted["content"]:
+        raise SnapshotError("this is not the state of such a shard")
+    if public["settings"] != wanted["settings"]:
+        raise SnapshotError(
+            "the checkpoint belongs to another pipeline or another number of shards. Change the "
+            "number with tidegate.spark.reshard; other settings, and event streams, need a new "
+            "checkpoint, which is charged on top"
+        )
+    if public["shard"] != wanted["shard"]:
+        raise SnapshotError("the state of a shard was moved to another one")
+    return body
+
+
 class Shard:
     """Made by `begin` or `resume`.
 
@@ -104,17 +124,8 @@ class Shard:
             SnapshotError: they were tampered with, or belong to another shard or other settings.
         """
         with understood():
-            public, body = unseal(data, plan.secret.sealing_key())
-            if public.get("content") != _CONTENT:
-                raise SnapshotError("this is not the state of a shard")
-            if public["settings"] != plan.identity:
-                raise SnapshotError(
-                    "the checkpoint belongs to another pipeline or another number of shards. "
-                    "Change the number with tidegate.spark.reshard; other settings need a new "
-                    "checkpoint, which is charged on top"
-                )
-            if public["shard"] != number:
-                raise SnapshotError("the state of a shard was moved to another one")
+            wanted = {"content": _CONTENT, "settings": plan.identity, "shard": number}
+            body = unsealed(plan, data, wanted)
             release = plan.specification.resume(body["keys"].tobytes())
             shard = cls(plan, number, release, body["last"].copy())
             shard.spent = {key: Fraction(amount) for key, amount in body["spent"].items()}

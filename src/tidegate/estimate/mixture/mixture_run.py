@@ -207,8 +207,8 @@ class MixtureRun:
 
     def push_one(self, noisy: int | None) -> float:
         """Publish one value: the forecast, or at a cell's end what corrects the running sum."""
-        self._filled += 1
-        if self._filled < self._width:
+        self._filled = filled = self._filled + 1
+        if filled < self._width:
             return self.prediction
         before = (self._width - 1) * self.prediction
         return self._end_cell(iter(() if noisy is None else (noisy,))) - before

@@ -125,9 +125,10 @@ class AdaptiveRun:
 
     def push_one(self, value: int) -> int | None:
         """Add one value to the open leaf; give its noisy sum if that completes it, else None."""
-        self._total += value if value < self._cap else self._cap
-        self.room -= 1
-        if self.room > 0:
+        cap = self._cap
+        self._total += value if value < cap else cap
+        self.room = room = self.room - 1
+        if room > 0:
             return None
         tree = self.tree
         noisy: int = self._total + self._leaf_noise(tree).item(self.leaf)

@@ -63,11 +63,16 @@ def all_trees(
 def _all_laws(
     shapes: tuple[tuple[int, ...], ...], epsilon: Fraction, threshold: int, ceiling: int
 ) -> list[tuple[tuple[int, ...], int, tuple[Fraction, ...], tuple[float, ...], int]]:
-    """Shape, cap, scales, variances, cap step of every tree: the same for blocks of any length."""
+    """Shape, cap, scales, variances, cap step of every tree: the same for blocks of any length.
+
+    Where θ is the ceiling no value is cut: values may crowd there (yes or no, full marks), and a
+    cap that lies a little lower would take as much from each of them.
+    """
     found = []
+    least = ceiling if threshold >= ceiling else 1
     for cap_step in range(_CAP_STEPS):
         caps = [
-            min(ceiling, max(1, _scaled(threshold, cap_factor(shape, cap_step))))
+            min(ceiling, max(least, _scaled(threshold, cap_factor(shape, cap_step))))
             for shape in shapes
         ]
         found += [

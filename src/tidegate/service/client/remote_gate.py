@@ -4,17 +4,39 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
 from tidegate._contexts import Closed
-from tidegate.errors import RefusedError
+from tidegate.errors import RefusedError, SettingError
+from tidegate.exact_numbers import said
 from tidegate.randomness import random_bytes
-from tidegate.service.client.http import Http
-from tidegate.service.client.remote_stream import Stream, plain
+from tidegate.service.client.http import Http, ServiceError
+from tidegate.service.client.remote_keyed import KeyedEventStream, KeyedStream
+from tidegate.service.client.remote_stream import EventStream, Stream
+from tidegate.service.client.stream_requests import RemoteStream
 from tidegate.timestamps import read_times
+
+_KINDS: dict[str, type[RemoteStream]] = {
+    "readings": Stream,
+    "events": EventStream,
+    "keyed readings": KeyedStream,
+    "keyed events": KeyedEventStream,
+}
+# Which role has a token for it.
+_PERMISSIONS = {
+    "read": "reader or admin",
+    "write": "producer",
+    "manage": "admin",
+    "plan": "reader or admin",
+    "read facts": "auditor or admin",
+    "read ledger": "auditor or admin",
+    "report": "device",
+    "report shuffled": "shuffler",
+}
 
 
 def connect(
@@ -61,8 +83,8 @@ class Gate(Closed):
         events: dict[str, Any] | None = None,
         source: str | None = None,
         **settings: Any,
-    ) -> Stream:
-        """A new stream.
+    ) -> Any:
+        """A new stream, with the verbs of its kind: see `stream`.
 
         Args:
             name: of the stream.
@@ -81,7 +103,7 @@ class Gate(Closed):
 
     def create_columns(
         self, name: str, *, epsilon: Any, columns: dict[str, Any], **more: Any
-    ) -> dict[str, Stream]:
+    ) -> dict[str, Any]:
         """Streams for rows with several values: `columns={"fare": {"bound": 100}, …}`; by column.
 
         `epsilon` is that of a row: shares (`{"bound": 30, "share": "0.3"}`) divide it.
@@ -92,8 +114,13 @@ class Gate(Closed):
 
     def push_columns(self, name: str, columns: dict[str, Any], times: Any = None) -> None:
         """Send rows with several values, a list for each column; durable when it returns."""
-        rows = {column: np.asarray(one, dtype=np.float64) for column, one in columns.items()}
-        content: dict[str, Any] = {"columns": {one: plain(some) for one, some in rows.items()}}
+        most = np.finfo(np.float64).max  # JSON knows no infinity: it lies beyond every bound
+        rows = {
+            column: np.clip(np.asarray(values, dtype=np.float64), -most, most).tolist()
+            for column, values in columns.items()
+        }
+        plain = {one: [None if v != v else v for v in values] for one, values in rows.items()}
+        content: dict[str, Any] = {"columns": plain}
         if times is not None:
             when = read_times(times)
             content["times"] = when.clock.texts(when.ticks)
@@ -101,12 +128,36 @@ class Gate(Closed):
         path, body = f"/v1/columns/{quote(name)}/values", json.dumps(content).encode()
         self.call("POST", path, "write", body=body, headers=headers, repeat=True)
 
-    def stream(self, name: str) -> Stream:
-        """A stream that is there already."""
-        return Stream(self, name)
+    def stream(self, name: str) -> Any:
+        """A stream that is there already, with the verbs of its kind.
 
-    def __getitem__(self, name: str) -> Stream:
+        A `Stream` of readings, an `EventStream`, a `KeyedStream` or a `KeyedEventStream`.
+        """
+        if not isinstance(name, str):
+            raise SettingError("name", "must be text: the name of a stream")
+        path = f"/v1/streams/{quote(name)}"
+        asked = (path, "read") if self.may("read") else (f"{path}/kind", "write")
+        kind = self.call("GET", *asked)["kind"]
+        if kind not in _KINDS:
+            raise ServiceError(f"streams of {kind} need a newer Tidegate here")
+        return _KINDS[kind](self, name)
+
+    def __getitem__(self, name: str) -> Any:
         return self.stream(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of all streams, each once, whatever epochs it had."""
+        return iter(self._names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def _names(self) -> list[str]:
+        names = (str(one["name"]).partition("@")[0] for one in self.streams())
+        return list(dict.fromkeys(names))
 
     def streams(self) -> list[dict[str, Any]]:
         """The public facts of all streams."""
@@ -132,8 +183,15 @@ class Gate(Closed):
 
     def token(self, permission: str) -> str | None:
         """The token that allows something; None: nobody needs one."""
+        if permission not in _PERMISSIONS:
+            raise SettingError(
+                "permission", f"must be one of {', '.join(_PERMISSIONS)}, not {said(permission)}"
+            )
         if permission not in self._tokens:
-            raise RefusedError(f"no token was given to connect() that may {permission}")
+            raise RefusedError(
+                f"no token was given to connect() that may {permission}: give one of the role "
+                f"{_PERMISSIONS[permission]}"
+            )
         return self._tokens[permission]
 
     @property

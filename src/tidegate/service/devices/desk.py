@@ -6,6 +6,7 @@ If it fails, nothing was handed out or taken, and memory is read from the databa
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -18,9 +19,10 @@ from tidegate.service.devices.desk_requests import Request
 from tidegate.service.devices.request_group import RequestGroup
 from tidegate.service.devices.stored_tasks import StoredTask, TaskFacts
 from tidegate.service.gate import Gate
-from tidegate.service.pending_requests import Busy
+from tidegate.service.pending_requests import Busy, fulfil
 
 Result = TypeVar("Result")
+_log = logging.getLogger(__name__)
 _GROUP = 2048  # requests in a transaction
 _MOST_WAITING = 8192
 
@@ -124,7 +126,10 @@ class Desk:
             working = done.result()
             working.answer()
             if self.listener is not None:
-                self.listener(working)
+                try:
+                    self.listener(working)
+                except Exception as error:  # noqa: BLE001  # or nobody is served any more
+                    _log.warning("a listener of the desk failed: %s", type(error).__name__)
             with self._lock:
                 self._busy = bool(self._waiting)
             if self._busy:
@@ -139,4 +144,4 @@ class Desk:
             refused = self._group + self._waiting
             self._group, self._waiting, self._busy = [], [], False
         for one in refused:
-            one.answer.set_exception(error)
+            fulfil(one.answer, error)

@@ -31,6 +31,7 @@ from tidegate.service.devices.desk_requests import (
 )
 from tidegate.service.devices.device_tables import devices
 from tidegate.service.devices.stored_tasks import StoredTask
+from tidegate.service.pending_requests import fulfil
 
 _CHUNK = 500  # parameters of a statement
 _DELTA = "1/1000000000"  # of what is said about shuffled reports, for information
@@ -89,10 +90,7 @@ class RequestGroup:
     def answer(self) -> None:
         """Let the answers leave."""
         for request, outcome in self._answers:
-            if isinstance(outcome, TidegateError):
-                request.answer.set_exception(outcome)
-            else:
-                request.answer.set_result(outcome)
+            fulfil(request.answer, outcome)
 
     def _done(self, request: Request) -> Any:
         if isinstance(request, Question):

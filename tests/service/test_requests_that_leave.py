@@ -1,0 +1,85 @@
+"""A request whose connection was cancelled, or a reader that fails, stops nobody else."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tests.service.conftest import Place, sender
+from tests.service.test_devices import Fleet, Time
+from tidegate.errors import TidegateError
+from tidegate.service.devices.desk_requests import Question
+from tidegate.service.pending_requests import Pending
+
+PIPELINE = tg.tops(epsilon=1, bound=100, resolution=1, holdout=5, horizon=16)
+
+
+@pytest.fixture
+def service(tmp_path: Any) -> Any:
+    service = Place(tmp_path / "gate", None).opened()
+    gate = service.gate
+    gate.call(lambda: gate.streams.create("meters", PIPELINE)).result(60)
+    yield service
+    gate.close()
+
+
+def test_a_producer_that_leaves_does_not_stop_the_gate(service: Any) -> None:
+    # Catches: `set_result` of a cancelled answer, which raised in the gate's only thread.
+    with service.gate.lock:  # so that they form one group
+        gone, other = Pending("meters", np.array([1.0]), key="a"), Pending("meters", np.ones(2))
+        for one in (gone, other):
+            service.gate.submit(one)
+        assert gone.answer.cancel()
+    assert other.answer.result(60).start == 1
+    assert sender(service, "meters")(1.0, key="a").repeated  # it was taken, and says so
+    assert sender(service, "meters")(3.0).start == 3
+
+
+def test_nor_one_that_is_refused(service: Any) -> None:
+    with service.gate.lock:
+        gone = Pending("nowhere", np.array([1.0]))
+        service.gate.submit(gone)
+        assert gone.answer.cancel()
+    with pytest.raises(CancelledError):
+        gone.answer.result(60)
+    assert sender(service, "meters")(3.0).start == 0
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_nor_a_call_that_nobody_waits_for(service: Any, fails: bool) -> None:
+    def work() -> None:
+        if fails:
+            raise TidegateError("no")
+
+    with service.gate.lock:
+        assert service.gate.call(work).cancel()
+    assert sender(service, "meters")(3.0).start == 0
+
+
+def test_nor_a_listener_that_fails(service: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def listener(group: Any) -> None:
+        raise RuntimeError("the loop is closed")
+
+    service.gate.listener = listener
+    for at in range(3):
+        assert sender(service, "meters")(3.0).start == at
+    assert "RuntimeError" in caplog.text
+    assert "closed" not in caplog.text  # its words may quote what is secret
+
+
+def test_nor_a_device_that_leaves(tmp_path: Any) -> None:
+    # Catches: a desk that was busy for ever, so that no device was answered any more.
+    fleet = Fleet(Place(tmp_path / "gate", None), Time())
+    fleet.desk.listener = lambda working: 1 / 0
+    gone = Question(fleet.id, fleet.round, "one")
+    with fleet.service.gate.lock:
+        fleet.desk.submit(gone)
+        assert gone.answer.cancel()
+    other = Question(fleet.id, fleet.round, "two")
+    fleet.desk.submit(other)
+    assert other.answer.result(60)
+    fleet.service.gate.close()
