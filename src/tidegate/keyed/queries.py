@@ -14,6 +14,7 @@ from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
 from tidegate.keyed.key_names import key_text
 from tidegate.keyed.keyed_table import KeyedTable, by_position_or_time, chosen_table
+from tidegate.keyed.plot_keys import check_number, draw_keys
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
@@ -29,6 +30,7 @@ from tidegate.record.time_sums import (
     table_between,
     with_late_rows,
 )
+from tidegate.run.pipeline import Pipeline
 
 
 class KeyedQueries(ABC):
@@ -185,6 +187,32 @@ class KeyedQueries(ABC):
             cuts, note = _cuts(records, every, from_, to)
             total, rows = self._by_time(records, cuts, confidence, note)
             return TimeTable(total, cuts, records[0].time_index.clock, rows)
+
+    def _drawn(
+        self,
+        key: Any,
+        keys: Iterable[Any] | None,
+        pipeline: Pipeline,
+        heading: str,
+        window: int | None,
+        confidence: float,
+        axes: Any,
+    ) -> Any:
+        """A picture of one key, or of several."""
+        if key is not None and keys is not None:
+            raise QueryError("give key= for one key, or keys= for several")
+        names = self._group(keys if key is None else [key])
+        check_number(len(names))
+        with self._reading():
+            records = {name: self.record(name) for name in names}
+            return draw_keys(
+                records,
+                pipeline.perturber.block,
+                heading,
+                window=window,
+                confidence=confidence,
+                axes=axes,
+            )
 
     def _by_time(
         self, records: list[Record], cuts: IntArray, confidence: float, note: str = ""
