@@ -48,8 +48,12 @@ def test_events(running: tuple[Service, str, Any]) -> None:
         for wrong in ((VALUES, MINUTES), (MINUTES, MINUTES), (VALUES,)):
             with pytest.raises(tg.InputError, match=r"write push\(times, values\)"):
                 one.push(*wrong)
+        with pytest.raises(tg.InputError, match="this stream sums the values of events"):
+            one.push(MINUTES)
     counting = gate.create("number", epsilon=1, events={**CLOCK, "count": True}, horizon=512)
     counting.push(MINUTES)
+    with pytest.raises(tg.InputError, match="this stream counts events"):
+        counting.push(MINUTES, VALUES)
     counting.advance("2024-01-01T20:00Z")
     found = counting.query(40, 80)
     assert found.low < 600 < found.high
@@ -109,6 +113,8 @@ def test_keyed_events(running: tuple[Service, str, Any]) -> None:
         for wrong in ((VALUES, MINUTES), (MINUTES, MINUTES)):
             with pytest.raises(tg.InputError, match=r"write push\(keys, times, values\)"):
                 one.push(KEYS * 600, *wrong)
+        with pytest.raises(tg.InputError, match="this stream sums the values of events"):
+            one.push(KEYS * 600, MINUTES)
 
 
 def test_readings_give_what_was_given(running: tuple[Service, str, Any]) -> None:
