@@ -44,3 +44,11 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]
     """Look for examples in docstrings of the package, not of its tests: a third of collecting."""
     found = yield
     return [one for one in found if type(one).__name__ != "DoctestModule"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark comes first: it takes half a minute to start, and workers steal what comes last.
+
+    Otherwise two of them would start it, or one would still be at it when all else is done.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))

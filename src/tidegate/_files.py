@@ -1,7 +1,5 @@
 """Durable files: every call that writes, syncs, renames or locks, in one place; and forks.
 
-Durable files: every call that writes, syncs, renames or locks, in one place.
-
     write → fsync → rename → fsync of the folder ║ only now does the file count
 
 The ledger, durable state and outputs all write through these functions, so that one rule holds for
@@ -9,7 +7,7 @@ all (a short write is continued, a new name is synced with its folder), and so t
 any of the calls fail (`tests/faults.py`). Errors are plain `OSError`s: the caller knows what the
 file is for, and says so.
 
-Open databases and locked files, which a forked process inherits and must not touch.
+A forked process inherits open databases and locked files and must not touch them: see the end.
 """
 
 from __future__ import annotations

@@ -34,7 +34,6 @@ _KEY_BYTES = 32
 _INT64 = 1 << 63
 _NONCE_BYTES = 12
 _PREFIX = struct.Struct(">8sBI")
-_WHOLE, _REAL = struct.Struct("<q"), struct.Struct("<d")
 _WHOLE, _FLOAT = struct.Struct("<q"), struct.Struct("<d")
 _TAMPERED = "it is damaged or was tampered with"
 MALFORMED = (
@@ -125,7 +124,7 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
             blobs.append(value.astype(stored, copy=False).tobytes())
             return {"$array": stored.str, "size": value.size}
         if isinstance(value, float):
-            blobs.append(_REAL.pack(value))
+            blobs.append(_FLOAT.pack(value))
             return {"$float": 0}
         if isinstance(value, list | tuple):
             return [plain(item) for item in value]

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -79,6 +80,14 @@ def test_only_a_valid_token_for_this_service_gives_a_role() -> None:
         assert role(other) is None  # another key of the same name
         assert asyncio.run(checks.who("e30.e30.")) is None  # not signed
         assert asyncio.run(checks.who("a.b.c")) is None
+        # Odd claims, and headers that are read before any signature is: refused, and no fault.
+        for odd in ([{}], [["reader"]], {"reader": 1}, 7, [None, "reader", {}]):
+            assert role(tidegate_role=odd) in (None, "reader")
+        deep, long = (b"[" * 20_000, b'{"alg":"ES256","x":"' + b"a" * 30_000 + b'"}')
+        for header in (deep, long, b"\xff\xfe", b"{" * 20_000, b'{"alg":' + b"9" * 5000 + b"}"):
+            text = urlsafe_b64encode(header).rstrip(b"=").decode()
+            assert asyncio.run(checks.who(f"{text}.e30.AAAA")) is None
+        assert asyncio.run(checks.who("é.ü.ß")) is None
         keys.append(jwk.ECKey.generate_key("P-256", parameters={"kid": "two"}))
         checks._read -= 20  # the provider has changed its keys; they are read again
         assert role(keys[1]) == "reader"

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import tidegate.spark as ts
-from tests.spark.conftest import SETTINGS
+from tests.spark.conftest import JAVA, SETTINGS
 from tests.spark.streams import fixed
 
 
@@ -21,6 +21,7 @@ def main() -> None:
     more = {
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": JAVA,
         "spark.task.maxFailures": "20",
         "spark.network.timeout": "20s",
         "spark.network.timeoutInterval": "5s",

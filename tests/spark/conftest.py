@@ -11,6 +11,11 @@ import pytest
 
 SECRET = bytes(range(32))
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+# Half of the time is the start of Java: compile little, and believe Spark's own classes.
+JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -21,11 +26,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than these rows
-    # Half of the time is the start of Java: compile little, and believe Spark's own classes.
-    "spark.driver.extraJavaOptions": (
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-        "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-    ),
+    "spark.driver.extraJavaOptions": JAVA,
 }
 
 

@@ -22,11 +22,11 @@ pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 import pandas as pd
 import pyspark
 
-from tests.spark.conftest import SECRET, needed
+from tests.spark.conftest import JAVA, SECRET, needed
 from tests.spark.streams import alone, fixed, made_up
 
 KILLS, DRIVER_KILLS = 11, 3
-FILES, EACH = 16, 40
+FILES, EACH = 13, 40  # a batch for each kill, and two
 DATA = made_up(12, FILES * EACH)
 
 
@@ -54,6 +54,7 @@ class Cluster:
         environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
         environment |= {
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA,
             "SPARK_WORKER_DIR": str(self.folder / "work"),
         }
         return subprocess.Popen(

@@ -1,9 +1,4 @@
-"""Exit codes, one line on stderr for an error, and stopping a run from outside.
-
-Exit codes, and how errors become one line on stderr: never a traceback, never a value.
-
-Stopping a run from outside.
-"""
+"""Exit codes, errors as one line on stderr (never a traceback or a value), and stopping."""
 
 from __future__ import annotations
 

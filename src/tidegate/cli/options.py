@@ -1,10 +1,7 @@
 """Options: tables of them, choices that a shell completes, values by column; the style of help.
 
-Options whose value is one of a few: what a shell offers when it completes them.
-
-Options as a table: declared once, for all commands that take them.
-
-Options with a value per column: `--bound fare=100 --bound tip=30`.
+An option is declared once, for all commands that take it. Values by column are written
+`--bound fare=100 --bound tip=30`.
 
 One style of help: what a command does, arguments, options, examples; wide as the terminal.
 """

@@ -1,6 +1,6 @@
 """Build a pipeline from command-line options or a TOML file.
 
-`--period`: how many rows a cycle has, written as rows or as a length of time.
+`--period` is how many rows a cycle has, written as rows or as a length of time.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def answered(
             return printed_times(one, file, as_json=as_json)
         found = file.table(every, keys=keys, confidence=confidence, **times)
         columns = found.columns()
-        columns["time"] = [time for part in found.parts.values() for time in part.times]  # type: ignore[union-attr,assignment]
+        columns["time"] = [time for part in found.parts.values() for time in part.times]
         return _table(file, columns, confidence, found.note, as_json=as_json)
     if total:
         raise SettingError("total", "needs --every: without it, the total is the last row")

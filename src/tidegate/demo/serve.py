@@ -73,9 +73,10 @@ def push_ticks(gate: Gate, some: list[Tick]) -> None:
     """Send what happened in some ticks."""
     load = [(tick.start, zone, value) for tick in some for zone, value in tick.load.items()]
     times, zones, values = zip(*load, strict=True)
-    gate["load-by-zone"].push(values, times, keys=zones)
+    gate["load-by-zone"].push(zones, values, times)
     until = (some[-1].start + TICK).isoformat()
     when = [moment for tick in some for moment in tick.trips]
     fares = [fare for tick in some for fare in tick.fares]
-    gate["fares"].push(fares, when, until=until)
-    gate["trips"].push(None, when, until=until)
+    for name, given in (("fares", fares), ("trips", None)):
+        gate[name].push(when, given)
+        gate[name].advance(until)

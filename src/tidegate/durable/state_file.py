@@ -1,9 +1,5 @@
 """The SQLite file of a state: its tables, and how it is opened, locked and closed.
 
-The tables of a state file, and what one commit writes into them.
-
-The SQLite file of a state: opened, locked, closed, and its transactions.
-
 Every commit is one transaction with `synchronous=FULL`: after a kill or a power cut the file holds
 the last complete commit. Files are 0600 in a folder 0700. Deleted content is overwritten
 (`secure_delete`), as far as a file system lets us, and never goes to a temporary file.

@@ -1,7 +1,5 @@
 """From a source through a release into a sink, exactly once.
 
-`Passage`: one release on its way from batches to a sink; what was read before is skipped.
-
     source → skip what was read before → DurableRelease.push → commit ║ sink
                                           journal → rows that the sink lacks ┘
 

@@ -1,6 +1,6 @@
 """Range sums over leaves of one size: exact noise between leaves, estimates inside them.
 
-Estimates inside a measured block, once later blocks are released: post-processing of block sums.
+Inside a measured block, estimates use later blocks too: post-processing of block sums.
 
 With the noisy sum S of a block and those of its neighbours, the sum of its first k of B values is
 estimated as

@@ -1,6 +1,4 @@
-"""Range sums over published levels, with the noise of each level and what happened in between.
-
-The base of estimators that publish a level until the next measurement.
+"""The base of estimators that publish a level until the next measurement, and their range sums.
 
     published   ───level 0───┐●──level 1──┐●────level 2──── …      ● a measured value
     leaves      |            ●|           ●|                       it ends its leaf

@@ -1,12 +1,10 @@
 """Which column holds the values, the users and the times.
 
-Which column holds the values, and which the users.
-
 Names of columns are public where it is certain that they are names: in a Parquet schema, or where
 the user said so (`header=True`). The first line of a CSV file may be a row of data after all, so
 no message shows anything of it but the names that the user typed.
 
-Find the columns of a file that look like times, from its first rows.
+Columns that look like times are found in the first rows of a file.
 """
 
 from __future__ import annotations

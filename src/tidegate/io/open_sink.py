@@ -1,7 +1,4 @@
-"""`open_sink`: open an output.
-
-A function as a sink: rows go to Python code instead of a file.
-"""
+"""`open_sink`: a file, standard output, or a function that takes the rows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Write bytes to standard output, to a file in place, or to a file that appears when complete.
 
-Compression whose output does not depend on how writes were split.
+Compressed bytes do not depend on how writes were split.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Standard input: CSV, or JSON Lines if the first line begins with a brace.
+"""CSV and JSON Lines as a source: from a file, a pipe, or a file that grows.
 
-CSV and JSON Lines as a source: from a file, a pipe, or a file that grows.
+Standard input is CSV, or JSON Lines if its first line begins with a brace.
 """
 
 from __future__ import annotations

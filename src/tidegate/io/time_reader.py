@@ -1,6 +1,6 @@
 """Times of a source, batch by batch: one clock, in order. Errors name the row, never a time.
 
-Read times in a format that the user gives, such as 31.12.2024 23:59.
+`TimeFormat` reads times in a form that the user gives, such as 31.12.2024 23:59.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Noise of many keys that was drawn and whose values have not come yet.
 
-Noise of the open grove of each key, and of the next one if it was made ahead.
-
-Noise of the open block of each key: the tree was chosen, and no value has come yet.
+Of fixed methods the open grove of each key, and the next one if it was made ahead; of `adaptive`
+the open block, whose tree was chosen.
 """
 
 from __future__ import annotations

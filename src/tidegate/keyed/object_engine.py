@@ -1,7 +1,4 @@
-"""The general engine: a `Release` for each key. Every method works.
-
-The engine of events by key: an `EventRelease` for each key.
-"""
+"""The general engine: a `Release`, or an `EventRelease`, for each key. Every method works."""
 
 from __future__ import annotations
 

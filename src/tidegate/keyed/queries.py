@@ -5,15 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
 from tidegate.keyed.key_names import key_text
+from tidegate.keyed.keyed_table import KeyedTable, by_position_or_time, chosen_table
+from tidegate.keyed.plot_keys import check_number, draw_keys
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
@@ -29,42 +30,7 @@ from tidegate.record.time_sums import (
     table_between,
     with_late_rows,
 )
-from tidegate.tables.from_numpy import Tabular
-
-
-@dataclass(frozen=True)
-class KeyedTable(Tabular):
-    """A row for each key and each part of a range. `table[key]` is the table of one key.
-
-    Attributes:
-        parts: these tables.
-        note: which parts of the range are left out; may be empty.
-    """
-
-    parts: dict[str, TimeTable | Answers]
-    note: str = ""
-
-    def __len__(self) -> int:
-        return sum(map(len, self.parts.values()))
-
-    def __getitem__(self, key: Any) -> TimeTable | Answers:
-        return self.parts[key_text(key)]
-
-    @property
-    def zone(self) -> str | None:
-        """The zone of the times."""
-        return next((getattr(part, "zone", None) for part in self.parts.values()), None)
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """The columns of `TimeTable`, or of `Answers`, with the key before them."""
-        tables = [part.columns() for part in self.parts.values()]
-        keys = np.repeat(
-            np.array([*self.parts], np.str_), [len(part) for part in self.parts.values()]
-        )
-        names = list(tables[0]) if tables else []
-        return {"key": keys} | {
-            name: np.concatenate([table[name] for table in tables]) for name in names
-        }
+from tidegate.run.pipeline import Pipeline
 
 
 class KeyedQueries(ABC):
@@ -84,8 +50,8 @@ class KeyedQueries(ABC):
 
     def query(
         self,
-        start: int | None = None,
-        end: int | None = None,
+        start: Moment | None = None,
+        end: Moment | None = None,
         *,
         key: Any = None,
         keys: Iterable[Any] | None = None,
@@ -95,13 +61,14 @@ class KeyedQueries(ABC):
     ) -> Answer:
         """The sum over a range of one key, or the total over a group of keys, with its interval.
 
-        A range is `start` and `end`, positions of every key; or `from_` and `to`, times; or all
-        rows, if neither is given. Without `key`, the total over `keys`, or over all: noise of
-        different keys is independent, and what truncation took away is doubted for all alike. The
-        range of a total counts its rows: `answer.end` is how many.
+        A range is `start` and `end`, positions of every key; or times, as `start` and `end` or as
+        `from_` and `to`; or all rows, if neither is given. Without `key`, the total over `keys`,
+        or over all: noise of different keys is independent, and what truncation took away is
+        doubted for all alike. The range of a total counts its rows: `answer.end` is how many.
         """
         if key is not None and keys is not None:
             raise QueryError("give key= for one key, or keys= for the total over a group")
+        start, end, from_, to = by_position_or_time(start, end, from_, to)
         asked = (start, end), (from_, to)
         with self._reading():
             if key is None:
@@ -120,20 +87,73 @@ class KeyedQueries(ABC):
             begin, finish = _range(record, *asked)
             return record.queries(begin, finish, confidence)[0]
 
+    @overload
     def table(
         self,
         every: int | str,
         *,
+        key: None = None,
         keys: Iterable[Any] | None = None,
+        total: Literal[False] = False,
         from_: Moment | None = None,
         to: Moment | None = None,
         confidence: float = 0.95,
-    ) -> KeyedTable:
+    ) -> KeyedTable: ...
+
+    @overload
+    def table(
+        self,
+        every: str,
+        *,
+        keys: Iterable[Any] | None = None,
+        total: Literal[True],
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        confidence: float = 0.95,
+    ) -> TimeTable: ...
+
+    @overload
+    def table(
+        self,
+        every: int | str,
+        *,
+        key: str | int,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        confidence: float = 0.95,
+    ) -> TimeTable | Answers: ...
+
+    def table(
+        self,
+        every: int | str,
+        *,
+        key: Any = None,
+        keys: Iterable[Any] | None = None,
+        total: bool = False,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        confidence: float = 0.95,
+    ) -> KeyedTable | TimeTable | Answers:
         """A table for each key: the sums over `every` rows, or, by time, over 15min, 1h, 1d, 1w.
 
-        By time, all keys have the same rows: from the first time of any of them to the last, or,
-        where a record has forgotten its first values, from the first part that all know whole.
+        Of one `key`, its table; with `total`, by time, the table of the total over `keys` or over
+        all, as `totals`. By time, all keys have the same rows: from the first time of any of them
+        to the last, or, where a record has forgotten its first values, from the first part that all
+        know whole.
         """
+        times = {"from_": from_, "to": to, "confidence": confidence}
+        return chosen_table(self._tables, self.totals, every, key, keys, total=total, times=times)
+
+    def _tables(
+        self,
+        every: int | str,
+        *,
+        keys: Iterable[Any] | None,
+        from_: Moment | None,
+        to: Moment | None,
+        confidence: float,
+    ) -> KeyedTable:
+        """A table for each key."""
         with self._reading():
             names = self._group(keys)
             records = {name: self.record(name) for name in names}
@@ -168,6 +188,32 @@ class KeyedQueries(ABC):
             total, rows = self._by_time(records, cuts, confidence, note)
             return TimeTable(total, cuts, records[0].time_index.clock, rows)
 
+    def _drawn(
+        self,
+        key: Any,
+        keys: Iterable[Any] | None,
+        pipeline: Pipeline,
+        heading: str,
+        window: int | None,
+        confidence: float,
+        axes: Any,
+    ) -> Any:
+        """A picture of one key, or of several."""
+        if key is not None and keys is not None:
+            raise QueryError("give key= for one key, or keys= for several")
+        names = self._group(keys if key is None else [key])
+        check_number(len(names))
+        with self._reading():
+            records = {name: self.record(name) for name in names}
+            return draw_keys(
+                records,
+                pipeline.perturber.block,
+                heading,
+                window=window,
+                confidence=confidence,
+                axes=axes,
+            )
+
     def _by_time(
         self, records: list[Record], cuts: IntArray, confidence: float, note: str = ""
     ) -> tuple[Answers, IntArray]:
@@ -200,7 +246,7 @@ class KeyedQueries(ABC):
 
 def _range(
     record: Record,
-    positions: tuple[int | None, int | None],
+    positions: tuple[Any, Any],
     times: tuple[Moment | None, Moment | None],
 ) -> tuple[IntArray, IntArray]:
     """The positions that are asked for, as arrays of one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from tidegate.clock import Clock
 from tidegate.errors import QueryError, TidegateError
 from tidegate.io import SourceError, read_metadata
+from tidegate.keyed.file_of_key import FileOfKey
 from tidegate.keyed.key_names import key_text
 from tidegate.keyed.keyed_facts import KeyFacts, read_facts
 from tidegate.keyed.queries import KeyedQueries
@@ -128,6 +130,30 @@ class KeyedFile(KeyedQueries, Tabular):
                 raise
             raise SourceError(None, DAMAGED, os.fspath(self.path)) from None
         return record
+
+    def of_key(self, key: Any) -> FileOfKey:
+        """The rows of one key, with all that a file without keys has."""
+        name = key_text(key)
+        self.record(name)  # it says what is wrong with the key
+        return FileOfKey.of(self, name, self._facts[name].phases, self._format)
+
+    def plot(
+        self,
+        key: Any = None,
+        *,
+        keys: Iterable[Any] | None = None,
+        window: int | None = None,
+        confidence: float = 0.95,
+        ax: Any = None,
+    ) -> Any:
+        """Draw one key with its level; or the moving averages of `keys`, or of all if they are few.
+
+        Needs matplotlib. Draws on `ax`, or on new axes; returns the axes.
+        """
+        if key is not None and keys is None:
+            return self.of_key(key).plot(window, confidence, ax)
+        heading = f"{self.path.name}. {self.guarantee}"
+        return self._drawn(key, keys, self.pipeline, heading, window, confidence, ax)
 
     def _indexed(self) -> KeyIndex:
         if self._index is None:

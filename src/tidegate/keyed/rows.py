@@ -1,12 +1,6 @@
 """Rows of many keys: released ones, and which rows each key and block has.
 
-`KeyedRows`: released rows of many keys.
-
-The contract of engines: both ways to run many streams look alike from outside.
-
-Rows by key: which rows each key has, in their order.
-
-Rows of many keys, cut into the pieces of blocks that they fill.
+`KeyedRows` are released rows. Engines, whatever runs the streams, are handed rows grouped by key.
 """
 
 from __future__ import annotations

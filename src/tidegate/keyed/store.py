@@ -1,10 +1,7 @@
 """The store of a durable keyed release: its contract, and a folder with one SQLite file.
 
-The contract of a store of a keyed release: a folder, or a shared database.
-
-The rows of the last commit of a durable keyed release, and the length of the output before.
-
-What a durable keyed release keeps in a folder: one SQLite file, with the keys in sealed pages.
+Kept are the keys in sealed pages, the rows of the last commit, and how long the output was before
+them.
 
 head       the secret, the counts, where the output is                   sealed
 names      the keys in the order of their codes                          sealed

@@ -1,7 +1,4 @@
-"""Totals of ledger entries, without files.
-
-What a ledger is told that costs nothing: caps, disjoint sources, remarks.
-"""
+"""Totals of ledger entries, without files; and entries that cost nothing: caps, remarks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """How a device's report reaches a service over HTTP.
 
-One HTTP request of a device, with the standard library: bounded, and without redirects.
-
-How a device's report reaches a service: which round, what is asked, draw, send, acknowledge.
+Requests are made with the standard library: bounded, and without redirects.
 
     GET round → GET announcement → pin, then report ║ POST reports → acknowledge
 

@@ -7,7 +7,7 @@ Nothing here looks at a value: the next round is a function of the tallies of ea
 how many reports came in. A device answers the one question that it is asked, about the tail or for
 its value, so a second survey costs no value more than it costs anyway.
 
-Which surveys a specification of the local model asks for, and which fleets are too small.
+It is also decided here which surveys a specification asks for, and which fleets are too small.
 """
 
 from __future__ import annotations

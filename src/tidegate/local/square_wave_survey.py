@@ -1,9 +1,4 @@
-"""ToPL's own way to a threshold: one round of Square Wave, its density, the error it predicts.
-
-The paper's choice of the threshold: from reports of Square Wave, by the error it predicts.
-
-ToPL's own way to a threshold: one round of Square Wave, then the density.
-"""
+"""ToPL's own way to a threshold: one round of Square Wave, its density, the error it predicts."""
 
 from __future__ import annotations
 

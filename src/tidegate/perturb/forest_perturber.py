@@ -1,6 +1,5 @@
-"""A forest at work: sum values into blocks, add the noise that was made for each block.
-
-The base of perturbers whose noise is a forest: blocks, layouts, run.
+"""The base of perturbers whose noise is a forest: values are summed into blocks, and each gets its
+noise.
 
 horizon  |·-------·-------·------|·-------·-------·------|    groups of top trees, side by side
 """

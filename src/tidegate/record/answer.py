@@ -1,7 +1,4 @@
-"""`Answer`: the result of one range query.
-
-Error messages for ranges that cannot be answered.
-"""
+"""`Answer`: the result of one range query; and messages for ranges that cannot be answered."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidegate.record.time_ranges import Moment
 
 _ERRORS = ("noise_error", "prediction_error", "truncation_error")
-_TIMES = (str, date, np.datetime64)  # a datetime, and a Timestamp of pandas, is a date
+TIMES = (str, date, np.datetime64)  # a datetime, and a Timestamp of pandas, is a date
 _FARTHEST = (1 << 63) - 1
 
 
@@ -215,7 +215,7 @@ class RangeQueries(RangeTables):
         do `start` and `end` if they are texts or dates: `query("2024-02-01", "2024-03-01")`.
         `as_of=t`: as it would have been answered when t values were released.
         """
-        if isinstance(start, _TIMES) or isinstance(end, _TIMES):
+        if isinstance(start, TIMES) or isinstance(end, TIMES):
             if from_ is not None or to is not None:
                 raise QueryError("give a range once: start and end, or from_ and to")
             start, end, from_, to = None, None, start, end

@@ -1,6 +1,6 @@
 """The last leaves of an endless stream, in ring buffers that grow on demand.
 
-Leaves whose spans the method decides: ring buffers with their ends, marks and levels.
+Where the method decides the spans of leaves, they keep ends, marks and levels, too.
 """
 
 from __future__ import annotations

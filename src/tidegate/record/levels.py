@@ -1,6 +1,6 @@
 """Levels: what a value is expected to be, row by row; and their moving average, for pictures.
 
-Levels: what a value is expected to be, row by row. Post-processing of released cells.
+Post-processing of released cells:
 
     value   sums are made of it: at the end of a cell it corrects the running sum, so single rows
             can be far outside the range of the data

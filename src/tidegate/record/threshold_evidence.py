@@ -1,7 +1,5 @@
 """How much data chose each threshold, and what a low threshold may hide.
 
-How much data chose each threshold, and what later phases show about earlier ones.
-
 A release that refines its threshold has a phase, and a segment, for each choice. Everything here is
 computed from positions, layouts, thresholds and released sums: public, and free.
 

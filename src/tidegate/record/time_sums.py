@@ -1,7 +1,5 @@
 """Sums over ranges of time; late rows count at their own time.
 
-Late rows in sums by time: each counts where its own time lies.
-
 A record is by position, and a range of time is a range of positions, but for rows that came late
 (`late="keep"`). Row p with time t stands among later rows:
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee, sequential
+from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness
 from tidegate.record.answer import Answer
 from tidegate.record.ratio import Ratio, ratio
@@ -13,6 +16,9 @@ from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
 from tidegate.run.event_release import EventRelease
 from tidegate.run.pipeline import Pipeline
+
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,7 @@ class EventMeansRelease:
     def __init__(self, sums: Any, counts: Any) -> None:
         if not isinstance(sums, EventRelease) or not isinstance(counts, EventRelease):
             raise AssertionError("both are event streams")
+        self._ownership = Ownership("release of means")
         self.sums, self.counts = sums, counts
 
     def __repr__(self) -> str:
@@ -58,12 +65,34 @@ class EventMeansRelease:
 
     def push(self, times: Any, values: Any) -> None:
         """Take events. An event without a value counts as one of value 0."""
-        self.sums.push(times, values)
-        self.counts.push(times)
+        self._both(lambda: self.sums.push(times, values), lambda: self.counts.push(times))
 
     def advance(self, until: Moment) -> tuple[Rows, Rows]:
         """Release every tick that is over: the sums, and the numbers."""
-        return self.sums.advance(until), self.counts.advance(until)
+        return self._both(lambda: self.sums.advance(until), lambda: self.counts.advance(until))
+
+    def _both(
+        self, sums: Callable[[], First], counts: Callable[[], Second]
+    ) -> tuple[First, Second]:
+        """Change both, or refuse from then on: a retry would count events twice in one of them."""
+        began = False
+        try:
+            with self._ownership.lock:
+                self._ownership.begin()
+                began = True
+                try:
+                    first = sums()
+                except TidegateError:  # refused, and nothing has changed; or `sums` itself refuses
+                    self._ownership.done()
+                    began = False
+                    raise
+                result = first, counts()
+                self._ownership.done()
+                return result
+        except BaseException:
+            if began:
+                self._ownership.refuse()
+            raise
 
     def sum(self, *where: Any, **how: Any) -> Answer:
         """The sum of the events of a range, asked as `Release.query` is."""

@@ -1,9 +1,4 @@
-"""The base of all runs with phases: noise keys, public facts, record segments, remainder, log.
-
-The noise keys of a refined release, phase by phase.
-
-The base of all runs with phases: public facts, record segments, remainder, log.
-"""
+"""The base of all runs with phases: noise keys, public facts, record segments, remainder, log."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ _FRESH = 300.0  # seconds until keys are read again
 _AT_ONCE = 10.0  # seconds until an unknown key lets them be read again
 _TIMEOUT = 5.0
 _MOST = 1 << 20  # bytes of an answer
+_LONGEST = 1 << 14  # characters of a token
 
 
 @dataclass
@@ -69,7 +70,7 @@ class OpenId:
         from joserfc import jwt
         from joserfc.errors import JoseError
 
-        if self._keys is None:
+        if self._keys is None or len(token) > _LONGEST:  # its header is read before it is checked
             return None
         try:
             claims = jwt.decode(token, self._keys, algorithms=_ALGORITHMS).claims
@@ -80,12 +81,11 @@ class OpenId:
                 sub={"essential": True},
             )
             wanted.validate(claims)
-        except (JoseError, ValueError, TypeError, KeyError):
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError):
             return None
         given = claims.get(self.claim)
-        named = [
-            one for one in (given if isinstance(given, list) else [given]) if one in PERMISSIONS
-        ]
+        listed = given if isinstance(given, list) else [given]
+        named = [one for one in listed if isinstance(one, str) and one in PERMISSIONS]
         if len(named) != 1:
             return None
         subject = hashlib.sha256(f"{self.issuer} {claims['sub']}".encode()).hexdigest()

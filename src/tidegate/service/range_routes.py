@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidegate.durable.journal_record import JournalView
 from tidegate.errors import QueryError
 from tidegate.keyed.views import KeyedView
+from tidegate.record.time_ranges import TimeTable
 from tidegate.service.access import Access
 from tidegate.service.answers_json import View, encoded, encoded_table, view_of
 from tidegate.service.gate import Gate
@@ -36,12 +37,13 @@ class Question(BaseModel):
     keys: Annotated[list[str], Field(max_length=_MOST_KEYS)] | None = Field(
         None, description="One key, or a group whose total is asked for; without it, all."
     )
+    each: bool = Field(False, description="A table for each key, instead of one of their total.")
 
     def asked(self, view: View) -> dict[str, Any]:
         """The answers of a stream."""
         if isinstance(view, KeyedView):
             return self._keyed(view)
-        if self.keys is not None:
+        if self.keys is not None or self.each:
             raise QueryError("this stream has no keys")
         if self.every is not None:
             return self._table(view, self.every)
@@ -60,6 +62,8 @@ class Question(BaseModel):
         chosen: dict[str, Any] = {"keys": self.keys, "confidence": self.confidence}
         if self.as_of is not None:
             raise QueryError("as_of: a stream with keys answers as of now")
+        if self.each:
+            return self._of_each(view)
         if isinstance(self.every, int):
             raise QueryError("every must be a length of time for a stream with keys, such as 1d")
         if self.every is not None:
@@ -72,6 +76,19 @@ class Question(BaseModel):
         else:
             raise QueryError("starts and ends: one range at a time for a stream with keys")
         return {"answer": encoded(answer)}
+
+    def _of_each(self, view: KeyedView) -> dict[str, Any]:
+        """A table for each key."""
+        if self.every is None:
+            raise QueryError("each needs every: a length of time, such as 1d, or a number of rows")
+        found = view.table(
+            self.every, keys=self.keys, from_=self.from_, to=self.to, confidence=self.confidence
+        )
+        tables = {
+            key: encoded_table(part) if isinstance(part, TimeTable) else {"answers": encoded(part)}
+            for key, part in found.parts.items()
+        }
+        return {"tables": tables, "note": found.note}
 
     def _table(self, view: JournalView, every: str | int) -> dict[str, Any]:
         if isinstance(every, int):

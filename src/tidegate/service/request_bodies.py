@@ -1,6 +1,6 @@
 """Bodies of requests as values, times and keys: JSON, JSON Lines, Arrow IPC.
 
-Arrow streams from strangers: their size is known before anything of them is made.
+Of Arrow streams, the size is known before anything of them is made.
 
 A few bytes of an Arrow stream can stand for any number of rows (columns of nulls, runs) or for any
 number of bytes (compressed buffers). Both are read off the messages' headers, which are

@@ -1,6 +1,6 @@
 """What every request passes first: who asks, how often, how large; and the headers of answers.
 
-Limits that are checked before anything is locked: how often, how large, how slow.
+All of it is checked before anything is locked.
 
 Plain ASGI: a layer of a framework would cost more than the request itself.
 """

@@ -1,9 +1,4 @@
-"""The state of one stream in the service's database, with keys or without.
-
-The state of one stream in the service's database.
-
-The state of one stream with keys in the service's database.
-"""
+"""The state of one stream in the service's database, with keys or without."""
 
 from __future__ import annotations
 

@@ -63,6 +63,11 @@ def stream_routes(gate: Gate, access: Access) -> APIRouter:
     async def one(request: Request, name: Name) -> Response:
         return await conditional(request, gate, name)
 
+    @routes.get("/streams/{name}/kind", dependencies=[access.allowed("write")])
+    async def kind(name: Name) -> dict[str, Any]:
+        """What a producer must know: whether rows are readings or events, with keys or without."""
+        return {"kind": gate.streams.existing(name).kind}
+
     @routes.post("/streams/{name}/retire", dependencies=manage)
     async def retire(name: Name) -> dict[str, Any]:
         return await changed(lambda: gate.streams.retire(name))

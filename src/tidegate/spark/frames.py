@@ -2,7 +2,7 @@
 
 Errors of pandas and pyarrow show the value they stumbled over, so none of them leaves.
 
-Packed rows: the values of many sequence numbers in one row, many times as fast in Spark.
+Packed, a row holds the values of many sequence numbers: many times as fast in Spark.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Arrays as columns and tables of pyarrow, pandas and polars.
 
-Convert named arrays to a table of pyarrow, pandas or polars.
-
 A Series went in, so a Series comes out: with the index of pandas, with the name of polars.
 """
 

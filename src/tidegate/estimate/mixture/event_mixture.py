@@ -1,6 +1,6 @@
-"""Answers about sums of events: the posterior in the unit of the models, and what was cut off.
+"""The mixture for sums of events: models count in a unit that follows the rate of events.
 
-The mixture for sums of events: models count in a unit that follows the rate of events.
+Its posterior answers in that unit, and estimates what was cut off.
 """
 
 from __future__ import annotations

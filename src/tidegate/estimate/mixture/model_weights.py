@@ -1,6 +1,6 @@
 """The models' weights: packed into one integer, and for many streams at once.
 
-The models' weights packed into one integer: four bits for each, in fifteenths.
+Packed, a weight has four bits, in fifteenths.
 
 Records keep it for every block, so that the past can be answered with the weights of that time. A
 fifteenth is fine enough: what matters is which two or three models have most of the weight.

@@ -1,6 +1,6 @@
 """The address of a stream, subject or topic: `nats://host:4222/STREAM/subject`.
 
-Open a reader or a sink by its address. Libraries are imported when they are needed.
+A reader or a sink is opened by it. Libraries are imported when they are needed.
 """
 
 from __future__ import annotations

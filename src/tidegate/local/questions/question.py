@@ -1,6 +1,6 @@
-"""Many answers at once: the same functions of the same words as `answer`, in slices of a cache.
+"""What all questions have in common, and the random words that answer them.
 
-What all questions have in common, and the words that answer them.
+Many answers at once are the same functions of the same words as `answer`, in slices of a cache.
 """
 
 from __future__ import annotations

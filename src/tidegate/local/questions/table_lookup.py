@@ -1,7 +1,4 @@
-"""Which column of a table a word falls into, in bulk.
-
-Where a value lies between the rows of a table.
-"""
+"""Which row of a table a value lies at, and which column a random word falls into, in bulk."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
 """Schemes for series of users: what is asked of whom, and which ε protects what.
 
-What ε protects if a user's whole series is the unit.
-
-Erlingsson et al.: each user reports one of its changes, at one level of a binary tree.
-
-LDP-IDS by population division: of any w steps, a user reports in one.
-
-Joseph et al.: users vote whether the estimate is out of date, and answer again if it is.
+Erlingsson et al.: each user reports one of its changes, at one level of a binary tree. Joseph et
+al.: users vote whether the estimate is out of date, and answer again if it is. LDP-IDS by
+population division: of any w steps, a user reports in one.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ connect → Gate ─ Stream.push ─ HTTP ─ the service ║ Stream.query, tabl
 from __future__ import annotations
 
 from tidegate.service.client.remote_gate import Gate, connect
-from tidegate.service.client.remote_stream import Stream
+from tidegate.service.client.remote_keyed import KeyedEventStream, KeyedStream
+from tidegate.service.client.remote_stream import EventStream, Stream
 
-__all__ = ["Gate", "Stream", "connect"]
+__all__ = ["EventStream", "Gate", "KeyedEventStream", "KeyedStream", "Stream", "connect"]

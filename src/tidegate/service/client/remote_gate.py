@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 from tidegate._contexts import Closed
-from tidegate.errors import RefusedError
-from tidegate.service.client.http import Http
-from tidegate.service.client.remote_stream import Stream
+from tidegate.errors import RefusedError, SettingError
+from tidegate.exact_numbers import said
+from tidegate.service.client.http import Http, ServiceError
+from tidegate.service.client.remote_keyed import KeyedEventStream, KeyedStream
+from tidegate.service.client.remote_stream import EventStream, Stream
+from tidegate.service.client.stream_requests import RemoteStream
+
+_KINDS: dict[str, type[RemoteStream]] = {
+    "readings": Stream,
+    "events": EventStream,
+    "keyed readings": KeyedStream,
+    "keyed events": KeyedEventStream,
+}
+# Which role has a token for it.
+_PERMISSIONS = {
+    "read": "reader or admin",
+    "write": "producer",
+    "manage": "admin",
+    "plan": "reader or admin",
+    "read facts": "auditor or admin",
+    "read ledger": "auditor or admin",
+    "report": "device",
+    "report shuffled": "shuffler",
+}
 
 
 def connect(
@@ -56,8 +78,8 @@ class Gate(Closed):
         events: dict[str, Any] | None = None,
         source: str | None = None,
         **settings: Any,
-    ) -> Stream:
-        """A new stream.
+    ) -> Any:
+        """A new stream, with the verbs of its kind: see `stream`.
 
         Args:
             name: of the stream.
@@ -74,12 +96,36 @@ class Gate(Closed):
         self.call("POST", "/v1/streams", "manage", content=content)
         return self.stream(name)
 
-    def stream(self, name: str) -> Stream:
-        """A stream that is there already."""
-        return Stream(self, name)
+    def stream(self, name: str) -> Any:
+        """A stream that is there already, with the verbs of its kind.
 
-    def __getitem__(self, name: str) -> Stream:
+        A `Stream` of readings, an `EventStream`, a `KeyedStream` or a `KeyedEventStream`.
+        """
+        if not isinstance(name, str):
+            raise SettingError("name", "must be text: the name of a stream")
+        path = f"/v1/streams/{quote(name)}"
+        asked = (path, "read") if self.may("read") else (f"{path}/kind", "write")
+        kind = self.call("GET", *asked)["kind"]
+        if kind not in _KINDS:
+            raise ServiceError(f"streams of {kind} need a newer Tidegate here")
+        return _KINDS[kind](self, name)
+
+    def __getitem__(self, name: str) -> Any:
         return self.stream(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of all streams, each once, whatever epochs it had."""
+        return iter(self._names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def _names(self) -> list[str]:
+        names = (str(one["name"]).partition("@")[0] for one in self.streams())
+        return list(dict.fromkeys(names))
 
     def streams(self) -> list[dict[str, Any]]:
         """The public facts of all streams."""
@@ -105,8 +151,15 @@ class Gate(Closed):
 
     def token(self, permission: str) -> str | None:
         """The token that allows something; None: nobody needs one."""
+        if permission not in _PERMISSIONS:
+            raise SettingError(
+                "permission", f"must be one of {', '.join(_PERMISSIONS)}, not {said(permission)}"
+            )
         if permission not in self._tokens:
-            raise RefusedError(f"no token was given to connect() that may {permission}")
+            raise RefusedError(
+                f"no token was given to connect() that may {permission}: give one of the role "
+                f"{_PERMISSIONS[permission]}"
+            )
         return self._tokens[permission]
 
     @property

@@ -1,236 +1,162 @@
-"""A stream of a service: pushed to, asked and followed as a release in this process is."""
+"""Streams of a service without keys: pushed to, asked and followed as a release here is.
+
+Stream        push(values, times=times)         as `Release`
+EventStream   push(times, values), advance      as `EventRelease`
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tidegate.errors import QueryError
-from tidegate.lattice import FloatArray
-from tidegate.randomness import random_bytes
-from tidegate.record.answer import Answer
-from tidegate.record.answers import Answers
+from tidegate.errors import SettingError
+from tidegate.exact_numbers import whole
+from tidegate.record.answers import Answers, RangeQueries
+from tidegate.record.record import Record
 from tidegate.record.rows import Rows
-from tidegate.record.time_ranges import Moment, TimeTable
-from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
-from tidegate.timestamps import read_times
+from tidegate.record.time_ranges import Moment
+from tidegate.service.client import remote_picture
+from tidegate.service.client.pushed_columns import columns, refuse_late, refuse_users, single
+from tidegate.service.client.remote_record import RemoteRecord
+from tidegate.service.client.stream_requests import RemoteStream, page_times
+from tidegate.tables.from_numpy import like
 
-if TYPE_CHECKING:
-    from tidegate.service.client.remote_gate import Gate
-
-_BATCH = 100_000  # values of a request
-_PAGE = 100_000  # rows of an answer
+NO_TICKS = "is for event streams: create the stream with events={'every': …, 'start': …}"
 
 
-class Stream:
-    """The verbs of `Release`, over HTTP. Made by `Gate.stream` or `Gate.create`.
+class UnkeyedStream(RemoteStream, RangeQueries):
+    """A stream without keys: of readings, or of events."""
 
-    A push is sent with a random idempotency key, and sent again with the same one if the
-    connection breaks: the service releases every value once. It is not safe to push the same
-    values by a second call of `push`: that is a second push.
-    """
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        return ask(cast("Record", RemoteRecord(self)))
 
-    def __init__(self, gate: Gate, name: str) -> None:
-        self._gate = gate
-        self._name = name
-        self._path = f"/v1/streams/{quote(name)}"
-
-    def __repr__(self) -> str:
-        return f"<stream {self._name!r} of {self._gate!r}>"
-
-    # -- values in -------------------------------------------------------------------------------
-
-    def push(
-        self,
-        values: ArrayLike | None = None,
-        times: Any = None,
-        *,
-        keys: Sequence[str | int] | None = None,
-        until: str | None = None,
-    ) -> FloatArray | None:
-        """Send one value or many; returns what is released, once it is durable.
-
-        None if no token may read: a producer is told nothing about the stream.
-
-        Args:
-            values: of readings or events; None: events that are counted.
-            times: of the values.
-            keys: of the values, in a stream with keys.
-            until: what the clock shows, in a stream of events: ticks before it are released.
-        """
-        reading = self._gate.may("read")
-        before = self.position if reading else 0
-        columns: dict[str, list[Any]] = {}
-        if values is not None:
-            columns["values"] = _plain(np.atleast_1d(np.asarray(values, dtype=np.float64)))
-        if times is not None:
-            listed = times if hasattr(times, "__len__") and not isinstance(times, str) else [times]
-            when = read_times(listed)
-            columns["times"] = when.clock.texts(when.ticks)
-        if keys is not None:
-            columns["keys"] = list(keys)
-        size = max((len(column) for column in columns.values()), default=0)
-        for start in range(0, size, _BATCH):
-            part = {name: column[start : start + _BATCH] for name, column in columns.items()}
-            self._send("values", part if start + _BATCH < size else part | _given(until=until))
-        if not size and until is not None:
-            self._send("advance", {"until": until})
-        return self.rows(before).values if reading else None
-
-    def _send(self, route: str, content: dict[str, Any]) -> None:
-        headers = {"Content-Type": "application/json", "Idempotency-Key": random_bytes(16).hex()}
-        body = json.dumps(content).encode()
-        path = f"{self._path}/{route}"
-        self._gate.call("POST", path, "write", body=body, headers=headers, repeat=True)
-
-    def finish(self) -> None:
-        """End open warm-ups from the values that came: for a stream that is over."""
-        self._gate.call("POST", f"{self._path}/finish", "write", repeat=True)
-
-    # -- answers out -----------------------------------------------------------------------------
-
-    def query(
-        self,
-        start: Moment | None = None,
-        end: Moment | None = None,
-        confidence: float = 0.95,
-        *,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        as_of: int | None = None,
-        key: str | int | None = None,
-        keys: Sequence[str | int] | None = None,
-    ) -> Answer:
-        """The sum over positions [start, end), or over a range of time: see `Release.query`.
-
-        Of a stream with keys: of one key, or the total over some keys, or over all.
-        """
-        named = _names(key, keys)
-        asked: dict[str, Any] = {"confidence": confidence, "as_of": as_of, "keys": named}
-        if isinstance(start, int) and isinstance(end, int):
-            found = self._asked({"starts": [start], "ends": [end], **asked})
-            return decoded(found["answers"])[0] if "answers" in found else _one(found)
-        if start is not None or end is not None:
-            if from_ is not None or to is not None:
-                raise QueryError("give a range once: start and end, or from_ and to")
-            from_, to = start, end
-        return _one(self._asked({"from": _text(from_), "to": _text(to), **asked}))
-
-    def queries(
-        self,
-        starts: ArrayLike,
-        ends: ArrayLike,
-        confidence: float = 0.95,
-        *,
-        as_of: int | None = None,
-    ) -> Answers:
-        """The sums over many ranges of positions."""
-        asked = {"starts": np.asarray(starts).tolist(), "ends": np.asarray(ends).tolist()}
-        return decoded(self._asked({**asked, "confidence": confidence, "as_of": as_of})["answers"])
-
-    def table(
-        self,
-        every: int | str,
-        confidence: float = 0.95,
-        *,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        key: str | int | None = None,
-        keys: Sequence[str | int] | None = None,
-    ) -> Answers | TimeTable:
+    def table(self, every: Any, confidence: float = 0.95, **times: Any) -> Any:
         """The sums over `every` values at a time, or over parts of a range of time.
 
-        Of a stream with keys: by time, of one key or of the total over some, or over all.
+        See `Release.table`.
         """
-        asked = {"every": every, "confidence": confidence, "from": _text(from_), "to": _text(to)}
-        found = self._asked({**asked, "keys": _names(key, keys)})
-        return decoded_table(found) if "edges" in found else decoded(found["answers"])
+        if isinstance(every, str) or any(when is not None for when in times.values()):
+            return super().table(every, confidence, **times)
+        return RemoteRecord(self).table(whole("every", every, minimum=1), confidence)
 
     def rows(self, start: int = 0, end: int | None = None) -> Rows:
         """The released rows [start, end), with their levels and times."""
-        pages: list[dict[str, Any]] = []
-        position = start
-        while end is None or position < end:
-            limit = _PAGE if end is None else min(_PAGE, end - position)
-            path = f"{self._path}/values?start={position}&limit={limit}"
-            found = self._gate.call("GET", path, "read")
-            if not found["rows"]:
-                break
-            pages += found["rows"]
-            position = found["next"]
-        return _rows(pages, start)
+        return _rows(self._pages(start, end), start)
 
     def follow(self, start: int | None = None) -> Iterator[Rows]:
         """Released rows as they come, for ever; from `start` on, or from now on."""
-        position = self.position if start is None else start
-        headers = {"Last-Event-ID": str(position), "Accept": "text/event-stream"}
-        token = self._gate.token("read")
-        with self._gate.http.stream(f"{self._path}/live", token, headers) as lines:
-            for line in lines:
-                if line.startswith(b"data: "):
-                    yield _rows([json.loads(line[6:])], position)
-
-    # -- facts -----------------------------------------------------------------------------------
-
-    def facts(self) -> dict[str, Any]:
-        """What is public about the stream."""
-        found: dict[str, Any] = self._gate.call("GET", self._path, "read")
-        return found
+        for page in self._live(start):
+            yield _rows([page], 0)
 
     @property
-    def position(self) -> int:
-        """How many rows were released."""
-        released: int = self.facts()["released"]
-        return released
+    def warming(self) -> int:
+        """How many more values the open warm-up needs; 0: none is open."""
+        warming: int = self.facts()["warming"]
+        return warming
+
+    def plot(self, window: int | None = None, confidence: float = 0.95, ax: Any = None) -> Any:
+        """Draw the level, and the moving average of `window` values with its error band.
+
+        Needs matplotlib. Draws on `ax`, or on new axes; returns the axes.
+        """
+        return remote_picture.plot(self, window, confidence, ax)
+
+    def _repr_html_(self) -> str:
+        return remote_picture.shown(self)
+
+
+class Stream(UnkeyedStream):
+    """A stream of readings: the verbs of `Release`, over HTTP."""
+
+    def push(self, values: Any, users: Any = None, times: Any = None, late: str = "refuse") -> Any:
+        """Send one value or a column; give what is released for it, once it is durable.
+
+        As `Release.push`: a number for a number, a Series for a Series, else an array. None if no
+        token may read: a producer is told nothing about the stream.
+        """
+        one = single(values)
+        if one:
+            rows = self.push_rows([values], users, None if times is None else [times], late)
+        else:
+            rows = self.push_rows(values, users, times, late)
+        if rows is None:
+            return None
+        if one:
+            return rows.values.item() if rows.values.size else None
+        as_series = like(values)
+        return rows.values if as_series is None else as_series(rows.values)
+
+    def push_rows(
+        self, values: Any, users: Any = None, times: Any = None, late: str = "refuse"
+    ) -> Rows | None:
+        """The same for a column; give rows: the values, and a level for each."""
+        refuse_users(users)
+        refuse_late(late)
+        receipts = self._sent(columns("push(values, times=times)", values, times))
+        return self._released(receipts) if self._reads() else None
+
+    def _released(self, receipts: list[dict[str, Any]]) -> Rows:
+        """The rows of these receipts, whatever else was pushed meanwhile."""
+        facts = self.facts()
+        held = facts["taken"] - facts["released"]  # by the hold-out, before the first row
+        parts = [
+            self.rows(
+                *(max(0, place - held) for place in (one["start"], one["start"] + one["count"]))
+            )
+            for one in receipts
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return _rows([], facts["released"])
+        values, levels = (np.concatenate([one[at] for one in parts]) for at in (1, 2))
+        times = [one.times for one in parts if one.times is not None]
+        return Rows(parts[0].first, values, levels, np.concatenate(times) if times else None)
+
+    def advance(self, until: Moment) -> Rows:
+        """Refuse: only event streams have ticks."""
+        raise SettingError("until", NO_TICKS)
+
+    def finish(self) -> None:
+        """End an open warm-up from the values that came: for a stream that is over."""
+        self._finished()
 
     @property
-    def threshold(self) -> float | None:
-        """Larger values count as this; None while it is not chosen."""
-        threshold: float | None = self.facts()["threshold"]
-        return threshold
-
-    @property
-    def guarantee(self) -> str:
-        """What is promised, as the service derives it."""
-        return str(self.facts()["guarantee"])
-
-    def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
-        asked = _given(**question)
-        path = f"{self._path}/query"
-        found: dict[str, Any] = self._gate.call("POST", path, "read", content=asked, repeat=True)
-        return found
+    def seen(self) -> int:
+        """How many values have been taken, the hold-out included."""
+        taken: int = self.facts()["taken"]
+        return taken
 
 
-def _plain(numbers: FloatArray) -> list[float | None]:
-    """Values for JSON, which knows no infinity: it lies beyond every bound, as does the largest."""
-    most = np.finfo(np.float64).max
-    return [None if value != value else value for value in np.clip(numbers, -most, most).tolist()]
+class EventStream(UnkeyedStream):
+    """A stream of events: `push` takes events, `advance` releases ticks, as `EventRelease`."""
 
+    def push(self, times: Any, values: Any = None, users: Any = None) -> None:
+        """Send events: the time of each, and its value; None: each counts as one.
 
-def _given(**more: Any) -> dict[str, Any]:
-    """What is not None."""
-    return {name: value for name, value in more.items() if value is not None}
+        They are durable when this returns. Nothing comes out: `advance` does that.
+        """
+        refuse_users(users)
+        self._sent(columns("push(times, values)", values, times, events=True))
 
+    def advance(self, until: Moment) -> Rows | None:
+        """Release every tick that is over at `until`; None if no token may read.
 
-def _names(key: str | int | None, keys: Sequence[str | int] | None) -> list[str] | None:
-    if key is not None:
-        if keys is not None:
-            raise QueryError("give key or keys, not both")
-        return [str(key)]
-    return None if keys is None else [str(one) for one in keys]
+        Take it from a clock, never from the events.
+        """
+        before = self.position if self._reads() else 0
+        self._advanced(until)
+        return self.rows(before) if self._reads() else None
 
-
-def _one(found: dict[str, Any]) -> Answer:
-    return decoded_answer(found["answer"])
-
-
-def _text(when: Moment | None) -> str | None:
-    return None if when is None else str(when)
+    def finish(self, until: Moment | None = None) -> Rows | None:
+        """`advance`, then end an open warm-up: for a log that is over."""
+        before = self.position if self._reads() else 0
+        if until is not None:
+            self._advanced(until)
+        self._finished()
+        return self.rows(before) if self._reads() else None
 
 
 def _rows(pages: list[dict[str, Any]], start: int) -> Rows:
@@ -239,8 +165,4 @@ def _rows(pages: list[dict[str, Any]], start: int) -> Rows:
         np.array([number for page in pages for number in page[name]], dtype=np.float64)
         for name in ("values", "levels")
     )
-    times = None
-    if pages and all("times" in page for page in pages):
-        ticks = [int(tick) for page in pages for tick in page["times"]]
-        times = np.array(ticks, dtype=np.int64)
-    return Rows(pages[0]["first"] if pages else start, values, levels, times)
+    return Rows(pages[0]["first"] if pages else start, values, levels, page_times(pages))

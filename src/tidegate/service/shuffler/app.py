@@ -1,7 +1,4 @@
-"""The shuffler over HTTP: to devices it looks like the service.
-
-The shuffler as a process.
-"""
+"""The shuffler as a process: over HTTP, to devices, it looks like the service."""
 
 from __future__ import annotations
 

@@ -1,0 +1,134 @@
+"""`KeyedTable`: sums by key and by parts of a range; and what a table of keys is asked for.
+
+What a keyed release, a keyed file and a stream of a service understand alike stands here once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import QueryError
+from tidegate.keyed.key_names import key_text
+from tidegate.record.answer_text import SHOWN, cautions, numbers
+from tidegate.record.answers import TIMES, Answers
+from tidegate.record.time_ranges import Moment, TimeTable
+from tidegate.tables import html, text
+from tidegate.tables.from_numpy import Tabular
+
+_FEWEST = 3  # rows of a key that are shown
+_MOST_CELLS = 40  # rows of all keys that are shown
+
+
+@dataclass(frozen=True, repr=False)
+class KeyedTable(Tabular):
+    """A row for each key and each part of a range. `table[key]` is the table of one key.
+
+    Attributes:
+        parts: these tables.
+        note: which parts of the range are left out; may be empty.
+    """
+
+    parts: dict[str, TimeTable | Answers]
+    note: str = ""
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts.values()))
+
+    def __getitem__(self, key: Any) -> TimeTable | Answers:
+        return self.parts[key_text(key)]
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of the times."""
+        return next((getattr(part, "zone", None) for part in self.parts.values()), None)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns of `TimeTable`, or of `Answers`, with the key before them."""
+        tables = [part.columns() for part in self.parts.values()]
+        keys = np.repeat(
+            np.array([*self.parts], np.str_), [len(part) for part in self.parts.values()]
+        )
+        names = list(tables[0]) if tables else []
+        return {"key": keys} | {
+            name: np.concatenate([table[name] for table in tables]) for name in names
+        }
+
+    def __repr__(self) -> str:
+        return "\n".join([self._about, text.table(*self._cells()), *self._said()])
+
+    def _repr_html_(self) -> str:
+        shown = html.table(*self._cells())
+        return f"<div><strong>{self._about}</strong>{shown}{html.lines(self._said())}</div>"
+
+    @property
+    def _about(self) -> str:
+        sure = next((f"{_sums(one).confidence:.0%} " for one in self.parts.values()), "")
+        return f"{len(self):,} sums of {len(self.parts):,} keys with {sure}intervals"
+
+    def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The head, and the first rows: of each key alike, as far as there is room."""
+        timed = all(isinstance(part, TimeTable) for part in self.parts.values())
+        of_each = max(_FEWEST, SHOWN // max(1, len(self.parts)))
+        cells: list[tuple[str, ...]] = []
+        for shown, (key, part) in enumerate(self.parts.items()):
+            if len(cells) >= _MOST_CELLS:
+                cells.append(("…", f"{len(self.parts) - shown:,} more keys", "", "", "", ""))
+                break
+            size = len(part) if len(part) <= of_each + 1 else of_each
+            starts = part.times if isinstance(part, TimeTable) else []
+            for at in range(size):
+                one = _sums(part)[at]
+                rows = int(part.rows[at]) if isinstance(part, TimeTable) else one.end - one.start
+                start = starts[at] if starts else f"{one.start:,}"
+                cells.append((key, start, f"{rows:,}", *(f"{n:.6g}" for n in numbers(one))))
+            if size < len(part):
+                cells.append((key, "…", f"{len(part) - size:,} more", "", "", ""))
+        return ("key", "from" if timed else "start", "rows", "sum", "low", "high"), cells
+
+    def _said(self) -> list[str]:
+        """What to fear of these sums, each thing once."""
+        parts = self.parts.values()
+        found = [line for one in parts for line in (*cautions(_sums(one)), _sums(one).note)]
+        return list(dict.fromkeys(filter(None, (*found, self.note))))
+
+
+def _sums(part: TimeTable | Answers) -> Answers:
+    return part.answers if isinstance(part, TimeTable) else part
+
+
+def by_position_or_time(
+    start: Moment | None, end: Moment | None, from_: Moment | None, to: Moment | None
+) -> tuple[Any, Any, Moment | None, Moment | None]:
+    """Start, end, from and to: texts and dates that are given by position are times."""
+    if not isinstance(start, TIMES) and not isinstance(end, TIMES):
+        return start, end, from_, to
+    if from_ is not None or to is not None:
+        raise QueryError("give a range once: start and end, or from_ and to")
+    return None, None, start, end
+
+
+def chosen_table(
+    tables: Callable[..., KeyedTable],
+    totals: Callable[..., TimeTable],
+    every: int | str,
+    key: Any,
+    keys: Any,
+    *,
+    total: bool,
+    times: dict[str, Any],
+) -> KeyedTable | TimeTable | Answers:
+    """What `table` gives: for each key, of one `key`, or of the `total`."""
+    if key is not None and (keys is not None or total):
+        raise QueryError("give key= for one key, or keys= and total=True for the total of a group")
+    if total:
+        if not isinstance(every, str):
+            raise QueryError("total needs a length of time, such as every='1d'")
+        return totals(every, keys=keys, **times)
+    if key is not None:
+        return tables(every, keys=[key], **times)[key]
+    return tables(every, keys=keys, **times)

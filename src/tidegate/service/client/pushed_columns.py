@@ -1,0 +1,116 @@
+"""Arguments of `push` as columns of a request: read by the library's rules, refused as there."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tidegate.errors import InputError, SettingError
+from tidegate.keyed.key_names import key_texts
+from tidegate.lattice import FloatArray, Lattice
+from tidegate.tables.column_kind import refuse_numbers, refuse_times
+from tidegate.tables.to_numpy import MISSING
+from tidegate.timestamps import Times, read_times
+
+_LATTICE = Lattice(Fraction(1), Fraction(1))  # what is a number does not depend on bounds
+_SCALARS = (int, float, np.generic, Decimal, Fraction, str, bytes, type(None))
+
+
+class Columns(NamedTuple):
+    """Columns of one length for the body of a request, and the zone of the times, if any."""
+
+    content: dict[str, list[Any]]
+    size: int
+    zone: str | None = None
+
+    def part(self, start: int, end: int) -> dict[str, list[Any]]:
+        """Some of the rows."""
+        return {name: column[start:end] for name, column in self.content.items()}
+
+
+def single(values: Any) -> bool:
+    """Whether this is one value, and not a column."""
+    if isinstance(values, np.ndarray):
+        return values.ndim == 0
+    return isinstance(values, _SCALARS) or type(values).__name__ in MISSING
+
+
+def columns(
+    form: str,
+    values: Any,
+    times: Any,
+    keys: Any = None,
+    *,
+    keyed: bool = False,
+    events: bool = False,
+) -> Columns:
+    """The columns of a push; `form` is how it is written, for who swapped arguments.
+
+    Raises:
+        InputError: a value is not a number, a time none, or the columns differ in length.
+    """
+    content: dict[str, list[Any]] = {}
+    zone, size = None, None
+    if events:
+        if times is None:
+            raise InputError(f"an event has a time: write {form}")
+        refuse_numbers(times, form)
+    refuse_times(values, form)
+    if values is not None or not events:
+        numbers = _LATTICE.numbers(values)
+        content["values"], size = _plain(numbers.astype(np.float64)), numbers.size
+    if times is not None:
+        when = _times(times)
+        size = _checked(size, when.ticks.size, "times")
+        content["times"], zone = when.clock.texts(when.ticks), when.clock.zone
+    if keyed:
+        names = _keys(keys)
+        size = _checked(size, len(names), "keys")
+        content["keys"] = names
+    return Columns(content, size or 0, zone)
+
+
+def _keys(keys: Any) -> list[str | None]:
+    for method in ("to_pylist", "to_list", "tolist"):  # of pyarrow, of pandas and polars, of numpy
+        if hasattr(keys, method):
+            keys = getattr(keys, method)()
+            break
+    problem = "keys must be a list or a column of texts or whole numbers, one for each value"
+    if isinstance(keys, str | bytes) or not hasattr(keys, "__iter__"):
+        raise InputError(problem)
+    try:
+        return key_texts(keys)
+    except TypeError:  # a list, or what else cannot be a key
+        raise InputError(problem) from None
+
+
+def refuse_users(users: Any) -> None:
+    """A service protects events, and takes no names of users."""
+    if users is not None:
+        raise SettingError("users", "must be left out: streams of a service take no users")
+
+
+def refuse_late(late: str) -> None:
+    """A service takes rows in their order."""
+    if late != "refuse":
+        raise SettingError("late", "must be left out: a service takes rows in the order of time")
+
+
+def _times(times: Any) -> Times:
+    listed = times if hasattr(times, "__len__") and not isinstance(times, str) else [times]
+    return read_times(listed)
+
+
+def _checked(size: int | None, count: int, name: str) -> int:
+    if size is not None and size != count:
+        raise InputError(f"{size} values but {count} {name}")
+    return count
+
+
+def _plain(numbers: FloatArray) -> list[float | None]:
+    """Values for JSON, which knows no infinity: it lies beyond every bound, as does the largest."""
+    most = np.finfo(np.float64).max
+    return [None if value != value else value for value in np.clip(numbers, -most, most).tolist()]

@@ -1,0 +1,196 @@
+"""Streams of a service with keys: pushed to and asked as a keyed release here is.
+
+KeyedStream        push(keys, values, times)            as `KeyedRelease`
+KeyedEventStream   push(keys, times, values), advance   as `KeyedEventRelease`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tidegate.clock import Clock
+from tidegate.errors import QueryError, SettingError
+from tidegate.keyed.key_names import key_text
+from tidegate.keyed.keyed_table import KeyedTable, by_position_or_time, chosen_table
+from tidegate.keyed.rows import KeyedRows
+from tidegate.record.answer import Answer
+from tidegate.record.answers import Answers
+from tidegate.record.time_ranges import Moment, TimeTable
+from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
+from tidegate.service.client import remote_picture
+from tidegate.service.client.pushed_columns import columns, refuse_late
+from tidegate.service.client.remote_record import text
+from tidegate.service.client.remote_stream import NO_TICKS
+from tidegate.service.client.stream_requests import RemoteStream, page_times
+
+
+class KeyedStream(RemoteStream):
+    """A stream of readings for each key: the verbs of `KeyedRelease`, over HTTP."""
+
+    def push(
+        self, keys: Any, values: Any, times: Any = None, late: str = "refuse"
+    ) -> KeyedRows | None:
+        """Send rows of any keys; give the released ones, once they are durable.
+
+        As `KeyedRelease.push`; rows that others push meanwhile are among them. None if no token
+        may read.
+        """
+        refuse_late(late)
+        given = columns("push(keys, values, times)", values, times, keys, keyed=True)
+        before = self.position if self._reads() else 0
+        self._sent(given)
+        return self.rows(before) if self._reads() else None
+
+    def advance(self, until: Moment) -> KeyedRows | None:
+        """Refuse: only event streams have ticks."""
+        raise SettingError("until", NO_TICKS)
+
+    def finish(self) -> Any:
+        """End open warm-ups from the rows that came: for streams that are over."""
+        self._finished()
+
+    # -- answers out -----------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> list[str]:
+        """All keys: declared, or seen so far."""
+        found: list[str] = []
+        place: int | None = 0
+        while place is not None:
+            path = f"{self._path}/keys?start={place}&limit=10000"
+            page = self._gate.call("GET", path, "read")
+            found += page["keys"]
+            place = page["next"]
+        return found
+
+    def query(
+        self,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        *,
+        key: Any = None,
+        keys: Iterable[Any] | None = None,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        confidence: float = 0.95,
+    ) -> Answer:
+        """The sum over a range of one key, or the total over a group of keys: as in the library."""
+        start, end, from_, to = by_position_or_time(start, end, from_, to)
+        asked: dict[str, Any] = {"confidence": confidence, "keys": _names(key, keys)}
+        if start is not None and end is not None:
+            asked |= {"starts": [start], "ends": [end]}
+        elif start is not None or end is not None:
+            raise QueryError("give both start and end, or neither for all rows")
+        asked |= {"from": text(from_), "to": text(to)}
+        return decoded_answer(self.asked(asked)["answer"])
+
+    def table(
+        self,
+        every: int | str,
+        *,
+        key: Any = None,
+        keys: Iterable[Any] | None = None,
+        total: bool = False,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        confidence: float = 0.95,
+    ) -> KeyedTable | TimeTable | Answers:
+        """A table for each key; of one `key`; or, by time, of the `total`: as in the library."""
+        times = {"from_": from_, "to": to, "confidence": confidence}
+        return chosen_table(self._tables, self.totals, every, key, keys, total=total, times=times)
+
+    def _tables(self, every: int | str, *, keys: Any, **times: Any) -> KeyedTable:
+        asked = {"every": every, "keys": _names(None, keys), "each": True}
+        found = self.asked({**asked, **_range(times)})
+        parts: dict[str, TimeTable | Answers] = {
+            name: decoded_table(one) if "edges" in one else decoded(one["answers"])
+            for name, one in found["tables"].items()
+        }
+        return KeyedTable(parts, str(found.get("note", "")))
+
+    def totals(
+        self,
+        every: str,
+        *,
+        keys: Iterable[Any] | None = None,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        confidence: float = 0.95,
+    ) -> TimeTable:
+        """A table by time of the total over a group of keys, or over all."""
+        times = {"from_": from_, "to": to, "confidence": confidence}
+        asked = {"every": every, "keys": _names(None, keys), **_range(times)}
+        return decoded_table(self.asked(asked))
+
+    def rows(self, start: int = 0, end: int | None = None) -> KeyedRows:
+        """The released rows [start, end) of all keys, in the order in which they came."""
+        return _rows(self._pages(start, end), self._clock())
+
+    def follow(self, start: int | None = None) -> Iterator[KeyedRows]:
+        """Released rows as they come, for ever; from `start` on, or from now on."""
+        clock: Clock | None = None
+        for page in self._live(start):
+            clock = clock or self._clock()
+            yield _rows([page], clock)
+
+    def _clock(self) -> Clock | None:
+        facts = self.facts()
+        return Clock(facts["zone"]) if facts["timed"] else None
+
+    def _repr_html_(self) -> str:
+        return remote_picture.shown(self)
+
+
+class KeyedEventStream(KeyedStream):
+    """Events of each key: `push` takes them, `advance` releases ticks, as `KeyedEventRelease`."""
+
+    def push(  # type: ignore[override]  # as in the library
+        self, keys: Any, times: Any, values: Any = None
+    ) -> None:
+        """Send events: key and time of each, and its value; None: each counts as one."""
+        self._sent(
+            columns("push(keys, times, values)", values, times, keys, keyed=True, events=True)
+        )
+
+    def advance(self, until: Moment) -> KeyedRows | None:
+        """Release every tick that is over at `until`, of all keys; None if no token may read."""
+        before = self.position if self._reads() else 0
+        self._advanced(until)
+        return self.rows(before) if self._reads() else None
+
+    def finish(self, until: Moment | None = None) -> KeyedRows | None:
+        """`advance`, then end open warm-ups: for a log that is over."""
+        before = self.position if self._reads() else 0
+        if until is not None:
+            self._advanced(until)
+        self._finished()
+        return self.rows(before) if self._reads() else None
+
+
+def _names(key: Any, keys: Iterable[Any] | None) -> list[str] | None:
+    if key is not None:
+        if keys is not None:
+            raise QueryError("give key= for one key, or keys= for the total over a group")
+        return [key_text(key)]
+    return None if keys is None else [key_text(one) for one in keys]
+
+
+def _range(times: dict[str, Any]) -> dict[str, Any]:
+    ends = {"from": text(times["from_"]), "to": text(times["to"])}
+    return {**ends, "confidence": times["confidence"]}
+
+
+def _rows(pages: list[dict[str, Any]], clock: Clock | None) -> KeyedRows:
+    """Pages as one table."""
+    keys = [key for page in pages for key in page["keys"]]
+    names = {key: code for code, key in enumerate(dict.fromkeys(keys))}
+    values, levels = (
+        np.array([number for page in pages for number in page[name]], dtype=np.float64)
+        for name in ("values", "levels")
+    )
+    positions = np.array([one for page in pages for one in page["positions"]], dtype=np.int64)
+    codes = np.array([names[key] for key in keys], dtype=np.int64)
+    return KeyedRows(list(names), codes, positions, values, levels, page_times(pages), clock)

@@ -1,0 +1,77 @@
+"""The record of a stream that a service keeps: asked over HTTP by the code that asks one here.
+
+`RangeQueries` and pictures need no more of a `Record` than this; so ranges, times, tables and means
+are written, checked and refused in a client as they are in the library.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+
+from tidegate.exact_numbers import LARGEST
+from tidegate.record.answer import Answer
+from tidegate.record.answers import Answers, paired
+from tidegate.record.time_ranges import Moment, TimeTable
+from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
+
+if TYPE_CHECKING:
+    from tidegate.service.client.stream_requests import RemoteStream
+
+
+class RemoteRecord:
+    """What a service answers about a stream, as of when it is asked."""
+
+    def __init__(self, stream: RemoteStream) -> None:
+        self._stream = stream
+
+    @cached_property
+    def _ends(self) -> tuple[int, int]:
+        whole = self.table(LARGEST, 0.95)
+        return int(whole.start[0]), int(whole.end[-1])
+
+    @property
+    def start(self) -> int:
+        """The first position that is known."""
+        return self._ends[0]
+
+    @property
+    def end(self) -> int:
+        """The position after the last one."""
+        return self._ends[1]
+
+    def answers(
+        self, starts: ArrayLike, ends: ArrayLike, confidence: float, as_of: int | None = None
+    ) -> Answers:
+        """The sums over many ranges."""
+        begin, end = paired(starts, ends)
+        asked = {"starts": begin.tolist(), "ends": end.tolist(), "confidence": confidence}
+        return decoded(self._stream.asked({**asked, "as_of": as_of})["answers"])
+
+    queries = answers
+
+    def answers_between(
+        self, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
+    ) -> list[Answer]:
+        """The sum over a range of time, in a list of one."""
+        asked = {"from": text(from_), "to": text(to), "confidence": confidence, "as_of": as_of}
+        return [decoded_answer(self._stream.asked(asked)["answer"])]
+
+    def table(self, every: int, confidence: float) -> Answers:
+        """The sums over so many values at a time."""
+        asked = {"every": every, "confidence": confidence}
+        return decoded(self._stream.asked(asked)["answers"])
+
+    def table_of(
+        self, every: str, from_: Moment | None, to: Moment | None, confidence: float
+    ) -> TimeTable:
+        """The sums over the parts of a range of time."""
+        asked = {"every": every, "from": text(from_), "to": text(to), "confidence": confidence}
+        return decoded_table(self._stream.asked(asked))
+
+
+def text(when: Moment | None) -> Any:
+    """A time for a request."""
+    return None if when is None else str(when)
