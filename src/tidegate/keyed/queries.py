@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -19,6 +20,7 @@ from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
 from tidegate.record.joint_smoothing import smooth_together
+from tidegate.record.range_tables import length_named
 from tidegate.record.record import Record, checked_confidence
 from tidegate.record.time_index import Knots, TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable, check_rows
@@ -90,7 +92,7 @@ class KeyedQueries(ABC):
     @overload
     def table(
         self,
-        every: int | str,
+        every: int | str | timedelta,
         *,
         key: None = None,
         keys: Iterable[Any] | None = None,
@@ -103,7 +105,7 @@ class KeyedQueries(ABC):
     @overload
     def table(
         self,
-        every: str,
+        every: str | timedelta,
         *,
         keys: Iterable[Any] | None = None,
         total: Literal[True],
@@ -115,7 +117,7 @@ class KeyedQueries(ABC):
     @overload
     def table(
         self,
-        every: int | str,
+        every: int | str | timedelta,
         *,
         key: str | int,
         from_: Moment | None = None,
@@ -125,7 +127,7 @@ class KeyedQueries(ABC):
 
     def table(
         self,
-        every: int | str,
+        every: int | str | timedelta,
         *,
         key: Any = None,
         keys: Iterable[Any] | None = None,
@@ -146,7 +148,7 @@ class KeyedQueries(ABC):
 
     def _tables(
         self,
-        every: int | str,
+        every: int | str | timedelta,
         *,
         keys: Iterable[Any] | None,
         from_: Moment | None,
@@ -174,7 +176,7 @@ class KeyedQueries(ABC):
 
     def totals(
         self,
-        every: str,
+        every: str | timedelta,
         *,
         keys: Iterable[Any] | None = None,
         from_: Moment | None = None,
@@ -184,7 +186,7 @@ class KeyedQueries(ABC):
         """A table by time of the total over a group of keys, or over all."""
         with self._reading():
             records = [self.record(one) for one in self._group(keys)]
-            cuts, note = _cuts(records, every, from_, to)
+            cuts, note = _cuts(records, str(length_named(every)), from_, to)
             total, rows = self._by_time(records, cuts, confidence, note)
             return TimeTable(total, cuts, records[0].time_index.clock, rows)
 

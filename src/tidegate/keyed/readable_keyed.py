@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -112,7 +113,8 @@ class ReadableKeyed(KeyedQueries):
             active = self._active() if keys is None else []
             names = active if keys is None else [key_text(key) for key in keys]
             parts = {name: self._view(name) for name in names}
-            return KeyedView(parts, active, str(self.guarantee))
+            lock = getattr(self._engine, "answering", None) or threading.RLock()
+            return KeyedView(parts, active, str(self.guarantee), lock)
 
     def _view(self, name: str) -> LazyView | QueryError:
         try:

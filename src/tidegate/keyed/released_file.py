@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.clock import Clock
-from tidegate.errors import QueryError, TidegateError
+from tidegate.errors import QueryError, SettingError, TidegateError
+from tidegate.exact_numbers import said
 from tidegate.io import SourceError, read_metadata
 from tidegate.keyed.file_of_key import FileOfKey
 from tidegate.keyed.key_names import key_text
@@ -201,6 +202,8 @@ def open_released(
     Raises:
         SourceError: if it cannot be read, has no metadata, or its rows do not count up.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise SettingError("path", f"must be the path of a released file, not {said(path)}")
     if Path(path).is_file():
         metadata = read_metadata(path, format)
         if metadata is not None and isinstance(metadata.get("keys"), dict):
