@@ -60,6 +60,7 @@ ROUTES = {
     ("POST", "/v1/streams"): {"admin"},
     ("GET", "/v1/streams"): {"admin", "reader"},
     ("GET", "/v1/streams/{name}"): {"admin", "reader"},
+    ("GET", "/v1/streams/{name}/kind"): {"producer"},
     ("POST", "/v1/streams/{name}/retire"): {"admin"},
     ("POST", "/v1/streams/{name}/epochs"): {"admin"},
     ("POST", "/v1/streams/{name}/keys"): {"admin"},
