@@ -185,7 +185,7 @@ class Lattice:
             return value if low <= value <= top else low if value < low else top
         if kind is not float and (kind is not int or not -_LARGEST < value < _LARGEST):
             value = self._float(value, position)
-        scaled = value * self._per_unit
+        scaled: float = value * self._per_unit
         if low < scaled < top:
             return round(scaled)
         if scaled >= top:
