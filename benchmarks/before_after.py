@@ -1,19 +1,45 @@
 """`python -m benchmarks.before_after FOLDER`: the speed of this checkout against another one.
 
-FOLDER is a checkout with its own `.venv` (`git worktree add ../before COMMIT`, `make test` there).
-Both run their own `benchmarks speed` in turns, so a machine that slows down slows down both; the
-best of several rounds counts for each row. Rows that only one of the two has are listed apart.
+FOLDER is a checkout (`git worktree add ../before COMMIT`); its own `.venv` is used if it has one,
+else this Python with its `src`. Both run their own `benchmarks speed`, group by group in turns, so
+a machine that slows down slows down both; the best of several rounds counts for each row. No group
+begins after `--minutes`: what was measured by then is shown. Rows that only one of the two has are
+listed apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
+# Groups of `benchmarks speed`, and the functions that measure them, by the names of all times.
+# (Left out: opendp's tree takes minutes, and nothing of it is ours.)
+_GROUPS = {
+    "one value at a time": ("_single",),
+    "adaptive release": ("adaptive_rows", "_adaptive"),
+    "bulk push": ("_bulk",),
+    "range queries": ("_queries",),
+    "thresholds": ("_thresholds",),
+    "exact sampler": ("_sampler",),
+    "import": ("_imports",),
+}
+# One group of the folder's own benchmark.
+_RUN = """
+import json, sys
+from benchmarks import speed
+_, table, quick, *names = sys.argv
+measure = next(getattr(speed, name) for name in names if hasattr(speed, name))
+rows = measure(quick == "quick")
+json.dump([row.plain() for row in rows], open(table, "w"))
+"""
+_LONGEST = 600  # seconds of one group
 # Units in which less is better; in the others more is.
 _COST_RATIO = "times"
 _TIMES = ("s", "ms", "us", "µs", "ns", "kB", "MB", _COST_RATIO)
@@ -23,36 +49,49 @@ _SLOWER = 0.95
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="the checkout to compare with")
-    parser.add_argument("--part", default="speed", help="which part of the benchmarks")
+    parser.add_argument("--groups", nargs="*", choices=_GROUPS, default=[*_GROUPS], metavar="NAME")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--full", action="store_true", help="full sizes instead of --quick")
+    parser.add_argument("--minutes", type=float, default=20, help="begin no group after these")
+    parser.add_argument("--full", action="store_true", help="full sizes instead of quick ones")
     options = parser.parse_args()
-    here = Path(__file__).resolve().parents[1]
-    best: dict[Path, dict[str, tuple[float, str]]] = {here: {}, options.folder.resolve(): {}}
+    here, there = Path(__file__).resolve().parents[1], options.folder.resolve()
+    best: dict[Path, dict[str, tuple[float, str]]] = {here: {}, there: {}}
+    end = time.monotonic() + 60 * options.minutes
     for number in range(options.rounds):
-        # Who goes first changes from round to round.
-        for folder in sorted(best, reverse=number % 2 == 1):
-            for name, (value, unit) in _measured(folder, options.part, options.full).items():
-                before = best[folder].get(name, (value, unit))[0]
-                better = min if _is_cost(unit) else max
-                best[folder][name] = (better(before, value), unit)
-    _show(best[options.folder.resolve()], best[here])
+        for name in options.groups:
+            if time.monotonic() > end:
+                break
+            # Who goes first changes from round to round.
+            for folder in sorted(best, reverse=number % 2 == 1):
+                _keep(best[folder], _measured(folder, options.full, name))
+    _show(best[there], best[here])
 
 
-def _measured(folder: Path, part: str, full: bool) -> dict[str, tuple[float, str]]:
+def _keep(best: dict[str, tuple[float, str]], rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        # A ratio to a rival may be better if it is less or if it is more: its target says which.
+        unit = _COST_RATIO if _is_least(row) else row["unit"]
+        better = min if _is_cost(unit) else max
+        value = row["measured"]
+        best[row["name"]] = better(best.get(row["name"], (value, unit))[0], value), unit
+
+
+def _measured(folder: Path, full: bool, group: str) -> list[dict[str, Any]]:
+    """The rows of one group, as plain data; none if the checkout cannot measure it."""
+    own, size = folder / ".venv/bin/python", "full" if full else "quick"
+    python = str(own) if own.exists() else sys.executable
+    paths = os.pathsep.join((str(folder / "src"), str(folder)))
     with tempfile.TemporaryDirectory() as scratch:
         table = Path(scratch) / "rows.json"
-        command = [".venv/bin/python", "-m", "benchmarks", part, "--json", str(table)]
         subprocess.run(
-            command if full else [*command, "--quick"],
-            cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [python, "-c", _RUN, str(table), size, *_GROUPS[group]],
+            cwd=folder, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            timeout=_LONGEST, env={**os.environ, "PYTHONPATH": paths},
         )  # fmt: skip
-        rows = json.loads(table.read_text(encoding="utf-8"))[part]
-    # A ratio to a rival may be better if it is less or if it is more: its target says which.
-    return {
-        row["name"]: (row["measured"], _COST_RATIO if _is_least(row) else row["unit"])
-        for row in rows
-    }
+        if not table.exists():
+            return []
+        found: list[dict[str, Any]] = json.loads(table.read_text(encoding="utf-8"))
+        return found
 
 
 def _is_least(row: dict[str, Any]) -> bool:
@@ -66,7 +105,7 @@ def _is_cost(unit: str) -> bool:
 def _show(before: dict[str, tuple[float, str]], after: dict[str, tuple[float, str]]) -> None:
     print(f"{'row':<58} {'before':>10} {'after':>10}  ratio (above 1: better now)")
     slower = []
-    for name in before.keys() & after.keys():
+    for name in [name for name in after if name in before]:
         old, unit = before[name]
         new = after[name][0]
         if min(old, new) <= 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import httpx
 import numpy as np
 
 from benchmarks.service.serving import ARROW, Server, arrow_body, measured, raw_requests
@@ -25,17 +24,17 @@ def single(server: Server, count: int) -> None:
 
 
 def arrow(server: Server, values: int) -> None:
+    """Batches of several producers: what comes while a group is committed forms the next one."""
     random = np.random.default_rng(1)
     for method, settings in (("tops", {"horizon": 2**20}), ("adaptive", {"horizon": 2**20})):
         server.create(f"arrow-{method}", method=method, settings=settings)
-        for size in (10_000, 100_000):
+        path, kind = f"/v1/streams/arrow-{method}/values", ARROW["Content-Type"]
+        for size, clients in ((10_000, 1), (10_000, 8), (100_000, 8)):
             body = arrow_body(random.gamma(2, 10, size))
-            with httpx.Client(
-                base_url=server.address, headers=server.headers("producer") | ARROW
-            ) as client:
-                path = f"/v1/streams/arrow-{method}/values"
-                client.post(path, content=body)
-                what = f"Arrow, {method}, batches of {size:,}"
-                with measured(server, what, values, "values", 2e6):
-                    for _ in range(values // size):
-                        assert client.post(path, content=body).status_code == 202
+            asyncio.run(raw_requests(server, path, [body] * 10, clients, kind))
+            what = f"Arrow, {method}, batches of {size:,}, producers: {clients}"
+            with measured(server, what, values, "values", 2e6 if clients > 1 else None):
+                found = asyncio.run(
+                    raw_requests(server, path, [body] * (values // size), clients, kind)
+                )
+            assert found == {202: values // size}, found

@@ -56,6 +56,11 @@ def seal(header: Mapping[str, Any], body: Mapping[str, Any], key: bytes | None) 
 
 def unseal(data: bytes, key: bytes | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Header and body, or a `SnapshotError` that says what is wrong."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise SnapshotError(
+            f"a {type(data).__name__} is no snapshot or record: give its bytes, such as "
+            "Path(path).read_bytes()"
+        )
     if len(data) < _PREFIX.size or data[: len(_MAGIC)] != _MAGIC:
         raise SnapshotError("this is not a Tidegate snapshot or record")
     _, version, length = _PREFIX.unpack_from(data)

@@ -95,7 +95,7 @@ def read_times(
 def _mixed(position: int) -> str:
     return (
         f"time at position {position} is of another kind than the first: naive times, times with a "
-        "zone and numbers cannot be mixed (--zone says where naive ones were written)"
+        "zone and numbers cannot be mixed (zone=…, or --zone, says where naive ones were written)"
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
 from tidegate.guarantee import ADDED, EVENT, Guarantee, grouped
 from tidegate.settings import Spec, Whole
 
@@ -84,7 +85,7 @@ class _Group(ABC):
         return grouped(guarantee, self.size, self.name)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Window(_Group, Spec):
     """Any `length` consecutive values, all replaced at once: across hold-out and stream too."""
 
@@ -103,7 +104,7 @@ class Window(_Group, Spec):
         return f"window of {self.length} consecutive values"
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class UserHorizon(_Group, Spec):
     """All values of one user within one horizon; at most `most` of them count.
 
@@ -130,9 +131,30 @@ Unit = Event | AddedEvent | Window | UserHorizon
 __all__ = ["AddedEvent", "Event", "UserHorizon", "Window"]
 
 
-def checked_unit(unit: Unit | None) -> Unit:
-    """The unit of privacy; None: one event."""
+def checked_unit(unit: Unit | str | None) -> Unit:
+    """The unit of privacy, or its name as on the command line; None: one event."""
+    if isinstance(unit, str):
+        return unit_named(unit)
     unit = Event() if unit is None else unit
     if not isinstance(unit, Unit):
         raise SettingError("unit", "must be a unit such as tidegate.units.Window(length=60)")
     return unit
+
+
+def unit_named(text: str) -> Unit:
+    """The unit of privacy by its name.
+
+    >>> unit_named("window:60").size
+    60
+    """
+    kind, _, size = text.partition(":")
+    if kind == "event" and not size:
+        return Event()
+    try:
+        if kind == "window" and size:
+            return Window(length=size)  # type: ignore[arg-type]  # checked and converted there
+        if kind == "user-horizon" and size:
+            return UserHorizon(most=size)  # type: ignore[arg-type]  # checked and converted there
+    except SettingError as error:  # its name is no option
+        raise SettingError("unit", str(error)) from None
+    raise SettingError("unit", f"must be event, window:60 or user-horizon:8, not {said(text)}")

@@ -14,10 +14,11 @@ from tidegate.service import schema
 ADDED = {  # columns by the version that brought them
     2: {"tidegate_streams": ("part", "keys"), "tidegate_released": ("time_first", "time_last")},
     3: {"tidegate_streams": ("grace",)},
+    4: {"tidegate_streams": ("row_of",)},
 }
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_earlier_database_is_migrated_and_goes_on(tmp_path: Path, version: int) -> None:
     place = Place(tmp_path / "gate", None)
     service = place.opened()

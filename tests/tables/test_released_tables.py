@@ -130,7 +130,7 @@ def test_a_column_that_is_there_twice_is_refused() -> None:
 
 def test_a_table_needs_the_name_of_a_column() -> None:
     with pytest.raises(tg.SettingError, match="value: name the column"):
-        released(pd.DataFrame({"fare": FARES}), None)
+        released(pd.DataFrame({"fare": FARES, "tip": FARES}), None)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tidegate.methods import registered
 from tidegate.methods._periods import in_rows, is_length
 from tidegate.methods._preset import HORIZON
 from tidegate.stages import Estimator
-from tidegate.units import Event, Unit, UserHorizon, Window
+from tidegate.units import Unit, unit_named
 
 _ROWS = 64  # whose times are looked at
 
@@ -210,17 +210,7 @@ def _taken_by(argument: str) -> str:
 
 def unit(text: str) -> Unit:
     """The unit of privacy: event, window:60 or user-horizon:8."""
-    kind, _, size = str(text).partition(":")
-    if kind == "event" and not size:
-        return Event()
-    try:
-        if kind == "window" and size:
-            return Window(length=size)  # type: ignore[arg-type]  # checked and converted there
-        if kind == "user-horizon" and size:
-            return UserHorizon(most=size)  # type: ignore[arg-type]  # checked and converted there
-    except SettingError as error:  # its name is no option
-        raise SettingError("unit", str(error)) from None
-    raise SettingError("unit", f"must be event, window:60 or user-horizon:8, not {said(text)}")
+    return unit_named(str(text))
 
 
 def _rethreshold(text: str) -> dict[str, Any]:

@@ -51,6 +51,9 @@ def show(
         float, typer.Option(help="Probability that the band holds the truncated average.")
     ] = 0.95,
     column: ReleasedColumn = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Of a file with keys: which one.")
+    ] = None,
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
 ) -> None:
     """Show the level and the moving average of a released file, and what is known about it.
@@ -63,6 +66,7 @@ def show(
     \b
       tidegate show private.csv
       tidegate show private.parquet --window 3600 --png private.png
+      tidegate show zones.csv --key north --png north.png
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         released = file_of(released, column)
@@ -71,16 +75,14 @@ def show(
             raise SettingError("width", f"must lie between 1 and {_WIDEST}, not {columns}")
         if png is not None:
             _check_picture(png, released)
-        from tidegate.released import ReleasedFile  # on demand: `--help` needs no files
-
-        file = ReleasedFile.open(released, format)
+        file = _opened(released, key, format)
         length = _window(file, window)
         for name, fact in _facts(file, confidence):
             typer.echo(f"{name:<11}{fact}")
         typer.echo("")
         average = _average(file, length, columns, confidence)
         means = average.estimate / length
-        levels = _levels(file, format, columns)
+        levels = _levels(file, columns)
         typer.echo(sparkline((means if levels is None else levels[1]).tolist()))
         if levels is not None:
             typer.echo(f"level: {levels[1].min():.4g} to {levels[1].max():.4g}")
@@ -95,8 +97,28 @@ def show(
         ):
             typer.echo(line)
         if png is not None:
-            _draw(png, file, length, confidence, _levels(file, format, _POINTS))
+            _draw(png, file, length, confidence, _levels(file, _POINTS))
             typer.echo(f"picture: {png}")
+
+
+def _opened(released: Path, key: str | None, format: str | None) -> ReleasedFile:  # noqa: A002  # as in `show`
+    """The file, or one of its keys."""
+    from tidegate.keyed.released_file import KeyedFile, open_released  # on demand, as in `query`
+
+    file = open_released(released, format)
+    if not isinstance(file, KeyedFile):
+        if key is not None:
+            raise SettingError("key", f"is for files with keys, and {released.name} has none")
+        return file
+    if key is None:
+        names = ", ".join(file.keys[:_LISTED])
+        more = len(file.keys) - _LISTED
+        raise SettingError(
+            "key",
+            f"says which of the keys of {released.name} to show: {names}"
+            f"{f' and {more:,} more' if more > 0 else ''}",
+        )
+    return file.of_key(key)
 
 
 def _check_picture(picture: Path, released: Path) -> None:
@@ -140,7 +162,7 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
     if pipeline.warm_up:
         withheld = f"warm-up {pipeline.warm_up:,} (released)"
     return [
-        ("file", str(file.path)),
+        ("file", str(file.path.with_name(file.title))),
         ("guarantee", file.guarantee),
         ("values", f"{size:,}"),
         ("mean", f"{mean} ({percent(confidence)}), of truncated values"),
@@ -172,21 +194,15 @@ def _average(file: ReleasedFile, window: int, points: int, confidence: float) ->
     return record.queries(ends - window, ends, confidence)
 
 
-def _levels(
-    file: ReleasedFile,
-    format: str | None,  # noqa: A002  # as in `show`
-    points: int,
-) -> tuple[IntArray, FloatArray] | None:
+def _levels(file: ReleasedFile, points: int) -> tuple[IntArray, FloatArray] | None:
     """Where, and the mean of the levels around there; None: the file has none."""
     import numpy as np
-
-    from tidegate.io import read_rows
 
     start, end = file.record.start, file.record.end
     edges = np.unique(np.linspace(start, end, points + 1).astype(np.int64))
     sums = np.zeros(edges.size - 1)
     try:
-        for rows in read_rows(file.path, format):
+        for rows in file.blocks():
             places = np.clip(np.arange(rows.first, rows.first + rows.levels.size), start, end - 1)
             bins = np.searchsorted(edges, places, side="right") - 1
             sums += np.bincount(bins, rows.levels, minlength=sums.size)
@@ -242,7 +258,7 @@ def _draw(
     axes.set(
         xlabel="position (released values, counted from 0)" if untimed else file.axis_label,
         ylabel="value",
-        title=f"{file.path.name}\n{textwrap.fill(file.guarantee, 90)}",
+        title=f"{file.title}\n{textwrap.fill(file.guarantee, 90)}",
         xlim=(file.record.start, file.record.end) if untimed else (along[0], along[-1]),
     )
     if untimed:

@@ -219,7 +219,11 @@ class Reading(RangeQueries):
         with self._ownership.lock:
             self._check_open()
             facts = (self._committer.committed, self.clock, str(self.guarantee))
-            return JournalView(self._history, facts, nothing_yet(self.holding, self.warming))
+            return JournalView(self._history, facts, self._nothing_yet())
+
+    def _nothing_yet(self) -> str:
+        ticks = self._release.pipeline.ticks is not None
+        return nothing_yet(self.holding, self.warming, ticks=ticks)
 
     def fingerprint(self, content: bytes) -> bytes:
         """A keyed digest, to recognise something secret that comes again."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from tidegate.errors import QueryError
 from tidegate.keyed.key_names import key_text
 from tidegate.record.answer_text import SHOWN, cautions, numbers
-from tidegate.record.answers import TIMES, Answers
+from tidegate.record.answers import Answers, places_or_times
+from tidegate.record.range_tables import length_named
 from tidegate.record.time_ranges import Moment, TimeTable
 from tidegate.tables import html, text
 from tidegate.tables.from_numpy import Tabular
@@ -105,17 +107,13 @@ def by_position_or_time(
     start: Moment | None, end: Moment | None, from_: Moment | None, to: Moment | None
 ) -> tuple[Any, Any, Moment | None, Moment | None]:
     """Start, end, from and to: texts and dates that are given by position are times."""
-    if not isinstance(start, TIMES) and not isinstance(end, TIMES):
-        return start, end, from_, to
-    if from_ is not None or to is not None:
-        raise QueryError("give a range once: start and end, or from_ and to")
-    return None, None, start, end
+    return places_or_times(start, end, from_, to)
 
 
 def chosen_table(
     tables: Callable[..., KeyedTable],
     totals: Callable[..., TimeTable],
-    every: int | str,
+    every: int | str | timedelta,
     key: Any,
     keys: Any,
     *,
@@ -125,6 +123,7 @@ def chosen_table(
     """What `table` gives: for each key, of one `key`, or of the `total`."""
     if key is not None and (keys is not None or total):
         raise QueryError("give key= for one key, or keys= and total=True for the total of a group")
+    every = length_named(every)
     if total:
         if not isinstance(every, str):
             raise QueryError("total needs a length of time, such as every='1d'")

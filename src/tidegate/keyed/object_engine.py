@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -45,6 +46,7 @@ class Objects:
         self._brief = True  # whether those are
         self._counts: IntArray = np.zeros(0, dtype=np.int64)
         self._views: dict[int, LazyView] = {}  # of keys that have not changed since
+        self.answering = threading.RLock()  # held by who asks them
 
     def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
         """Refuse times that go back within a key; nothing is taken."""

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -14,10 +15,12 @@ from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
 from tidegate.keyed.key_names import key_text
 from tidegate.keyed.keyed_table import KeyedTable, by_position_or_time, chosen_table
+from tidegate.keyed.plot_keys import check_number, draw_keys
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
 from tidegate.record.joint_smoothing import smooth_together
+from tidegate.record.range_tables import length_named
 from tidegate.record.record import Record, checked_confidence
 from tidegate.record.time_index import Knots, TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable, check_rows
@@ -29,6 +32,7 @@ from tidegate.record.time_sums import (
     table_between,
     with_late_rows,
 )
+from tidegate.run.pipeline import Pipeline
 
 
 class KeyedQueries(ABC):
@@ -88,7 +92,7 @@ class KeyedQueries(ABC):
     @overload
     def table(
         self,
-        every: int | str,
+        every: int | str | timedelta,
         *,
         key: None = None,
         keys: Iterable[Any] | None = None,
@@ -101,7 +105,7 @@ class KeyedQueries(ABC):
     @overload
     def table(
         self,
-        every: str,
+        every: str | timedelta,
         *,
         keys: Iterable[Any] | None = None,
         total: Literal[True],
@@ -113,7 +117,7 @@ class KeyedQueries(ABC):
     @overload
     def table(
         self,
-        every: int | str,
+        every: int | str | timedelta,
         *,
         key: str | int,
         from_: Moment | None = None,
@@ -123,7 +127,7 @@ class KeyedQueries(ABC):
 
     def table(
         self,
-        every: int | str,
+        every: int | str | timedelta,
         *,
         key: Any = None,
         keys: Iterable[Any] | None = None,
@@ -144,7 +148,7 @@ class KeyedQueries(ABC):
 
     def _tables(
         self,
-        every: int | str,
+        every: int | str | timedelta,
         *,
         keys: Iterable[Any] | None,
         from_: Moment | None,
@@ -172,7 +176,7 @@ class KeyedQueries(ABC):
 
     def totals(
         self,
-        every: str,
+        every: str | timedelta,
         *,
         keys: Iterable[Any] | None = None,
         from_: Moment | None = None,
@@ -182,9 +186,35 @@ class KeyedQueries(ABC):
         """A table by time of the total over a group of keys, or over all."""
         with self._reading():
             records = [self.record(one) for one in self._group(keys)]
-            cuts, note = _cuts(records, every, from_, to)
+            cuts, note = _cuts(records, str(length_named(every)), from_, to)
             total, rows = self._by_time(records, cuts, confidence, note)
             return TimeTable(total, cuts, records[0].time_index.clock, rows)
+
+    def _drawn(
+        self,
+        key: Any,
+        keys: Iterable[Any] | None,
+        pipeline: Pipeline,
+        heading: str,
+        window: int | None,
+        confidence: float,
+        axes: Any,
+    ) -> Any:
+        """A picture of one key, or of several."""
+        if key is not None and keys is not None:
+            raise QueryError("give key= for one key, or keys= for several")
+        names = self._group(keys if key is None else [key])
+        check_number(len(names))
+        with self._reading():
+            records = {name: self.record(name) for name in names}
+            return draw_keys(
+                records,
+                pipeline.perturber.block,
+                heading,
+                window=window,
+                confidence=confidence,
+                axes=axes,
+            )
 
     def _by_time(
         self, records: list[Record], cuts: IntArray, confidence: float, note: str = ""

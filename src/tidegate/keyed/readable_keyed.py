@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.two_sided_caps import Ends
+from tidegate.tables import html
 
 if TYPE_CHECKING:
     from tidegate.keyed.specification import Keyed
@@ -111,7 +113,8 @@ class ReadableKeyed(KeyedQueries):
             active = self._active() if keys is None else []
             names = active if keys is None else [key_text(key) for key in keys]
             parts = {name: self._view(name) for name in names}
-            return KeyedView(parts, active, str(self.guarantee))
+            lock = getattr(self._engine, "answering", None) or threading.RLock()
+            return KeyedView(parts, active, str(self.guarantee), lock)
 
     def _view(self, name: str) -> LazyView | QueryError:
         try:
@@ -139,6 +142,22 @@ class ReadableKeyed(KeyedQueries):
         """How many keys have rows, and nothing measured: their warm-up or hold-out is open."""
         return 0 if self._engine is None else self._engine.unmeasured()
 
+    def plot(
+        self,
+        key: Any = None,
+        *,
+        keys: Iterable[Any] | None = None,
+        window: int | None = None,
+        confidence: float = 0.95,
+        ax: Any = None,
+    ) -> Any:
+        """Draw the moving average of one key, of `keys`, or of all if they are few.
+
+        Needs matplotlib. Draws on `ax`, or on new axes; returns the axes.
+        """
+        heading = str(self.guarantee)
+        return self._drawn(key, keys, self._pipeline, heading, window, confidence, ax)
+
     def _reading(self) -> AbstractContextManager[Any]:
         return self._ownership.lock
 
@@ -151,6 +170,17 @@ class ReadableKeyed(KeyedQueries):
         if code is None:
             raise QueryError("there is no such key")
         return code
+
+    def _repr_html_(self) -> str:
+        """Public facts, for a notebook."""
+        active = len(self._active())
+        rows: list[tuple[str, object]] = [
+            ("keys", f"{len(self._names):,}, {active:,} of them with rows"),
+            ("released", f"{self.position:,} rows"),
+            ("threshold", "of each key" if self.threshold is None else f"{self.threshold:g}"),
+            ("guarantee", self.guarantee),
+        ]
+        return html.facts("Keyed release", rows)
 
     def __repr__(self) -> str:
         return (

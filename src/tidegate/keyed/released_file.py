@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from pathlib import Path
@@ -12,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.clock import Clock
-from tidegate.errors import QueryError, TidegateError
+from tidegate.errors import QueryError, SettingError, TidegateError
+from tidegate.exact_numbers import said
 from tidegate.io import SourceError, read_metadata
+from tidegate.keyed.file_of_key import FileOfKey
 from tidegate.keyed.key_names import key_text
 from tidegate.keyed.keyed_facts import KeyFacts, read_facts
 from tidegate.keyed.queries import KeyedQueries
@@ -129,6 +132,30 @@ class KeyedFile(KeyedQueries, Tabular):
             raise SourceError(None, DAMAGED, os.fspath(self.path)) from None
         return record
 
+    def of_key(self, key: Any) -> FileOfKey:
+        """The rows of one key, with all that a file without keys has."""
+        name = key_text(key)
+        self.record(name)  # it says what is wrong with the key
+        return FileOfKey.of(self, name, self._facts[name].phases, self._format)
+
+    def plot(
+        self,
+        key: Any = None,
+        *,
+        keys: Iterable[Any] | None = None,
+        window: int | None = None,
+        confidence: float = 0.95,
+        ax: Any = None,
+    ) -> Any:
+        """Draw one key with its level; or the moving averages of `keys`, or of all if they are few.
+
+        Needs matplotlib. Draws on `ax`, or on new axes; returns the axes.
+        """
+        if key is not None and keys is None:
+            return self.of_key(key).plot(window, confidence, ax)
+        heading = f"{self.path.name}. {self.guarantee}"
+        return self._drawn(key, keys, self.pipeline, heading, window, confidence, ax)
+
     def _indexed(self) -> KeyIndex:
         if self._index is None:
             facts = self.metadata, self.pipeline, self._facts
@@ -175,6 +202,8 @@ def open_released(
     Raises:
         SourceError: if it cannot be read, has no metadata, or its rows do not count up.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise SettingError("path", f"must be the path of a released file, not {said(path)}")
     if Path(path).is_file():
         metadata = read_metadata(path, format)
         if metadata is not None and isinstance(metadata.get("keys"), dict):

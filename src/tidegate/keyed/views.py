@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 from tidegate.errors import QueryError
@@ -47,12 +47,18 @@ class KeyedView(KeyedQueries):
         parts: of each key that can be asked, its view or why it has none.
         active: the keys that have released rows, if all can be asked.
         guarantee: what is promised to every row.
+        lock: of all views of these keys. Pushes do not need it.
     """
 
     def __init__(
-        self, parts: Mapping[str, LazyView | QueryError], active: Sequence[str], guarantee: str
+        self,
+        parts: Mapping[str, LazyView | QueryError],
+        active: Sequence[str],
+        guarantee: str,
+        lock: threading.RLock,
     ) -> None:
         self._parts, self._names, self.guarantee = parts, active, guarantee
+        self._lock = lock
 
     def record(self, key: Any) -> Record:
         """What was measured of one key."""
@@ -69,4 +75,4 @@ class KeyedView(KeyedQueries):
         return list(self._names)
 
     def _reading(self) -> AbstractContextManager[Any]:
-        return nullcontext()  # views are locked one by one
+        return self._lock  # what is worked out is kept with the views; keys are smoothed together

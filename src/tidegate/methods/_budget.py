@@ -113,7 +113,7 @@ def per_window(epsilon: Number, bound: Number, shared: PerWindow) -> WindowBudge
 
     (By group privacy: for all events of the window.) Without a hold-out, the stream has all of it.
     """
-    window = Window(length=60) if shared["unit"] is None else shared["unit"]
+    window = Window(length=60) if shared["unit"] is None else checked_unit(shared["unit"])
     if not isinstance(window, Window):
         raise SettingError("unit", "must be a window, such as tidegate.units.Window(length=60)")
     total = within("epsilon", epsilon, Epsilon)

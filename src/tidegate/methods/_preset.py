@@ -127,9 +127,19 @@ def preset_with(**defaults: Any) -> Callable[[_Preset], _Preset]:
     return decorate
 
 
+_KEYED = "for a stream by key, use tidegate.keyed(pipeline, keys=[…])"
+_EVENTS = "for sums of events by time, use tidegate.events(epsilon, bound, every=…, start=…)"
+_ELSEWHERE = {
+    **dict.fromkeys(("by", "key", "keys"), _KEYED),
+    **dict.fromkeys(("every", "start"), _EVENTS),
+}
+
+
 def _unknown(name: str, known: Sequence[str], method: str) -> str:
     from difflib import get_close_matches  # on demand: importing it is slow
 
+    if name in _ELSEWHERE:
+        return f"is not a setting of {method}: {_ELSEWHERE[name]}"
     near = get_close_matches(name, known, n=1, cutoff=0.75)
     return f"is not a setting of {method}" + (f": do you mean {near[0]}?" if near else "")
 

@@ -30,6 +30,7 @@ _SHARE = Fraction(1, 2)
 # The constant is ours.
 _LIMIT = Fraction(20)
 _TESTS = 1 << 40  # chunks of addresses from here on; the counter has those below
+_LEAST_AHEAD = 32  # values that are tested at a time
 _BY_TEST, _BY_LENGTH = 1, 2  # marks: what closed a segment
 
 
@@ -127,6 +128,7 @@ class PartitionRun(IrregularRun):
         self.filled = 0  # of them in the open segment
         self.total = 0  # what they add up to
         self.limit = 0  # of the open segment, with its noise
+        self._ahead = _LEAST_AHEAD
         self._sums = HybridRun(stage.counter, threshold, ceiling, keystream)
 
     def state(self) -> dict[str, Any]:
@@ -153,7 +155,7 @@ class PartitionRun(IrregularRun):
             if not self.filled:
                 self.limit = self._public + int(limits[index])
             room = self._horizon - self.position % self._horizon
-            count = min(values.size - done, tests.size - index, room)
+            count = min(values.size - done, tests.size - index, room, self._ahead)
             running = np.cumsum(values[done : done + count]) + self.total
             above = running + tests[index : index + count] > self.limit
             first = int(above.argmax())
@@ -163,6 +165,8 @@ class PartitionRun(IrregularRun):
             self.filled += taken
             self.position += taken
             done += taken
+            # How far the next look goes: for speed alone, about as far as segments reach.
+            self._ahead = max(_LEAST_AHEAD, 2 * self.filled if passed else 2 * self._ahead)
             if passed or taken == room:
                 number = self.total + self._sums.next_noise()
                 released.append((number, self.filled, _BY_TEST if passed else _BY_LENGTH))

@@ -65,7 +65,7 @@ class Expectation:
 
 def expect(
     pipeline: Pipeline,
-    lengths: Iterable[int],
+    lengths: Iterable[int] | int,
     *,
     threshold: Number | None = None,
     floor: Number | None = None,
@@ -75,7 +75,7 @@ def expect(
 
     Args:
         pipeline: for example `tops(epsilon=0.1, bound=1657)`.
-        lengths: range lengths, in values.
+        lengths: range lengths, in values; or one.
         threshold: the θ to assume; None: the bound, the worst case. Take it from public knowledge.
         floor: the lowest value to assume that counts; None: `lower`, the worst case.
         roughness: how far a block's mean lies from its prediction, as a share of θ. Of an
@@ -91,7 +91,15 @@ def expect(
     >>> calm.noise_error < day.noise_error / 2
     True
     """
+    if not isinstance(pipeline, Pipeline):
+        raise SettingError(
+            "pipeline",
+            "must be one of the central model, such as tidegate.adaptive(1, 100); of the local "
+            "model, pipeline.simulate(…) shows the error",
+        )
     lattice = pipeline.lattice
+    if isinstance(lengths, int):
+        lengths = [lengths]
     lengths = [whole("length", length, minimum=1) for length in lengths]
     assumed = lattice.bound if threshold is None else positive("threshold", threshold)
     if assumed > lattice.bound:

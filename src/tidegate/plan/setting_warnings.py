@@ -11,6 +11,9 @@ from tidegate.threshold import NoisyMax, ScaleFree, TailQuantile
 # its price per e-fold of θ, in 1/ε, times ln 1000. `TailQuantile` is made for less.
 _NEEDED: dict[type, int] = {NoisyMax: 50, ScaleFree: 50, TailQuantile: 10}
 
+# Above it, the odds of two guesses about a value may change by a factor of e^20, half a billion.
+_HARDLY_PRIVATE = 20
+
 
 def setting_warnings(pipeline: Pipeline) -> list[str]:
     """Sentences about a release to come; none: nothing is doubtful.
@@ -23,6 +26,11 @@ def setting_warnings(pipeline: Pipeline) -> list[str]:
     >>> print(setting_warnings(adaptive(epsilon=0.1, bound=100, holdout=200, horizon=2000))[0])
     The threshold is little better than chance: ε × hold-out is 20, and 50 are needed. Use a hold-out of 500 values, or more epsilon.
     """  # noqa: E501  # one sentence, as it is printed
+    if pipeline.guarantee.epsilon > _HARDLY_PRIVATE:
+        return [
+            f"ε = {float(pipeline.guarantee.epsilon):g} protects hardly anything: values can be "
+            "guessed from what is released. Is it the bound? The order is epsilon, bound."
+        ]
     rule = pipeline.threshold
     needed = _NEEDED.get(type(rule))
     if needed is None or not isinstance(rule, NoisyMax | ScaleFree | TailQuantile):

@@ -213,15 +213,19 @@ class RangeQueries(RangeTables):
 
         Where values have times, `from_` and `to` ask by time: all rows with from ≤ time < to. So
         do `start` and `end` if they are texts or dates: `query("2024-02-01", "2024-03-01")`.
+        Without any of them, the sum of everything that was released.
         `as_of=t`: as it would have been answered when t values were released.
         """
-        if isinstance(start, TIMES) or isinstance(end, TIMES):
-            if from_ is not None or to is not None:
-                raise QueryError("give a range once: start and end, or from_ and to")
-            start, end, from_, to = None, None, start, end
+        start, end, from_, to = places_or_times(start, end, from_, to)
         if start is not None and end is not None and from_ is None and to is None:
             return self.queries([start], [end], confidence, as_of=as_of)[0]
-        if start is not None or end is not None or (from_ is None and to is None):
+        if start is None and end is None and from_ is None and to is None:
+            return self._answered(
+                lambda record: record.answers(
+                    [0], [record.end if as_of is None else as_of], confidence, as_of
+                )
+            )[0]
+        if start is not None or end is not None:
             raise QueryError("give a range: start and end, or from_ and to for a range of time")
         return self._answered(lambda record: record.answers_between(from_, to, confidence, as_of))[
             0
@@ -239,13 +243,40 @@ class RangeQueries(RangeTables):
         return self._answered(lambda record: record.answers(starts, ends, confidence, as_of))
 
 
+def places_or_times(
+    start: Any, end: Any, from_: Moment | None, to: Moment | None
+) -> tuple[int | None, int | None, Moment | None, Moment | None]:
+    """Positions, or the times that were given instead of them; not both."""
+    if isinstance(start, TIMES) or isinstance(end, TIMES):
+        if from_ is not None or to is not None:
+            raise QueryError("give a range once: start and end, or from_ and to")
+        return None, None, start, end
+    return _place("start", start), _place("end", end), from_, to
+
+
+def _place(name: str, place: Any) -> int | None:
+    if place is None or type(place) is int:
+        return place
+    whole = isinstance(place, np.integer | int) or (
+        isinstance(place, float | np.floating) and float(place).is_integer()
+    )
+    if not whole:
+        raise QueryError(
+            f"{name} must be a position, a whole number; or a time, such as '2024-02-01'"
+        )
+    return int(place)
+
+
 def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
     """Starts and ends as integer arrays of one length."""
     pair = []
     for name, positions in (("starts", starts), ("ends", ends)):
         array = np.asarray(positions)
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise QueryError(f"{name} must be a one-dimensional array of integer positions")
+            raise QueryError(
+                f"{name} must be a one-dimensional array of integer positions. By time, ask "
+                "query(from, to), or table(every)"
+            )
         if array.dtype == np.uint64:  # may not fit int64; such positions are beyond every release
             array = np.minimum(array, np.uint64(_FARTHEST))
         pair.append(array.astype(np.int64))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, overload
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class RangeTables(ABC):
     @overload
     def table(
         self,
-        every: str,
+        every: str | timedelta,
         confidence: float = 0.95,
         *,
         from_: Moment | None = None,
@@ -41,7 +42,7 @@ class RangeTables(ABC):
 
     def table(
         self,
-        every: int | str,
+        every: int | str | timedelta,
         confidence: float = 0.95,
         *,
         from_: Moment | None = None,
@@ -49,10 +50,11 @@ class RangeTables(ABC):
     ) -> Answers | TimeTable:
         """The sums over `every` values at a time, from the first that is known; the last over less.
 
-        Where values have times, `every` may be 15min, 1h, 1d, 1w, 1mo or 1y: sums, means and rates
-        by time. Days and longer are those of the calendar, in the zone of the stream.
-        No privacy is spent. `table(...).to_pandas()` has a row for each.
+        Where values have times, `every` may be 15min, 1h, 1d, 1w, 1mo or 1y, or a timedelta: sums,
+        means and rates by time. Days and longer are those of the calendar, in the zone of the
+        stream. No privacy is spent. `table(...).to_pandas()` has a row for each.
         """
+        every = length_named(every)
         if isinstance(every, str):
             length = every
             found: list[TimeTable] = []
@@ -78,3 +80,23 @@ class RangeTables(ABC):
             return record.answers(starts, ends, confidence, None)
 
         return self._answered(ask)
+
+
+_LENGTHS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+
+
+def length_named(every: Any) -> int | str:
+    """A length of time as text, if it is one of Python, numpy or pandas.
+
+    >>> length_named(timedelta(minutes=90)), length_named("1d")
+    ('90min', '1d')
+    """
+    if isinstance(every, np.timedelta64):
+        every = timedelta(seconds=float(every / np.timedelta64(1, "s")))
+    if not isinstance(every, timedelta):
+        return cast("int | str", every)
+    seconds = every.total_seconds()
+    if seconds < 1 or not seconds.is_integer():
+        raise QueryError("every must be whole seconds, and one at least")
+    name, size = next(one for one in _LENGTHS if not seconds % one[1])
+    return f"{int(seconds) // size}{name}"

@@ -7,27 +7,19 @@ one that is asked again answers at once.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from copy import copy
 
-from tidegate.lattice import IntArray
-from tidegate.record.record import Gathered, Record
+from tidegate.record.record import Record
 from tidegate.record.segment import Segment
 
 
 class RecordView(Record):
-    """Answers as the record did when the view was made. Threads may share it."""
+    """Answers as the record did when the view was made. Threads may share it, one at a time."""
 
     def __init__(self, record: Record) -> None:
         times = None if record.times is None else record.times.view()
         super().__init__([_segment(one) for one in record.segments], record.guarantee, times)
-        self._lock = threading.Lock()
-
-    def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> Gathered:
-        """As `Record.gathered`, one thread at a time: this is where answers are kept."""
-        with self._lock:
-            return super().gathered(begin, end, as_of)
 
 
 def _segment(segment: Segment) -> Segment:
@@ -38,5 +30,5 @@ def _segment(segment: Segment) -> Segment:
     if found._spans is not None:
         found._buffer = found._spans
     # They refer to the buffer that goes on.
-    found._known = found.known_unseen = found.aims = None
+    found._known = found._answered = found.known_unseen = found.aims = None
     return found

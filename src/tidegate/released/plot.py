@@ -6,17 +6,36 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import said
+from tidegate.lattice import IntArray
 from tidegate.record.levels import moving_average, window_of
+from tidegate.record.time_index import TimeIndex
 from tidegate.tables.libraries import require
 
 if TYPE_CHECKING:
     from tidegate.released.released import ReleasedTable
 
-_POINTS = 1000  # about as many as the picture has pixels
+POINTS = 1000  # about as many as the picture has pixels
 _BLUE, _GREY = "#0072B2", "#7b8794"  # told apart with any colour vision, on light and dark
+
+
+def axis_label(times: TimeIndex | None) -> str:
+    """What runs along a picture."""
+    if times is None:
+        return "position"
+    zone = times.clock.zone
+    return "time" if zone is None else f"time ({zone})"
+
+
+def along(times: TimeIndex | None, ends: IntArray) -> NDArray[Any]:
+    """Where in a picture the rows before these positions lie."""
+    if times is None:
+        return ends
+    local = times.clock.local(times.times(ends - 1))
+    return local.astype("datetime64[ns]").astype("datetime64[ms]")
 
 
 def draw(table: ReleasedTable, window: int | None, confidence: float, axes: Any) -> Any:
@@ -31,16 +50,16 @@ def draw(table: ReleasedTable, window: int | None, confidence: float, axes: Any)
         raise SettingError(
             "window", f"must lie between 1 and the {size} values, not {said(window)}"
         )
-    sums = moving_average(record, window, _POINTS, confidence)
+    sums = moving_average(record, window, POINTS, confidence)
     if axes is None:
         _, axes = require("matplotlib.pyplot", "plot()").subplots(
             figsize=(10, 4), layout="constrained"
         )
-    along = table.along(sums.end)
+    where = table.along(sums.end)
     at, levels = _levels(table)
     axes.plot(table.along(at), levels, color=_GREY, linewidth=0.9, label="level")
     axes.fill_between(
-        along,
+        where,
         sums.low / window,
         sums.high / window,
         color=_BLUE,
@@ -49,10 +68,10 @@ def draw(table: ReleasedTable, window: int | None, confidence: float, axes: Any)
         label=f"{confidence:.0%} band",
     )
     axes.plot(
-        along, sums.estimate / window, color=_BLUE, label=f"moving average of {window:,} values"
+        where, sums.estimate / window, color=_BLUE, label=f"moving average of {window:,} values"
     )
     axes.set_title(textwrap.fill(f"{table.title}. {table.guarantee}", 90), loc="left", fontsize=10)
-    axes.set(xlabel=table.axis_label, ylabel="value", xlim=(along[0], along[-1]))
+    axes.set(xlabel=table.axis_label, ylabel="value", xlim=(where[0], where[-1]))
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left", frameon=False, ncols=3)
     return axes
@@ -61,6 +80,6 @@ def draw(table: ReleasedTable, window: int | None, confidence: float, axes: Any)
 def _levels(table: ReleasedTable) -> tuple[Any, Any]:
     """The mean level of even pieces, and where each ends."""
     rows = table.rows()
-    edges = np.unique(np.linspace(0, rows.levels.size, _POINTS + 1).astype(np.int64))
+    edges = np.unique(np.linspace(0, rows.levels.size, POINTS + 1).astype(np.int64))
     means = np.add.reduceat(rows.levels, edges[:-1]) / np.diff(edges)
     return rows.first + edges[1:], means

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any, overload
 
 from tidegate import methods
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import Number, positive, said
 from tidegate.guarantee import sequential
+from tidegate.methods._feasibility import SEEN
 from tidegate.randomness import Randomness
 from tidegate.released.released import Released
 from tidegate.released.released_columns import OfColumn, ReleasedColumns
 from tidegate.run.column_budgets import checked_names, per_column, shares_of
 from tidegate.run.pipeline import Pipeline
-from tidegate.tables.table_input import is_table, picked
+from tidegate.tables.table_input import (
+    check_kind,
+    index_times,
+    is_table,
+    only_name,
+    picked,
+)
 from tidegate.tables.to_numpy import plain
 from tidegate.timestamps import read_times
 
 _HORIZON = 1 << 20  # of the presets
+_FEW = 1000  # rows: more of them need no remark that they are few
 _OWN = ("lower", "resolution")  # settings that a column may have of its own
 
 
@@ -81,9 +91,10 @@ def release(
     Args:
         table: of pandas, polars, pyarrow or DuckDB, or with Arrow's PyCapsule interface; a
             dictionary of columns; or the column itself. Rows are taken in their order.
-        value: the name of the column of values; or a list of names, which share ε.
-        time: the name of the column of times, or the times themselves (`frame.index`). They are
-            public, and must be in order.
+        value: the name of the column of values, which may be left out if there is no other; or a
+            list of names, which share ε.
+        time: the name of the column of times, or the times themselves. They are public, and must
+            be in order. None: the index of a Series or frame of pandas, if it has times.
         epsilon: the budget of every value.
         bound: a public upper bound of a value; never read it off the data. Of several columns: one
             for all, or by name: `{"fare": 100, "tip": 30}`; so can be `lower` and `resolution`.
@@ -95,7 +106,8 @@ def release(
             rest evenly.
         randomness: `tidegate.seeded(7)` for a simulation without a guarantee.
         settings: of the method, such as `resolution`, `unit` or `horizon` (default: as many as
-            there are rows, at most 2²⁰).
+            there are rows, at most 2²⁰). A `holdout` that is usual and longer than the table
+            becomes a tenth of its rows: these are not released.
 
     Returns:
         A `Released`; of several columns a `ReleasedColumns`, where `released["tip"]` is one.
@@ -108,6 +120,7 @@ def release(
     >>> list(released.columns())
     ['position', 'value', 'level']
     """
+    check_kind(table, value)
     if isinstance(value, list | tuple) and is_table(table):
         common = {"users": users, "zone": zone, "late": late, "method": method, **settings}
         budget = {"epsilon": epsilon, "bound": bound, "share": share}
@@ -117,12 +130,14 @@ def release(
         raise SettingError(named, "by name needs several columns: value=['fare', 'tip']")
     name = value if isinstance(value, str) else ""
     if is_table(table):
+        value = only_name(table) if value is None else value
         if value is None:
             raise SettingError("value", "name the column of values, such as value='fare'")
-        wanted = {"value": value, "users": users, "time": time}
+        wanted = {"value": value, "users": users, "time": index_times(table, time)}
         values, users, time = picked(table, wanted)
     else:
         values = table if value is None else value
+        time = index_times(values, time)
         name = name or str(getattr(table, "name", "") or "")
     values = plain(values)
     rows = _count(values)
@@ -198,7 +213,51 @@ def _pipeline(
     fixed = {"horizon", "holdout", "start_early", "rethreshold_every"}
     if method == "adaptive" and not fixed & settings.keys():
         settings = {"horizon": min(rows, _HORIZON), **settings}
-    made = methods.find(method).preset(epsilon, bound, **settings)
+    make = methods.find(method).preset
+    made = _for_rows(make, epsilon, bound, rows, settings)
     if not isinstance(made, Pipeline):
         raise SettingError("method", f"{method} releases no table: it is of the local model")
-    return made
+    if made.holdout < rows:
+        return made
+    return _with_less_held_out(make, made, rows, epsilon, bound, settings)
+
+
+def _for_rows(
+    make: Callable[..., Any], epsilon: Number, bound: Number, rows: int, settings: dict[str, Any]
+) -> Any:
+    """The pipeline; a table that is too short for its budget is told as such."""
+    try:
+        return make(epsilon, bound, **settings)
+    except SettingError as problem:
+        if problem.setting == "epsilon" and rows < _FEW and settings.get("horizon") == rows:
+            raise SettingError(
+                "epsilon", f"for a table of {rows:,} rows, {problem.problem}"
+            ) from None
+        raise
+
+
+def _with_less_held_out(
+    make: Callable[..., Any],
+    made: Pipeline,
+    rows: int,
+    epsilon: Number,
+    bound: Number,
+    settings: dict[str, Any],
+) -> Pipeline:
+    """The same with a hold-out that leaves rows to release, where nobody chose one.
+
+    A tenth of the rows, or as many as a threshold needs that is better than chance: a function of
+    the number of rows, which is public.
+    """
+    each = made.threshold.guarantee.epsilon
+    enough = math.ceil(SEEN / each) if each else rows
+    fitting = max(rows // 10, enough)
+    taken = signature(make).parameters
+    if "holdout" in settings or "holdout" not in taken or 2 * fitting > rows:
+        raise SettingError(
+            "holdout",
+            f"takes {made.holdout:,} values, and the table has {rows:,} rows: nothing would be "
+            "released. Give a smaller holdout, or use method='adaptive', which holds nothing back",
+        )
+    found: Pipeline = make(epsilon, bound, **{**settings, "holdout": fitting})
+    return found

@@ -17,7 +17,7 @@ from tidegate.record.record import Record
 from tidegate.record.rows import Rows
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import moment
-from tidegate.released.plot import draw
+from tidegate.released.plot import along, axis_label, draw
 from tidegate.run.pipeline import Pipeline
 from tidegate.tables import html
 from tidegate.tables.from_numpy import Tabular
@@ -70,16 +70,11 @@ class ReleasedTable(Tabular, RangeQueries):
     @property
     def axis_label(self) -> str:
         """What runs along a picture."""
-        if self.times is None:
-            return "position"
-        return "time" if self.zone is None else f"time ({self.zone})"
+        return axis_label(self.times)
 
     def along(self, ends: IntArray) -> NDArray[Any]:
         """Where in a picture the rows before these positions lie."""
-        if self.times is None:
-            return ends
-        local = self.times.clock.local(self.times.times(ends - 1))
-        return local.astype("datetime64[ns]").astype("datetime64[ms]")
+        return along(self.times, ends)
 
     def place(self, place: Any) -> int:
         """The position of a place in the stream: a whole number, or a time."""

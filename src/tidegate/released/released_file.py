@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -135,10 +135,18 @@ class ReleasedFile(ReleasedTable):
         """The name of the file."""
         return self.path.name
 
+    def blocks(self) -> Iterator[Rows]:
+        """The rows, a block of the file at a time.
+
+        Raises:
+            SettingError: they have no levels.
+        """
+        return read_rows(self.path, self.format)
+
     def rows(self) -> Rows:
         """All rows, in memory: 24 bytes each."""
         try:
-            parts = list(read_rows(self.path, self.format))
+            parts = list(self.blocks())
         except SettingError:  # written by `open_sink` without levels
             found = list(read_released(self.path, self.format))
             parts = [Rows(first, values, np.full_like(values, np.nan)) for first, values in found]

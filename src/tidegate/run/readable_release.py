@@ -115,7 +115,8 @@ class ReadableRelease(RangeQueries):
         with self._ownership.lock:
             self._ownership.check()  # what a cut-short push measured was never handed out
             if self._run is None or not self._run.segments:
-                raise QueryError(nothing_yet(self.holding, self.warming))
+                ticks = self.pipeline.ticks is not None
+                raise QueryError(nothing_yet(self.holding, self.warming, ticks=ticks))
             if self._stated[0] != len(self._charges):  # a fork, here or elsewhere, was charged
                 self._stated = len(self._charges), str(self.guarantee)
             times = None if self._timeline is None else self._timeline.index
@@ -173,8 +174,13 @@ class ReadableRelease(RangeQueries):
             return stored_record(self.pipeline, self.epoch, self.position, self.record)
 
 
-def nothing_yet(holding: int, warming: int) -> str:
+def nothing_yet(holding: int, warming: int, *, ticks: bool = False) -> str:
     """Why nothing can be asked yet."""
+    if warming and ticks:
+        return (
+            f"nothing is measured yet: the warm-up needs {warming} more ticks. Ticks are released "
+            "by advance(until); call finish(until) if the log is over"
+        )
     if warming:
         return (
             f"nothing is measured yet: the warm-up needs {warming} more values. The rows so far "

@@ -12,6 +12,7 @@ from tidegate._version import __version__
 from tidegate.service import devices, problems, static_page
 from tidegate.service.access import Access, Who
 from tidegate.service.clock_ticks import ClockTicks
+from tidegate.service.column_routes import column_routes
 from tidegate.service.devices.desk import Desk
 from tidegate.service.devices.device_routes import DeviceRequests
 from tidegate.service.etags import Given
@@ -87,6 +88,7 @@ def make_app(
     app.include_router(stream_routes(gate, access))
     app.include_router(value_routes(gate, live, access))
     app.include_router(range_routes(gate, access))
+    app.include_router(column_routes(gate, access))
     app.include_router(trust_routes(gate, access, metrics))
     devices.install(app, desk, access)
     static_page.install(app)

@@ -86,22 +86,23 @@ class Gate:
 
     # -- from any thread -------------------------------------------------------------------------
 
-    def submit(self, pending: Pending) -> None:
-        """Let values wait for their turn; `pending.answer` tells.
+    def submit(self, *pending: Pending) -> None:
+        """Let values wait for their turn, together; `answer` of each tells.
 
         Raises:
-            Busy: too much waits.
+            Busy: too much waits; nothing of these does.
         """
+        size = sum(one.values.size for one in pending)
         with self._news:
             if self._stopping:
                 raise Busy("the service is stopping: send it to the next one")
             if (
-                len(self._waiting) >= _MOST_WAITING
-                or self._values + pending.values.size > MOST_VALUES
+                len(self._waiting) + len(pending) > _MOST_WAITING
+                or self._values + size > MOST_VALUES
             ):
                 raise Busy("too much is waiting to be released: send it again in a moment")
-            self._values += pending.values.size
-            self._waiting.append(pending)
+            self._values += size
+            self._waiting.extend(pending)
             self._news.notify()
 
     def call(self, function: Callable[[], Result]) -> Future[Result]:

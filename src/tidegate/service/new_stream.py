@@ -11,11 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidegate import methods
 from tidegate.clock import SECOND
 from tidegate.errors import InputError, QueryError, SettingError, TidegateError
+from tidegate.exact_numbers import positive
 from tidegate.keyed.key_names import declared_keys
 from tidegate.keyed.specification import PER_KEY, SHARED
 from tidegate.methods._events import events
 from tidegate.plan import expect, setting_warnings
 from tidegate.record.time_ranges import length_of
+from tidegate.run.column_budgets import checked_names, shares_of
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.stored_stream import keyed_by
 
@@ -152,6 +154,50 @@ class NewStream(BaseModel):
             "warm_up": pipeline.warm_up,
             "warnings": setting_warnings(pipeline),
         }
+
+
+class Column(BaseModel):
+    """One of several values of a row."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    bound: str | float = Field(examples=["100"], description="A public upper bound of a value.")
+    share: str | float | None = Field(
+        None, description="Of ε; columns without one divide the rest evenly."
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="Settings of the method, for this column."
+    )
+
+
+class NewColumns(BaseModel):
+    """Streams to create for rows with several values: ε is that of a row, and is divided."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(examples=["trips"], max_length=100)
+    method: str = Field("adaptive", max_length=100)
+    epsilon: str | float = Field(examples=["1"], description="Of a row; as text it is exact.")
+    columns: dict[str, Column] = Field(
+        examples=[{"fare": {"bound": "100"}, "tip": {"bound": "30", "share": "0.3"}}],
+        min_length=1,
+        max_length=100,
+    )
+    source: str | None = Field(None, max_length=200)
+    part: str | None = Field(None, max_length=200)
+
+    @_settings_refused
+    def pipelines(self) -> dict[str, Pipeline]:
+        """What releases each column: a replaced row replaces all its values, so budgets add up."""
+        names = checked_names(list(self.columns))
+        given = {name: one.share for name, one in self.columns.items() if one.share is not None}
+        epsilon, shares = positive("epsilon", self.epsilon), shares_of(names, given)
+        made: dict[str, Pipeline] = {}
+        for name, one in self.columns.items():
+            new: dict[str, Any] = {"name": name, "method": self.method, "bound": one.bound}
+            new |= {"epsilon": str(epsilon * shares[name]), "settings": one.settings}
+            made[name] = NewStream.model_validate(new).pipeline()
+        return made
 
 
 class Plan(NewStream):

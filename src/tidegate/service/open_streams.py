@@ -106,6 +106,39 @@ class Streams:
         settings = json.loads(json.dumps(pipeline.settings()))
         return self._add(Stream(name, settings, source or name, _now(), None, part, keys, grace))
 
+    def create_columns(
+        self,
+        name: str,
+        pipelines: dict[str, Pipeline],
+        source: str | None = None,
+        *,
+        part: str | None = None,
+    ) -> dict[str, Stream]:
+        """A stream for each column of rows with several values: `NAME.COLUMN`, of one source."""
+        if not _NAME.fullmatch(name):
+            raise SettingError("name", _NO_NAME)
+        made: dict[str, Stream] = {}
+        try:
+            for column, pipeline in pipelines.items():
+                stream = self.create(f"{name}.{column}", pipeline, source or name, part=part)
+                made[column] = self._change(replace(stream, row_of=name))
+        except BaseException:
+            self.forget()  # some are in memory, and none will be in the database
+            raise
+        return made
+
+    def columns_of(self, name: str) -> dict[str, Stream]:
+        """The streams of rows with several values, by column. From any thread."""
+        found = {
+            one.plain_name.removeprefix(f"{name}."): one
+            for one in list(self._known.values())
+            if one.row_of == name
+        }
+        if not found:
+            shown = f"columns of {name!r}" if _NAME.fullmatch(name) else "columns of this name"
+            raise MissingError(f"there are no {shown}")
+        return found
+
     def _add(self, stream: Stream) -> Stream:
         _ = stream.guarantee  # refuses settings that do not fit together
         self._database.connection.execute(insert(schema.streams).values(**stream.row()))

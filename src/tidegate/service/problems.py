@@ -71,11 +71,11 @@ class RefusedRequest(HTTPException):  # as `HTTPException`, which it is
         return refused(self)
 
 
-def of(error: TidegateError) -> JSONResponse:
+def of(error: TidegateError, **more: Any) -> JSONResponse:
     """What a client is told of an error of ours: they hold no values."""
     status, title = next((code, name) for kind, code, name in _KINDS if isinstance(error, kind))
     headers = {"Retry-After": "1"} if status in (429, 503) else None
-    more = {"seen": error.seen} if isinstance(error, Conflict) else {}
+    more |= {"seen": error.seen} if isinstance(error, Conflict) else {}
     return problem(status, title, str(error), headers=headers, **more)
 
 

@@ -70,10 +70,8 @@ class PushRoute:
             start.isascii() and start.isdigit() and len(start) <= _DIGITS
         ):
             raise problems.RefusedRequest(422, "start must be the place of the first value, from 0")
-        key = headers.get(b"idempotency-key")
-        if key is not None and not 0 < len(key) <= _LONGEST:
-            raise problems.RefusedRequest(400, "Idempotency-Key must have 1 to 200 characters")
-        body = await _body(receive)
+        key = idempotency_key(headers.get(b"idempotency-key"))
+        body = await read_body(receive)
         kind = headers.get(b"content-type", b"application/json").decode("latin-1")
         parse = (body, kind, asked.get("zone") or clock_of(stream.pipeline))
         large = len(body) > _SMALL
@@ -89,7 +87,7 @@ class PushRoute:
             name,
             rows.values,
             rows.times,
-            None if key is None else key.decode("latin-1"),
+            key,
             None if start is None else int(start),
             rows.keys,
             until,
@@ -115,7 +113,14 @@ def _parameters(query: bytes) -> dict[str, str]:
     return found
 
 
-async def _body(receive: Receive) -> bytes:
+def idempotency_key(header: bytes | None) -> str | None:
+    """What makes a request safe to repeat; None: nothing."""
+    if header is not None and not 0 < len(header) <= _LONGEST:
+        raise problems.RefusedRequest(400, "Idempotency-Key must have 1 to 200 characters")
+    return None if header is None else header.decode("latin-1")
+
+
+async def read_body(receive: Receive) -> bytes:
     """The body, read no further than it may be long."""
     pieces, size = [], 0
     while True:

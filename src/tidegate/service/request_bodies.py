@@ -155,6 +155,46 @@ def _parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
     return Rows(values, when, None if keys is None else key_texts(keys), until)
 
 
+def parsed_columns(
+    body: bytes, media_type: str, zone: str | None
+) -> tuple[dict[str, FloatArray], Times | None]:
+    """Rows with several values: `{"columns": {"fare": […], "tip": […]}, "times": […]}`, or Arrow.
+
+    Raises:
+        InputError: the body is not in this form. It names a position, never a value.
+    """
+    times: Any = None
+    if media_type.partition(";")[0].strip().lower() == ARROW:
+        table = read_table(body)
+        if len(set(table.column_names)) < len(table.column_names):
+            raise InputError("a column comes twice")
+        times = table.column("time") if "time" in table.column_names else None
+        names = [name for name in table.column_names if name != "time"]
+        found = {name: _column(table.column(name)) for name in names}
+    else:
+        content = _decoded(body, "the body is not JSON")
+        known = isinstance(content, dict) and content.keys() <= {"columns", "times"}
+        if not known or not isinstance(content.get("columns"), dict):
+            raise InputError('send {"columns": {"NAME": […], …}, "times": […]}')
+        times = content.get("times")
+        found = {name: _numbers(values) for name, values in content["columns"].items()}
+    if times is not None and not _listed(times):
+        raise InputError("times must be a list")
+    lengths = [column.size for column in found.values()]
+    lengths += [] if times is None else [len(times)]
+    if len(set(lengths)) > 1:
+        raise InputError("columns and times must have one length")
+    return found, None if times is None else read_times(times, zone=zone)
+
+
+def _column(column: Any) -> FloatArray:
+    import pyarrow
+
+    with suppress(TypeError, ValueError, pyarrow.ArrowException):  # they may quote the body
+        return np.asarray(plain(column), dtype=np.float64)
+    raise InputError("a column has no numbers")
+
+
 Columns = tuple[FloatArray | None, Any, Any]
 
 
@@ -229,8 +269,6 @@ def _listed(times: Any) -> bool:
 
 
 def _arrow(body: bytes) -> Columns:
-    import pyarrow
-
     table = read_table(body)
     names = list(table.column_names)
     if any(names.count(name) > 1 for name in _ONE) or not {*names} & {*_ONE[:2]}:
@@ -239,9 +277,6 @@ def _arrow(body: bytes) -> Columns:
         )
     values = None
     if "value" in names:
-        with suppress(TypeError, ValueError, pyarrow.ArrowException):  # they may quote the body
-            values = np.asarray(plain(table.column("value")), dtype=np.float64)
-        if values is None:
-            raise InputError('the column "value" has no numbers')
+        values = _column(table.column("value"))
     keys = table.column("key").to_pylist() if "key" in names else None
     return values, table.column("time") if "time" in names else None, _keys(keys)

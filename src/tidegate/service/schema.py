@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from tidegate.errors import RefusedError
 
-VERSION = 3
+VERSION = 4
 _NAME = 200  # characters of a name
 
 tables = MetaData()
@@ -41,6 +41,7 @@ streams = Table(
     Column("created", String(40), nullable=False),
     Column("retired", String(40)),
     Column("part", String(_NAME)),  # of the source; NULL: streams of the source add up
+    Column("row_of", String(_NAME)),  # the rows whose column this is; NULL: it is alone
     Column("grace", BigInteger),  # seconds; NULL: ticks of events are not closed by the clock
     Column("keys", Text),  # JSON: how a stream with keys treats them; NULL: it has none
 )
@@ -119,6 +120,11 @@ def _grace(connection: Connection) -> None:
     _add_columns(connection, streams, "grace")
 
 
+def _row_of(connection: Connection) -> None:
+    """To version 4."""
+    _add_columns(connection, streams, "row_of")
+
+
 def _add_columns(connection: Connection, table: Table, *names: str) -> None:
     for name in names:
         kind = table.c[name].type.compile(connection.dialect)
@@ -126,7 +132,7 @@ def _add_columns(connection: Connection, table: Table, *names: str) -> None:
 
 
 # One function for each step from a version to the next: MIGRATIONS[n] leads from n to n + 1.
-MIGRATIONS = {1: _keys_and_parts, 2: _grace}
+MIGRATIONS = {1: _keys_and_parts, 2: _grace, 3: _row_of}
 
 
 class SchemaError(RefusedError):

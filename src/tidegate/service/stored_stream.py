@@ -26,6 +26,7 @@ class Stream:
         part: of the source; None: streams of the source add up.
         grace: seconds after its end at which the service's clock closes a tick of events; None:
             producers say what their clock shows.
+        row_of: the rows of several values whose column this is; None: its values stand alone.
         keys: None, or how keys are treated: `threshold`, and `names` (None: keys are public).
     """
 
@@ -37,6 +38,7 @@ class Stream:
     part: str | None = None
     keys: dict[str, Any] | None = None
     grace: int | None = None
+    row_of: str | None = None
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -80,6 +82,8 @@ class Stream:
         """The public facts for people."""
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         keys, grace = facts.pop("keys"), facts.pop("grace")
+        if facts["row_of"] is None:
+            del facts["row_of"]
         more: dict[str, Any] = {"kind": self.kind, "epoch": self.epoch}
         if grace is not None:
             more["closed by"] = f"the service's clock, {grace} s after the end of a tick"

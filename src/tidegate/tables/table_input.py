@@ -4,12 +4,43 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
+
+import numpy as np
 
 from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.exact_numbers import said
 from tidegate.tables.libraries import require
 from tidegate.tables.to_numpy import library_of
+
+
+def check_kind(table: Any, value: Any) -> None:
+    """Refuse what is neither a table nor a column, with what to give instead.
+
+    Raises:
+        InputError: it names the kind, and nothing that is inside.
+    """
+    if library_of(table) == "polars" and hasattr(table, "collect"):
+        raise InputError("the table is lazy: collect() it first")
+    if isinstance(table, str | bytes | PathLike):
+        raise InputError(
+            "the table is a path: read it first, such as pandas.read_csv(path), or release the "
+            "file with `tidegate release`"
+        )
+    if hasattr(table, "perturber"):
+        raise InputError(
+            "the table is a pipeline: push values into pipeline.start(), or give the table first, "
+            "with epsilon and bound"
+        )
+    if isinstance(table, list | tuple) and any(isinstance(row, Mapping) for row in table[:1]):
+        raise InputError(
+            "the table is a list of rows: give columns, such as pandas.DataFrame(rows)"
+        )
+    if isinstance(value, str) and not is_table(table):
+        raise InputError(
+            f"a {type(table).__name__} has no columns: give a table, or leave value out"
+        )
 
 
 def is_table(table: Any) -> bool:
@@ -21,6 +52,34 @@ def is_table(table: Any) -> bool:
     if library == "pyarrow":
         return hasattr(table, "column_names") or hasattr(table, "schema")
     return isinstance(table, Mapping) or hasattr(table, "__arrow_c_stream__")
+
+
+def index_times(table: Any, time: Any) -> Any:
+    """The times that were given; else the index of a table or column of pandas, if it has times."""
+    named = (
+        isinstance(time, str) and time == "index" and "index" not in getattr(table, "columns", ())
+    )
+    if library_of(table) != "pandas" or not (time is None or named):
+        return time
+    index = table.index
+    timed = type(index).__name__ == "DatetimeIndex"
+    if named and not timed:
+        raise SettingError("time", "the index of the table has no times")
+    return index if timed else time
+
+
+def only_name(table: Any) -> Any:
+    """The name of the only column of a table; None: it has several, or does not list them."""
+    names = table if isinstance(table, Mapping) else getattr(table, "columns", None)
+    if library_of(table) == "pyarrow":
+        names = getattr(table, "column_names", None)
+    names = [] if names is None else list(names)
+    return names[0] if len(names) == 1 and _is_name(names[0]) else None
+
+
+def _is_name(name: Any) -> bool:
+    """Of a column: text, or a number as pandas has them."""
+    return isinstance(name, str | int | np.integer) and not isinstance(name, bool)
 
 
 def picked(table: Any, names: Mapping[str, Any]) -> list[Any]:
@@ -35,7 +94,7 @@ def picked(table: Any, names: Mapping[str, Any]) -> list[Any]:
         SettingError: there is no such column. It does not list the others: where a file has no
             line with names, another library took a row of data for them.
     """
-    wanted = [name for name in names.values() if isinstance(name, str)]
+    wanted = [name for name in names.values() if _is_name(name)]
     try:
         columns = _columns(table, wanted)
     except TidegateError:
@@ -44,15 +103,15 @@ def picked(table: Any, names: Mapping[str, Any]) -> list[Any]:
         problem = type(error).__name__
     else:
         for setting, name in names.items():
-            if isinstance(name, str) and columns.get(name) is None:
+            if _is_name(name) and columns.get(name) is None:
                 raise SettingError(setting, f"the table has no column {said(name)}, or several")
-        return [columns[name] if isinstance(name, str) else name for name in names.values()]
+        return [columns[name] if _is_name(name) else name for name in names.values()]
     raise InputError(
         f"the table cannot be read ({problem} of {library_of(table) or 'its library'})"
     )
 
 
-def _columns(table: Any, wanted: Sequence[str]) -> dict[str, Any]:
+def _columns(table: Any, wanted: Sequence[Any]) -> dict[Any, Any]:
     """Those of the wanted columns that are there exactly once."""
     library = library_of(table)
     if library == "duckdb":  # one query for all: two might give rows in another order

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+
 from tidegate._contexts import Closed
 from tidegate.errors import RefusedError, SettingError
 from tidegate.exact_numbers import said
+from tidegate.randomness import random_bytes
 from tidegate.service.client.http import Http, ServiceError
 from tidegate.service.client.remote_keyed import KeyedEventStream, KeyedStream
 from tidegate.service.client.remote_stream import EventStream, Stream
 from tidegate.service.client.stream_requests import RemoteStream
+from tidegate.timestamps import read_times
 
 _KINDS: dict[str, type[RemoteStream]] = {
     "readings": Stream,
@@ -95,6 +100,33 @@ class Gate(Closed):
         content = {name: value for name, value in content.items() if value is not None}
         self.call("POST", "/v1/streams", "manage", content=content)
         return self.stream(name)
+
+    def create_columns(
+        self, name: str, *, epsilon: Any, columns: dict[str, Any], **more: Any
+    ) -> dict[str, Any]:
+        """Streams for rows with several values: `columns={"fare": {"bound": 100}, …}`; by column.
+
+        `epsilon` is that of a row: shares (`{"bound": 30, "share": "0.3"}`) divide it.
+        """
+        content = {"name": name, "epsilon": _exact(epsilon), "columns": columns, **more}
+        made = self.call("POST", "/v1/columns", "manage", content=content)
+        return {column: self.stream(one["name"]) for column, one in made["columns"].items()}
+
+    def push_columns(self, name: str, columns: dict[str, Any], times: Any = None) -> None:
+        """Send rows with several values, a list for each column; durable when it returns."""
+        most = np.finfo(np.float64).max  # JSON knows no infinity: it lies beyond every bound
+        rows = {
+            column: np.clip(np.asarray(values, dtype=np.float64), -most, most).tolist()
+            for column, values in columns.items()
+        }
+        plain = {one: [None if v != v else v for v in values] for one, values in rows.items()}
+        content: dict[str, Any] = {"columns": plain}
+        if times is not None:
+            when = read_times(times)
+            content["times"] = when.clock.texts(when.ticks)
+        headers = {"Content-Type": "application/json", "Idempotency-Key": random_bytes(16).hex()}
+        path, body = f"/v1/columns/{quote(name)}/values", json.dumps(content).encode()
+        self.call("POST", path, "write", body=body, headers=headers, repeat=True)
 
     def stream(self, name: str) -> Any:
         """A stream that is there already, with the verbs of its kind.
