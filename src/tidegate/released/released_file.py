@@ -46,7 +46,7 @@ class ReleasedFile(ReleasedTable):
 
     Attributes:
         path: the file.
-        metadata: its public facts, as written by `tidegate.durable.public_facts`.
+        metadata: its public facts, as written by `tidegate.run.public_facts`.
         pipeline: the settings it was released with.
         record: its block sums, ready for queries.
         format: as given to `open`; None: its extension tells.
