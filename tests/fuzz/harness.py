@@ -22,6 +22,8 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -103,6 +105,32 @@ def _work(task: tuple[str, int]) -> tuple[str, int, str]:
     return name, start, ""
 
 
+def _outcomes(tasks: list[tuple[str, int]], workers: int) -> Iterator[tuple[str, int, str]]:
+    """What came of each slice; a slice that kills its process is found, and is a fault."""
+    spawn, left = multiprocessing.get_context("spawn"), list(tasks)
+    while left:
+        done = set()
+        with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
+            try:
+                waiting = {pool.submit(_work, task): task for task in left}
+                for future in as_completed(waiting):
+                    outcome = future.result()
+                    done.add(waiting[future])
+                    yield outcome
+            except BrokenProcessPool:
+                pass
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+        left = [task for task in left if task not in done]
+        for task in left[: 4 * workers]:  # one of those that were at work
+            process = spawn.Process(target=_work, args=(task,))
+            process.start()
+            process.join()
+            if process.exitcode:
+                left.remove(task)
+                yield (*task, f"slice {task[1]} ended its process: exit code {process.exitcode}")
+
+
 def _say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -131,19 +159,17 @@ def main(arguments: list[str]) -> int:
         if len(tasks) >= slices:
             break
     begun, done, shown, faults = time.monotonic(), 0, 0.0, 0
-    with multiprocessing.get_context("spawn").Pool(max(1, options.workers)) as pool:
-        for name, _, problem in pool.imap_unordered(_work, tasks):
-            done += _SLICE
-            if problem:
-                _say(f"\n{name}: a fault\n{problem}")
-                faults += 1
-                if not options.go_on:
-                    pool.terminate()
-                    break
-            if time.monotonic() - shown > 5:
-                shown = time.monotonic()
-                rate = done / (shown - begun)
-                _say(f"{done:,} of {len(tasks) * _SLICE:,} inputs, {rate:,.0f} a second")
+    for name, _, problem in _outcomes(tasks, max(1, options.workers)):
+        done += _SLICE
+        if problem:
+            _say(f"\n{name}: a fault\n{problem}")
+            faults += 1
+            if not options.go_on:
+                break
+        if time.monotonic() - shown > 5:
+            shown = time.monotonic()
+            rate = done / (shown - begun)
+            _say(f"{done:,} of {len(tasks) * _SLICE:,} inputs, {rate:,.0f} a second")
     _say(f"{done:,} inputs for {len(names)} parsers: {faults or 'no'} fault{'s' * (faults > 1)}")
     return min(faults, 1)
 
