@@ -12,10 +12,10 @@ from typer.testing import CliRunner, Result
 
 import tidegate as tg
 from tidegate.cli import query
-from tidegate.durable.public_facts import describe
 from tidegate.errors import QueryError
 from tidegate.io import KINDS, SourceError, open_sink, read_released
 from tidegate.released import ReleasedFile, scan, sums_index
+from tidegate.run.public_facts import describe
 
 app = typer.Typer()
 app.command("query")(query.query)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.durable.public_facts import describe
 from tidegate.io import open_sink
 from tidegate.io import read_released as really_read
 from tidegate.released import ReleasedFile, scan
+from tidegate.run.public_facts import describe
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 import tidegate as tg
 from tidegate.cli import show
-from tidegate.durable.public_facts import describe
 from tidegate.io import open_sink
+from tidegate.run.public_facts import describe
 
 app = typer.Typer()
 app.command("show")(show.show)

@@ -22,12 +22,12 @@ import tidegate as tg
 from tests.entropy import beginning_with
 from tests.fuzz.mutation import mutated, refused, scrambled
 from tidegate.durable import journal
-from tidegate.durable import public_facts as durable_facts
 from tidegate.guarantee import Guarantee
 from tidegate.io import open_sink, read_metadata
 from tidegate.io.metadata_files import sidecar
 from tidegate.ledger import Ledger
 from tidegate.released import ReleasedFile
+from tidegate.run import public_facts as durable_facts
 from tidegate.run.stored_record import load_record
 from tidegate.sealing import seal, unseal
 from tidegate.units import UserHorizon, Window

@@ -136,3 +136,30 @@ def test_an_epsilon_that_protects_nothing_is_doubted() -> None:
     (said,) = setting_warnings(tg.adaptive(500, 1))
     assert "The order is epsilon, bound" in said
     assert not setting_warnings(tg.adaptive(1, 500))
+
+
+@pytest.mark.parametrize("name", ["private.csv", "private.parquet"])
+@pytest.mark.parametrize("method", ["adaptive", "tops"])
+def test_what_was_released_can_be_kept(tmp_path, times, name, method) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    released = tg.release(VALUES, time=times, method=method, **BUDGET)
+    released.save(tmp_path / name)
+    file = tg.open(tmp_path / name)
+    assert file.guarantee == released.guarantee
+    assert np.allclose(file.columns()["value"], released.columns()["value"])
+    one, other = file.query(100, 2000), released.query(100, 2000)
+    assert (one.estimate, one.low, one.high) == pytest.approx(
+        (other.estimate, other.low, other.high), rel=1e-6
+    )
+    assert len(file.table("1d")) == len(released.table("1d"))
+
+
+def test_the_limit_of_users_is_told() -> None:
+    users = np.repeat([f"rider {one}" for one in range(10)], VALUES.size // 10)
+    given = {"users": users, "epsilon": 50, "bound": 200, "unit": tg.units.UserHorizon(20)}
+    released = tg.release(VALUES, **given)
+    assert f"{VALUES.size - 10 * 20:,} rows counted as 0" in repr(released)
+    same = tg.release(VALUES[::-1] * 0, **given)  # no value decides
+    assert same.note == released.note
+    assert not tg.release(VALUES, **BUDGET).note

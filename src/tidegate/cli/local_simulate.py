@@ -61,10 +61,10 @@ def _run(
     output_format: str | None,
     clamp: bool,
 ) -> None:
-    from tidegate.durable.public_facts import promised
     from tidegate.guarantee import simulated
     from tidegate.io import open_sink, open_source
     from tidegate.randomness import secure, seeded
+    from tidegate.run.public_facts import promised
 
     topl = topl_of(settings)
     streams.check_output(source, output, output_format)

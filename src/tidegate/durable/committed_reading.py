@@ -14,7 +14,6 @@ from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import Recogniser
 from tidegate.durable.journal import entries, published, verified
 from tidegate.durable.journal_record import JournalHistory, JournalView
-from tidegate.durable.public_facts import public_facts
 from tidegate.durable.store_contract import StateStore
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
@@ -24,6 +23,7 @@ from tidegate.record.record import Record
 from tidegate.record.rows import Rows
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
+from tidegate.run.public_facts import public_facts
 from tidegate.run.readable_release import nothing_yet
 from tidegate.run.release import Release
 

@@ -156,6 +156,8 @@ def release(
         threshold=running.threshold,
         promise=running.guarantee,
         name=name,
+        phases=running.phases,
+        beyond=running.user_cap.beyond if running.user_cap else 0,
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tidegate.record.rows import Rows
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import moment
 from tidegate.released.plot import along, axis_label, draw
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.tables import html
 from tidegate.tables.from_numpy import Tabular
@@ -133,6 +135,8 @@ class Released(ReleasedTable):
         threshold: float | None,
         promise: Guarantee,
         name: str = "",
+        phases: Sequence[Phase] = (),
+        beyond: int = 0,
     ) -> None:
         self._rows = rows
         self.record = record
@@ -140,13 +144,51 @@ class Released(ReleasedTable):
         self._threshold = threshold
         self.promise = promise
         self._name = name
+        self._phases = tuple(phases)
+        self._beyond = beyond
 
     def __len__(self) -> int:
         """How many rows there are."""
         return self._rows.values.size
 
     def __repr__(self) -> str:
-        return f"<Released {len(self)} rows; {self.guarantee}>"
+        note = f"; {self.note}" if self.note else ""
+        return f"<Released {len(self)} rows; {self.guarantee}{note}>"
+
+    @property
+    def note(self) -> str:
+        """How many rows the limit of a user took away; may be empty.
+
+        Where users are protected, who sent which row is public, and so is this number: it depends
+        on no value.
+        """
+        if not self._beyond:
+            return ""
+        return f"{self._beyond:,} rows counted as 0: beyond the limit of their user, or without one"
+
+    def _facts(self) -> list[tuple[str, object]]:
+        return [*super()._facts(), *([("users", self.note)] if self.note else [])]
+
+    def save(self, path: str | Path) -> None:
+        """Write the rows and what answers need to a file that `tidegate.open` reads.
+
+        CSV, JSON Lines or Parquet, by the extension; CSV and JSON Lines have `<name>.meta.json`
+        beside them. Released data and public facts only: it costs no privacy, and may be published.
+        """
+        from tidegate.io import open_sink  # on demand: importing the core reads no files
+        from tidegate.run.public_facts import public_facts
+
+        rows, clock = self._rows, None if self.times is None else self.times.clock
+        facts = public_facts(
+            self.pipeline,
+            self.promise,
+            self._phases,
+            released=len(self),
+            record=self.record,
+            clock=clock,
+        )
+        with open_sink(path, metadata=facts, leveled=True, clock=clock) as sink:
+            sink.write(rows.first, rows.values, rows.levels, rows.times)
 
     @property
     def guarantee(self) -> str:

@@ -32,6 +32,7 @@ class UserCap:
         self.period = -1
         self.counts: dict[str, int] = {}
         self.fresh: list[str] | None = None  # counted since this was emptied; None: not kept
+        self.beyond = 0  # values of this run that counted as 0; public, as who sent which is
 
     def branch(self) -> UserCap:
         """A second counter that continues from the same counts."""
@@ -74,6 +75,7 @@ class UserCap:
                     self.fresh.append(name)
             else:
                 allowed[index] = False
+        self.beyond += int(units.size - np.count_nonzero(allowed))
         return np.where(allowed, units, 0)
 
     def count_again(self, names: Sequence[str]) -> None:
