@@ -115,12 +115,13 @@ _LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 
 
 class Rows(NamedTuple):
-    """What a body holds."""
+    """What a body holds; `valued`: whether it has values, and not only times of events."""
 
     values: FloatArray
     times: Times | None
     keys: list[str | None] | None
     until: str | None
+    valued: bool = True
 
 
 def parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
@@ -146,13 +147,14 @@ def _parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
         (values, times, keys), until = _json(body)
     if times is not None and not _listed(times):
         raise InputError(_JSON_FORM)
+    valued = values is not None
     if values is None:
         values = np.ones(0 if times is None else len(times))
     for name, column in (("times", times), ("keys", keys)):
         if column is not None and len(column) != values.size:
             raise InputError(f"there are {values.size} values and {len(column)} {name}")
     when = None if times is None else read_times(times, zone=zone)
-    return Rows(values, when, None if keys is None else key_texts(keys), until)
+    return Rows(values, when, None if keys is None else key_texts(keys), until, valued)
 
 
 def parsed_columns(
