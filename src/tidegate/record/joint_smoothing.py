@@ -11,7 +11,7 @@ from tidegate.stages import SharedPosterior
 def smooth_together(records: Iterable[Record]) -> None:
     """Compute the posteriors of all records at once, where their estimator can.
 
-    Each answers as it would have alone, bit for bit. One by one, most of the time goes into calls on
+    Each answers as it would have alone, bit for bit. One by one, most time goes into calls on
     small arrays (decision 0059).
     """
     kinds: dict[type, list[SharedPosterior]] = {}
