@@ -180,9 +180,12 @@ class Lattice:
     def unit(self, value: Any, position: int = 0) -> int:
         """Clamp and round one value to lattice units: the same result as `units` gives."""
         low, top = self._low, self.top
-        if type(value) is int and self.whole:
+        kind = type(value)
+        if kind is int and self.whole:
             return value if low <= value <= top else low if value < low else top
-        scaled = (value if type(value) is float else self._float(value, position)) * self._per_unit
+        if kind is not float and (kind is not int or not -_LARGEST < value < _LARGEST):
+            value = self._float(value, position)
+        scaled: float = value * self._per_unit
         if low < scaled < top:
             return round(scaled)
         if scaled >= top:

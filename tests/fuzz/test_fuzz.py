@@ -36,6 +36,7 @@ def test_an_input_that_was_too_much_once():
         ("times", 4_822),  # 1e300 seconds in nanoseconds
         ("service-body", 25_403),  # a name in Arrow that is not UTF-8
         ("service-body", 29_372),  # and a zone
+        ("service-body", 47_509),  # a column that lies about its buffers: Arrow crashed
         ("keyed-file", 48_115),  # a record of a key without segments
     ],
 )

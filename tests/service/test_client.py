@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -148,19 +149,21 @@ class Breaking:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with client, socket.create_connection(("127.0.0.1", self._target)) as service:
+        service = socket.create_connection(("127.0.0.1", self._target))
+        with suppress(OSError), client, service:  # either side may hang up
             threading.Thread(target=self._back, args=(service, client), daemon=True).start()
             while asked := client.recv(1 << 20):
                 service.sendall(asked)
 
     def _back(self, service: socket.socket, client: socket.socket) -> None:
-        while answer := service.recv(1 << 20):
-            if b'"repeated"' in answer:
-                self.pushes += 1
-                if self.pushes <= self._losses:
-                    client.shutdown(socket.SHUT_RDWR)
-                    return
-            client.sendall(answer)
+        with suppress(OSError):
+            while answer := service.recv(1 << 20):
+                if b'"repeated"' in answer:
+                    self.pushes += 1
+                    if self.pushes <= self._losses:
+                        client.shutdown(socket.SHUT_RDWR)
+                        return
+                client.sendall(answer)
 
     def close(self) -> None:
         self._listening.close()

@@ -48,8 +48,12 @@ def test_events(running: tuple[Service, str, Any]) -> None:
         for wrong in ((VALUES, MINUTES), (MINUTES, MINUTES), (VALUES,)):
             with pytest.raises(tg.InputError, match=r"write push\(times, values\)"):
                 one.push(*wrong)
+        with pytest.raises(tg.InputError, match="this stream sums the values of events"):
+            one.push(MINUTES)
     counting = gate.create("number", epsilon=1, events={**CLOCK, "count": True}, horizon=512)
     counting.push(MINUTES)
+    with pytest.raises(tg.InputError, match="this stream counts events"):
+        counting.push(MINUTES, VALUES)
     counting.advance("2024-01-01T20:00Z")
     found = counting.query(40, 80)
     assert found.low < 600 < found.high
@@ -109,6 +113,8 @@ def test_keyed_events(running: tuple[Service, str, Any]) -> None:
         for wrong in ((VALUES, MINUTES), (MINUTES, MINUTES)):
             with pytest.raises(tg.InputError, match=r"write push\(keys, times, values\)"):
                 one.push(KEYS * 600, *wrong)
+        with pytest.raises(tg.InputError, match="this stream sums the values of events"):
+            one.push(KEYS * 600, MINUTES)
 
 
 def test_readings_give_what_was_given(running: tuple[Service, str, Any]) -> None:
@@ -188,7 +194,18 @@ def test_a_stream_is_shown(running: tuple[Service, str, Any]) -> None:
     shown = there._repr_html_()
     assert "<svg" in shown
     assert "2024-01-01T19:59" in shown
+    mean, whole = there.mean("2024-01-01", "2024-01-02"), there.query("2024-01-01", "2024-01-02")
+    assert (mean.rows, mean.low) == (1_200, whole.low / 1_200)
+    assert str(mean).startswith(f"mean of 1,200 rows: {whole.estimate / 1_200:.6g} (95%: ")
     axes = there.plot(window=100)
     assert [line.get_label() for line in axes.lines] == ["level", "moving average of 100 values"]
     assert axes.get_xlabel() == "time (UTC)"
     matplotlib.pyplot.close(axes.figure)
+    keys = running[2].create("shown-keys", **SETTINGS, method="flat", holdout=0, keys=[*KEYS, "x"])
+    keys.push(KEYS * 100, VALUES[:200], np.repeat(MINUTES[:100], 2))
+    axes = keys.plot(window=20)
+    assert [line.get_label() for line in axes.lines] == KEYS
+    assert axes.get_xlabel() == "time (UTC)"
+    matplotlib.pyplot.close(axes.figure)
+    assert len(keys.rows(key="south")) == keys.mean(key="south").rows == 100
+    assert "keyed readings" in keys._repr_html_()

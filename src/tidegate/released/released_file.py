@@ -136,11 +136,7 @@ class ReleasedFile(ReleasedTable):
         return self.path.name
 
     def blocks(self) -> Iterator[Rows]:
-        """The rows, a block of the file at a time.
-
-        Raises:
-            SettingError: they have no levels.
-        """
+        """The rows, a block at a time; a `SettingError` if they have no levels."""
         return read_rows(self.path, self.format)
 
     def rows(self) -> Rows:

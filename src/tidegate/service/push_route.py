@@ -13,6 +13,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from tidegate.errors import SettingError, TidegateError
+from tidegate.run.event_ticks import check_values
 from tidegate.service import problems, request_bodies
 from tidegate.service.access import Access
 from tidegate.service.gate import Gate
@@ -83,6 +84,8 @@ class PushRoute:
         until = rows.until or asked.get("until")
         if until is not None:
             refuse_clock(stream)
+        if stream.pipeline.ticks is not None and rows.times is not None:
+            check_values(stream.pipeline, rows.values if rows.valued else None)
         pending = Pending(
             name,
             rows.values,

@@ -71,10 +71,13 @@ class Question(BaseModel):
             return encoded_table(found)
         if self.starts is None or self.ends is None:
             answer = view.query(from_=self.from_, to=self.to, **chosen)
+        elif len(self.keys or ()) == 1 and self.keys is not None:
+            record = view.record(self.keys[0])
+            return {"answers": encoded(record.queries(self.starts, self.ends, self.confidence))}
         elif len(self.starts) == len(self.ends) == 1:
             answer = view.query(self.starts[0], self.ends[0], **chosen)
         else:
-            raise QueryError("starts and ends: one range at a time for a stream with keys")
+            raise QueryError("starts and ends: one range at a time for the total over keys")
         return {"answer": encoded(answer)}
 
     def _of_each(self, view: KeyedView) -> dict[str, Any]:

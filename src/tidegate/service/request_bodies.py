@@ -40,7 +40,9 @@ def read_table(body: bytes) -> Any:
     try:
         rows, unpacked = _size(pyarrow, body)
         if rows <= MOST_ROWS and unpacked <= MOST_ARROW_BYTES:
-            return pyarrow.ipc.open_stream(body).read_all()
+            table = pyarrow.ipc.open_stream(body).read_all()
+            table.validate(full=True)  # or a column that lies about its buffers ends the process
+            return table
     except Exception:  # noqa: BLE001  # whatever the library raises may quote the body
         raise InputError(_ARROW_FORM) from None
     raise InputError(
@@ -113,12 +115,13 @@ _LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 
 
 class Rows(NamedTuple):
-    """What a body holds."""
+    """What a body holds; `valued`: whether it has values, and not only times of events."""
 
     values: FloatArray
     times: Times | None
     keys: list[str | None] | None
     until: str | None
+    valued: bool = True
 
 
 def parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
@@ -144,13 +147,14 @@ def _parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
         (values, times, keys), until = _json(body)
     if times is not None and not _listed(times):
         raise InputError(_JSON_FORM)
+    valued = values is not None
     if values is None:
         values = np.ones(0 if times is None else len(times))
     for name, column in (("times", times), ("keys", keys)):
         if column is not None and len(column) != values.size:
             raise InputError(f"there are {values.size} values and {len(column)} {name}")
     when = None if times is None else read_times(times, zone=zone)
-    return Rows(values, when, None if keys is None else key_texts(keys), until)
+    return Rows(values, when, None if keys is None else key_texts(keys), until, valued)
 
 
 def parsed_columns(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from tidegate.keyed.keyed_table import KeyedTable, by_position_or_time, chosen_t
 from tidegate.keyed.rows import KeyedRows
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
+from tidegate.record.mean import Mean
 from tidegate.record.time_ranges import Moment, TimeTable
 from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 from tidegate.service.client import remote_picture
@@ -57,12 +59,20 @@ class KeyedStream(RemoteStream):
     @property
     def keys(self) -> list[str]:
         """All keys: declared, or seen so far."""
-        found: list[str] = []
+        return [key for key, _ in self._counts()]
+
+    def active(self) -> list[str]:
+        """The keys that have released rows."""
+        return [key for key, count in self._counts() if count]
+
+    def _counts(self) -> list[tuple[str, int]]:
+        """All keys, and how many rows of each were released."""
+        found: list[tuple[str, int]] = []
         place: int | None = 0
         while place is not None:
             path = f"{self._path}/keys?start={place}&limit=10000"
             page = self._gate.call("GET", path, "read")
-            found += page["keys"]
+            found += zip(page["keys"], page["released"], strict=True)
             place = page["next"]
         return found
 
@@ -85,7 +95,14 @@ class KeyedStream(RemoteStream):
         elif start is not None or end is not None:
             raise QueryError("give both start and end, or neither for all rows")
         asked |= {"from": text(from_), "to": text(to)}
-        return decoded_answer(self.asked(asked)["answer"])
+        found = self.asked(asked)
+        return (
+            decoded(found["answers"])[0] if "answers" in found else decoded_answer(found["answer"])
+        )
+
+    def mean(self, *where: Any, **how: Any) -> Mean:
+        """The mean over the rows of a range, which is given as to `query`."""
+        return Mean.of(self.query(*where, **how))
 
     def table(
         self,
@@ -125,9 +142,15 @@ class KeyedStream(RemoteStream):
         asked = {"every": every, "keys": _names(None, keys), **_range(times)}
         return decoded_table(self.asked(asked))
 
-    def rows(self, start: int = 0, end: int | None = None) -> KeyedRows:
-        """The released rows [start, end) of all keys, in the order in which they came."""
-        return _rows(self._pages(start, end), self._clock())
+    def rows(
+        self, start: int = 0, end: int | None = None, *, key: str | int | None = None
+    ) -> KeyedRows:
+        """The released rows [start, end) of all keys, in the order in which they came.
+
+        With a `key`, those of them that it has.
+        """
+        more = "" if key is None else f"&key={quote(key_text(key), safe='')}"
+        return _rows(self._pages(start, end, more), self._clock())
 
     def follow(self, start: int | None = None) -> Iterator[KeyedRows]:
         """Released rows as they come, for ever; from `start` on, or from now on."""
@@ -135,6 +158,18 @@ class KeyedStream(RemoteStream):
         for page in self._live(start):
             clock = clock or self._clock()
             yield _rows([page], clock)
+
+    def plot(
+        self,
+        key: Any = None,
+        *,
+        keys: Iterable[Any] | None = None,
+        window: int | None = None,
+        confidence: float = 0.95,
+        ax: Any = None,
+    ) -> Any:
+        """Draw the moving average of one key, of `keys`, or of all if they are few."""
+        return remote_picture.plot_keys(self, _names(key, keys), window, confidence, ax)
 
     def _clock(self) -> Clock | None:
         facts = self.facts()

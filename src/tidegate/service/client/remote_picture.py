@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.errors import QueryError, TidegateError
+from tidegate.keyed.plot_keys import check_number, draw_keys
 from tidegate.lattice import IntArray
 from tidegate.record.levels import moving_average, window_of
 from tidegate.record.record import Record
@@ -22,6 +23,7 @@ from tidegate.tables import html
 
 if TYPE_CHECKING:
     from tidegate.released.released import ReleasedTable
+    from tidegate.service.client.remote_keyed import KeyedStream
     from tidegate.service.client.remote_stream import UnkeyedStream
     from tidegate.service.client.stream_requests import RemoteStream
 
@@ -29,6 +31,25 @@ if TYPE_CHECKING:
 def plot(stream: UnkeyedStream, window: int | None, confidence: float, axes: Any) -> Any:
     """Draw the level and the moving average of a stream."""
     return draw(cast("ReleasedTable", _Pictured(stream)), window, confidence, axes)
+
+
+def plot_keys(
+    stream: KeyedStream, keys: list[str] | None, window: int | None, confidence: float, axes: Any
+) -> Any:
+    """Draw the moving averages of keys; None: of all that have rows."""
+    names = stream.active() if keys is None else keys
+    if not names:
+        raise QueryError("nothing is released yet" if keys is None else "there are no keys")
+    check_number(len(names))
+    records = {name: cast("Record", RemoteRecord(stream, name)) for name in names}
+    return draw_keys(
+        records,
+        stream.pipeline.perturber.block,
+        f"{stream.name}. {stream.guarantee}",
+        window=window,
+        confidence=confidence,
+        axes=axes,
+    )
 
 
 def shown(stream: RemoteStream) -> str:

@@ -7,30 +7,44 @@ are written, checked and refused in a client as they are in the library.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from tidegate.exact_numbers import LARGEST
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers, paired
+from tidegate.record.time_index import Knots, TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable
 from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 
 if TYPE_CHECKING:
+    from tidegate.service.client.remote_keyed import KeyedStream
     from tidegate.service.client.stream_requests import RemoteStream
 
 
 class RemoteRecord:
-    """What a service answers about a stream, as of when it is asked."""
+    """What a service answers about a stream or one of its keys, as of when it is asked."""
 
-    def __init__(self, stream: RemoteStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: RemoteStream, key: str | None = None) -> None:
+        self._stream, self._key = stream, key
 
     @cached_property
     def _ends(self) -> tuple[int, int]:
         whole = self.table(LARGEST, 0.95)
         return int(whole.start[0]), int(whole.end[-1])
+
+    @cached_property
+    def times(self) -> TimeIndex | None:
+        """Where which time of a key is, for pictures; None: its rows have none."""
+        if self._key is None:
+            raise AssertionError("pictures of streams without keys know the times of the rows")
+        rows = cast("KeyedStream", self._stream).rows(key=self._key)
+        if rows.times is None or rows.clock is None:
+            return None
+        ticks = np.maximum.accumulate(rows.times)
+        return TimeIndex(rows.clock, Knots.through(ticks, int(rows.positions[0])))
 
     @property
     def start(self) -> int:
@@ -48,7 +62,8 @@ class RemoteRecord:
         """The sums over many ranges."""
         begin, end = paired(starts, ends)
         asked = {"starts": begin.tolist(), "ends": end.tolist(), "confidence": confidence}
-        return decoded(self._stream.asked({**asked, "as_of": as_of})["answers"])
+        named = None if self._key is None else [self._key]
+        return decoded(self._stream.asked({**asked, "as_of": as_of, "keys": named})["answers"])
 
     queries = answers
 
@@ -61,8 +76,11 @@ class RemoteRecord:
 
     def table(self, every: int, confidence: float) -> Answers:
         """The sums over so many values at a time."""
-        asked = {"every": every, "confidence": confidence}
-        return decoded(self._stream.asked(asked)["answers"])
+        asked: dict[str, Any] = {"every": every, "confidence": confidence}
+        if self._key is None:
+            return decoded(self._stream.asked(asked)["answers"])
+        found = self._stream.asked({**asked, "keys": [self._key], "each": True})
+        return decoded(found["tables"][self._key]["answers"])
 
     def table_of(
         self, every: str, from_: Moment | None, to: Moment | None, confidence: float

@@ -14,6 +14,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import whole
 from tidegate.record.answers import Answers, RangeQueries
+from tidegate.record.mean import Mean
 from tidegate.record.record import Record
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
@@ -40,6 +41,10 @@ class UnkeyedStream(RemoteStream, RangeQueries):
         if isinstance(every, str) or any(when is not None for when in times.values()):
             return super().table(every, confidence, **times)
         return RemoteRecord(self).table(whole("every", every, minimum=1), confidence)
+
+    def mean(self, *where: Any, **how: Any) -> Mean:
+        """The mean over a range, which is given as to `query`; of events, per tick."""
+        return Mean.of(self.query(*where, **how))
 
     def rows(self, start: int = 0, end: int | None = None) -> Rows:
         """The released rows [start, end), with their levels and times."""
