@@ -130,8 +130,7 @@ class Release(Intake):
         ownership, kind = self._ownership, type(values)
         began = False
         try:
-            # `lock`, `begin` and `done` of the ownership, written out: for one value, the calls
-            # alone would be a sixth of the time.
+            # `lock`, `begin` and `done` of the ownership, written out: every value pays for calls.
             if ownership._process is not owners._process:
                 ownership.check()
             with ownership._lock:

@@ -76,7 +76,7 @@ class MixturePosterior:
     def prepare(self, others: Sequence[Any]) -> None:
         """Compute now what the first answers of this and `others` of its kind need: at once.
 
-        Smoothing takes about as long for a hundred short streams as for one.
+        One stream alone spends most of the time on calls for small arrays.
         """
         open_ones = [one for one in (self, *others) if "_known" not in vars(one)]
         views = mixture_views([one._question for one in open_ones])
