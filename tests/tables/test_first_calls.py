@@ -163,3 +163,18 @@ def test_the_limit_of_users_is_told() -> None:
     same = tg.release(VALUES[::-1] * 0, **given)  # no value decides
     assert same.note == released.note
     assert not tg.release(VALUES, **BUDGET).note
+
+
+def test_answers_are_told_as_they_were_asked(times) -> None:
+    released = tg.release(VALUES * 4e3, time=times, epsilon=1, bound=800_000)
+    keyed = tg.keyed(tg.adaptive(1, 200, horizon=VALUES.size), keys=["a"]).start()
+    keyed.push(["a"] * VALUES.size, VALUES, times=times)
+    for source in (released, keyed):
+        day = str(source.query("2024-01-01", "2024-01-02"))
+        assert day.startswith("sum from 2024-01-01T00:00:00 to 2024-01-02T00:00:00: ")
+        rest = str(source.query("2024-01-02"))
+        assert "from 2024-01-02T00:00:00 to the last row, at 2024-01-02T23:59:00" in rest
+    by_position = released.query(0, DAY)
+    assert str(by_position).startswith(f"sum over [0, {DAY}): ")
+    assert released.query("2024-01-01", "2024-01-02") == by_position
+    assert "e+" not in f"{by_position}{released.table('1d')}{released.table(DAY)}"

@@ -29,6 +29,7 @@ from tidegate.record.time_sums import (
     check_known,
     known_edges,
     places_of,
+    spanned,
     table_between,
     with_late_rows,
 )
@@ -81,7 +82,7 @@ class KeyedQueries(ABC):
                     check_known(records, int(cuts[0]))
                     total, rows = self._by_time(records, cuts, confidence)
                     check_rows(index, rows)
-                    return total[0]
+                    return replace(total, span=spanned(index, cuts, to))[0]
                 return self._total(records, [_range(one, *asked) for one in records], confidence)[0]
             record = self.record(key)
             if (from_, to) != (None, None) and (start, end) == (None, None):

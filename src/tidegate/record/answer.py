@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.record import answer_text
 
@@ -35,6 +35,7 @@ class Answer:
         unseen: how much larger the sum may be without the choice of the threshold having seen it:
             too few values chose. `high` reaches as far. 0 where enough did.
         note: what else is to be known of a range of time: late rows, no rows at one end.
+        span: the range of time that was asked for, in words; empty if it was asked by position.
     """
 
     start: int
@@ -55,6 +56,7 @@ class Answer:
     capped: bool = True
     unseen: float = 0.0
     note: str = ""
+    span: str = field(default="", compare=False)
 
     @property
     def standard_error(self) -> float:

@@ -30,13 +30,27 @@ def sentence(answer: Answer) -> str:
     sure = f"{answer.confidence:.0%}"
     error = f"± {above:.3g} ({sure})"
     if max(below, above) > _EVEN * min(below, above):
-        error = f"({sure}: {answer.low:.6g} to {answer.high:.6g})"
+        error = f"({sure}: {figure(answer.low)} to {figure(answer.high)})"
     warning = f" ({answer.warning})" if answer.warning else ""
     return (
-        f"{what} over [{answer.start}, {answer.end}): {answer.estimate:.6g} {error}, "
+        f"{what} {where(answer)}: {figure(answer.estimate)} {error}, "
         f"values were {answer.cut}{OPEN if answer.blind else ''}{warning}"
         f"{f'. {answer.note}' if answer.note else ''}"
     )
+
+
+def where(answer: Answer) -> str:
+    """The range as it was asked for: by time, or by position."""
+    return f"from {answer.span}" if answer.span else f"over [{answer.start}, {answer.end})"
+
+
+def figure(number: float) -> str:
+    """Six digits, or all before the point: no exponent where people expect none.
+
+    >>> figure(28502.7431), figure(63_057_600.4), figure(0.00012345678)
+    ('28502.7', '63,057,600', '0.000123457')
+    """
+    return f"{number:,.0f}" if 1e6 <= abs(number) < 1e15 else f"{number:.6g}"
 
 
 def cut(answer: Answer) -> str:
@@ -59,10 +73,11 @@ def moved(lowest: float, highest: float | None) -> str:
 def facts(answer: Answer) -> str:
     """One answer in a notebook."""
     return html.facts(
-        f"{answer.estimate:.6g}",
+        f"{figure(answer.estimate)}",
         [
+            *([("time", answer.span)] if answer.span else []),
             ("range", f"[{answer.start:,}, {answer.end:,})"),
-            (f"{answer.confidence:.0%} interval", f"{answer.low:.6g} to {answer.high:.6g}"),
+            (f"{answer.confidence:.0%} interval", f"{figure(answer.low)} to {figure(answer.high)}"),
             ("sum of", f"values {answer.cut}" if answer.capped else "all values"),
             *([] if answer.capped else [("values were", answer.cut)]),
             *([("warning", answer.warning)] if answer.warning else []),
@@ -100,10 +115,7 @@ def _about(answers: Answers) -> str:
 def _cells(answers: Answers) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The head and the first rows of a table."""
     shown = [answers[at] for at in range(min(len(answers), SHOWN))]
-    cells = [
-        (f"[{one.start:,}, {one.end:,})", *(f"{number:.6g}" for number in numbers(one)))
-        for one in shown
-    ]
+    cells = [(f"[{one.start:,}, {one.end:,})", *map(figure, numbers(one))) for one in shown]
     more = len(answers) - len(shown)
     if more:
         cells.append(("…", f"{more:,} more", "", ""))

@@ -49,6 +49,7 @@ class Answers(Tabular):
     capped: bool = True
     unseen: FloatArray | None = None
     note: str = ""
+    span: str = ""
 
     @property
     def highest(self) -> float:
@@ -165,6 +166,7 @@ class Answers(Tabular):
         if self.unseen is not None:
             numbers["unseen"] = float(self.unseen[index])
         numbers |= {"confidence": self.confidence, "capped": self.capped, "note": self.note}
+        numbers["span"] = self.span
         return Answer(start, end, **numbers)
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from tidegate.clock import SECOND, Clock
 from tidegate.errors import InputError, QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer_text import SHOWN, cautions, numbers
+from tidegate.record.answer_text import SHOWN, cautions, figure, numbers
 from tidegate.record.answers import Answers
 from tidegate.record.time_index import TimeIndex
 from tidegate.tables import html, text
@@ -211,7 +211,7 @@ class TimeTable(Tabular):
         """The head and the first rows of a table."""
         answers, times = self.answers, self.times
         rows = [
-            (times[at], f"{self.rows[at]:,}", *(f"{number:.6g}" for number in numbers(answers[at])))
+            (times[at], f"{self.rows[at]:,}", *map(figure, numbers(answers[at])))
             for at in range(min(len(self), SHOWN))
         ]
         more = len(self) - len(rows)

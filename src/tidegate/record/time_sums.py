@@ -125,7 +125,14 @@ def between(
     sums = record.answers(places[:-1], places[1:], confidence, as_of)
     found, rows = with_late_rows(sums, [record], cuts, [places], as_of)
     check_rows(index, rows)
-    return found
+    return replace(found, span=spanned(index, cuts, to))
+
+
+def spanned(index: TimeIndex, cuts: IntArray, to: Moment | None) -> str:
+    """A range of time in words, for who asked by time."""
+    if to is None:  # the cut lies a moment after the last row
+        return f"{_text(index, int(cuts[0]))} to the last row, at {_text(index, index.last_time)}"
+    return f"{_text(index, int(cuts[0]))} to {_text(index, int(cuts[-1]))}"
 
 
 def table_of(
