@@ -42,9 +42,9 @@ def log(count: int) -> pd.DataFrame:
     )
 
 
-def shard(frame: pd.DataFrame, key_file: Path) -> pd.DataFrame:
+def shard(frame: pd.DataFrame, key_file: Path, stages: Any = None) -> pd.DataFrame:
     marks = pd.DataFrame({"key": ["empty", "north", "south"], "at": np.nan, "value": 0.0})
-    work = event_function(pipeline(), MasterSecret(f"file:{key_file}"), "run", UNTIL)
+    work = event_function(stages or pipeline(), MasterSecret(f"file:{key_file}"), "run", UNTIL)
     return work((0,), pd.concat([frame, marks], ignore_index=True))
 
 
@@ -56,6 +56,14 @@ def test_every_key_has_every_tick_and_arrival_decides_nothing(key_file: Path) ->
     pd.testing.assert_frame_equal(found, shard(frame.sample(frac=1, random_state=3), key_file))
     whole = found[found["key"] == "north"]["value"].sum()
     assert abs(whole - frame[frame["key"] == "north"]["value"].sum()) < 500
+
+
+def test_events_are_counted(key_file: Path) -> None:
+    counting = tg.events(epsilon=1, every="15min", start=START)
+    frame = log(900).assign(value=1.0)  # as without a column of values
+    found = shard(frame, key_file, counting)
+    north = found[found["key"] == "north"]["value"].sum()
+    assert abs(north - (frame["key"] == "north").sum()) < 100
 
 
 def test_one_event_more_changes_the_noise_and_nothing_else_of_the_shape(key_file: Path) -> None:

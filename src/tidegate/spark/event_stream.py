@@ -79,7 +79,7 @@ class EventShard:
             when = events["at"].to_numpy(dtype=np.int64) * _NANOSECONDS
             times = Times(when, self.release.ticks.clock)
             values = events["value"].to_numpy(dtype=np.float64)
-            self.release.push(events["key"].tolist(), times, values)
+            self.release.push_rows(events["key"].tolist(), values, times)
         if not len(clock):
             return self._frame([])
         until = _EPOCH + timedelta(microseconds=int(clock.max()))

@@ -177,7 +177,7 @@ def event_function(pipeline: Pipeline, secret: MasterSecret, run: str, until: An
             mine = groups.get(name)
             if mine is not None:
                 times = Times(mine["at"].to_numpy(dtype=np.int64) * 1000, same.ticks.clock)
-                stream.push(times, mine["value"].to_numpy(dtype=np.float64))
+                stream.push_rows(mine["value"].to_numpy(dtype=np.float64), times=times)
             rows = stream.advance(until)
             if rows.times is None:
                 raise InputError("ticks have times")
