@@ -249,7 +249,10 @@ def test_text_is_refused_by_its_position_and_never_shown(kind: str) -> None:
     release, untouched = pipeline().start(tg.seeded(1)), pipeline().start(tg.seeded(1))
     for one in (release, untouched):
         one.push(np.arange(20))
-    with pytest.raises(tg.InputError, match=r"position 21 is not a number") as caught:
+    said = "position 21 is not a number"
+    if kind.endswith("times"):  # by the type of the column
+        said = "values at position 20 are times, not numbers"
+    with pytest.raises(tg.InputError, match=said) as caught:
         release.push(REFUSED[kind]())
     assert SECRET not in str(caught.value) + repr(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None

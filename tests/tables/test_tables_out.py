@@ -182,5 +182,5 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for library in ("pandas", "polars", "pyarrow"):
         monkeypatch.setitem(__import__("sys").modules, library, None)
         name = "arrow" if library == "pyarrow" else library
-        with pytest.raises(tg.TidegateError, match=rf"to_{name}\(\) needs {library}: install"):
+        with pytest.raises(tg.TidegateError, match=rf"to_{name}\(\) needs {library}\. Run"):
             getattr(answers, f"to_{name}")()

@@ -15,7 +15,6 @@ from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
 from tidegate.keyed.key_names import key_text
 from tidegate.keyed.keyed_table import KeyedTable, by_position_or_time, chosen_table
-from tidegate.keyed.plot_keys import check_number, draw_keys
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
@@ -204,6 +203,8 @@ class KeyedQueries(ABC):
         """A picture of one key, or of several."""
         if key is not None and keys is not None:
             raise QueryError("give key= for one key, or keys= for several")
+        from tidegate.keyed.plot_keys import check_number, draw_keys  # on demand: it reads files
+
         names = self._group(keys if key is None else [key])
         check_number(len(names))
         with self._reading():
