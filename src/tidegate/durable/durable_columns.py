@@ -94,7 +94,8 @@ class DurableColumns(Closed):
             if charged and not new_epoch and found.epoch not in charged:
                 raise StateError(
                     f"the state of a column in {place} is lost, but the ledger shows what was "
-                    "released: restore it, or begin again with --new-epoch, which is charged"
+                    "released: restore it, or begin again with "
+                    "new_epoch=True (--new-epoch), which is charged"
                 )
             if new_epoch:
                 found._charging.check(max(run.pipeline.holdout for run in runs.values()) + 1)

@@ -132,7 +132,7 @@ class DurableRelease(EventTicks, Closed):
             if body is None and store.own_ledger and ledger.charges():
                 raise StateError(
                     f"the state in {store.place} is lost, but its ledger shows what was released: "
-                    "restore the state, or begin again with --new-epoch, which is charged"
+                    "restore it, or begin again with new_epoch=True (--new-epoch), which is charged"
                 )
             name = source_of(ledger, source, None if body is None else body["source"], store)
             if body is None:

@@ -121,4 +121,6 @@ def published(
         yield Rows(row.start, out, levels, row.times if row.times.size else None)
 
 
-_TAMPERED = "is damaged or was tampered with: restore it, or begin again with --new-epoch"
+_TAMPERED = (
+    "is damaged or was tampered with: restore it, or begin again with new_epoch=True (--new-epoch)"
+)

@@ -121,7 +121,8 @@ def _older(name: str, told: object, run: Reading) -> StateError:
         f"{name} holds {told} values, but the state has {run.position}: the state is "
         "older than its output (restored from a backup?). Continuing would use noise a second "
         "time. Put the newest state folder back. If it is gone, its ledger is as old, and does not "
-        "count what was charged since: see the runbook before you begin again with --new-epoch"
+        "count what was charged since: see the runbook before you begin again with "
+        "new_epoch=True (--new-epoch)"
     )
 
 

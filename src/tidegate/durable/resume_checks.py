@@ -31,14 +31,16 @@ def opened(
 ) -> dict[str, Any]:
     """The content of a state that belongs to this pipeline and opens with this key."""
     if store.fact("erased"):
-        raise StateError(f"the state in {store.place} was erased: begin again with --new-epoch")
+        raise StateError(
+            f"the state in {store.place} was erased: begin again with new_epoch=True (--new-epoch)"
+        )
     stored = settings_of(store) or {}
     if stored != json.loads(json.dumps(pipeline.settings())):
         changed = ", ".join(_differences(stored, pipeline.settings())) or "settings"
         raise StateError(
             f"the state in {store.place} was begun with other settings ({changed}): use those. "
             "For other values, use another folder. To release the same values again, use "
-            "--new-epoch, which is charged on top"
+            "new_epoch=True (--new-epoch), which is charged on top"
         )
     try:
         header, body = unseal(state, key)
@@ -64,7 +66,8 @@ def _refuse_rollback(store: StateStore, body: dict[str, Any]) -> None:
     raise StateError(
         f"the state in {store.place} is older than its last commit (it is commit {number}, and "
         f"the lock file has seen {kept[0]}): a file was restored, or `state.sqlite-wal` is "
-        "missing. Put the newest files back, or begin again with --new-epoch, which is charged"
+        "missing. Put the newest files back, or begin again with "
+        "new_epoch=True (--new-epoch), which is charged"
     )
 
 

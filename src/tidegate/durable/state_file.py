@@ -33,7 +33,10 @@ CREATE TABLE users (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE inputs (number INTEGER PRIMARY KEY, digests BLOB NOT NULL);
 CREATE TABLE phases (start INTEGER PRIMARY KEY, threshold REAL NOT NULL, epoch TEXT NOT NULL);
 """
-WAY_ON = "restore it, or begin again with --new-epoch, which is charged (see the runbook)"
+WAY_ON = (
+    "restore it, or begin again with "
+    "new_epoch=True (--new-epoch), which is charged (see the runbook)"
+)
 TABLES = ("facts", "state", "journal", "users", "inputs", "phases")
 # The floor of a phase is a fact of its own, and only where it is not 0: older states can be
 # continued.

@@ -165,7 +165,7 @@ class Passage:
                 "the input differs from what was read before, within its first "
                 f"{run.seen} values. Reusing noise on changed data would reveal the change. "
                 f"Give the same input from its beginning ({_CONTINUES}), or begin again with "
-                "--new-epoch, which is charged on top"
+                "new_epoch=True (--new-epoch), which is charged on top"
             )
 
 

@@ -68,4 +68,7 @@ class UserLog:
         self._rows, self._names = self._rows + 1, self._names + len(content["names"])
 
 
-_TAMPERED = "the counts of users are damaged: restore the state, or begin again with --new-epoch"
+_TAMPERED = (
+    "the counts of users are damaged: restore the state, or begin again with "
+    "new_epoch=True (--new-epoch)"
+)

@@ -88,7 +88,8 @@ class CommittedKeyed(Closed):
         elif self._store.own_ledger and self._ledger.charges():
             raise StateError(
                 f"the state in {self._store.place} is lost, but its ledger shows what was "
-                "released: restore the state, or begin again with --new-epoch, which is charged"
+                "released: restore the state, or begin again with "
+                "new_epoch=True (--new-epoch), which is charged"
             )
         self._commit(None, b"", anew=anew)  # the id of the noise is stored before the first value
 
@@ -103,7 +104,7 @@ class CommittedKeyed(Closed):
                 raise StateError(
                     f"the state in {store.place} is older than what left it: it was put "
                     "back from a copy. Its noise is on other rows already: begin again with "
-                    "--new-epoch, which is charged, or use another folder"
+                    "new_epoch=True (--new-epoch), which is charged, or use another folder"
                 )
             names: list[str] = []
             for piece in store.names():
