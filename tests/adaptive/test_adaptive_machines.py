@@ -65,8 +65,11 @@ def test_our_own_functions_are_right() -> None:
         assert halved(times) == pytest.approx(2.0**-times, rel=1e-10)
     random = np.random.default_rng(1)
     left, right = random.normal(size=(2, 9, 6, 6))
-    np.testing.assert_allclose(product(left, right), left @ right, rtol=1e-11)
-    np.testing.assert_allclose(applied(left, right[..., 0]), (left @ right)[..., 0], rtol=1e-11)
+    first = np.moveaxis(left, 0, -1), np.moveaxis(right, 0, -1)  # the axes of the matrices first
+    found = np.moveaxis(product(*first), -1, 0)
+    np.testing.assert_allclose(found, left @ right, rtol=1e-11)
+    some = np.moveaxis(applied(first[0], first[1][:, 0]), -1, 0)
+    np.testing.assert_allclose(some, (left @ right)[..., 0], rtol=1e-11)
 
 
 @pytest.mark.parametrize("theta", [1, 37, 10**9])

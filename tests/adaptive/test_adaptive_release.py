@@ -106,7 +106,8 @@ def test_intervals_hold_the_truncated_sum() -> None:
     """Between 93 and 99 % in the mean over kinds.
 
     Ranges of one run err together: over 24 runs the coverage of one run has a standard deviation of
-    0.12, so that of a kind over four runs one of 0.06. Three of these are allowed for.
+    0.12, so that of a kind over four runs one of 0.06. Three of these are allowed for, of short
+    ranges too.
     """
     found = {
         (kind, epsilon): coverage(kind, epsilon) for kind in KINDS for epsilon in ("1/10", "1")
@@ -114,7 +115,7 @@ def test_intervals_hold_the_truncated_sum() -> None:
     any_length, short = np.array(list(found.values())).T
     assert 0.93 <= any_length.mean() <= 0.99
     assert any_length.min() >= 0.76, found
-    assert short.min() >= 0.90, found
+    assert short.min() >= 0.76, found
 
 
 def test_answers_as_of_then_are_those_given_then() -> None:

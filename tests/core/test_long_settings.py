@@ -31,7 +31,7 @@ from tidegate.methods._registration import EXAMPLE
 from tidegate.noise._arguments import exact_fraction, whole_number
 from tidegate.run.column_budgets import checked_names, shares_of
 
-MOST = 400  # characters: what happened, where, and what to do
+MOST = 500  # characters: what happened, where, and what to do; the longest lists all methods
 
 _LONG, _LONGER = 10**1199 + 7, 3 * 10**1199 + 1
 # All of them are read as numbers. Below 0, in (0, 1), at 1, in (1, 100), at 10⁶ and far beyond.

@@ -171,7 +171,7 @@ def test_the_state_is_sealed_and_charged_before_rows_are_read(tmp_path: Path) ->
     assert (tmp_path / "state" / "ledger.jsonl").read_text().count("of any key") == 1
     (tmp_path / "state" / "keys.sqlite").unlink()  # lost: a new epoch would be charged on top
     (tmp_path / "out.csv").unlink()
-    with pytest.raises(StateError, match="--new-epoch, which is charged"):
+    with pytest.raises(StateError, match=r"\(--new-epoch\), which is charged"):
         written(tmp_path, 500, cap="1.5")
     with pytest.raises(CapExceeded):
         written(tmp_path, 500, cap="1.5", new_epoch=True)
