@@ -223,3 +223,17 @@ def test_an_interrupt_that_got_lost_stops_the_run_at_the_next_block() -> None:
         with pytest.raises(KeyboardInterrupt):
             advance(2)
     assert done == [1]
+
+
+def test_keys_that_match_nothing_are_said(tmp_path: Path) -> None:
+    """Leading zeros: everything would be dropped, or only noise would come out."""
+    (tmp_path / "in.csv").write_text("at,shop,eur\n" + "2024-02-01T00:10,1,7\n" * 300)
+    (tmp_path / "keys.txt").write_text("01\n02\n")
+    words = ["release", tmp_path / "in.csv", "--by", "shop", "--keys", tmp_path / "keys.txt"]
+    words += ["--epsilon", 1, "--bound", 50, "--column", "eur", "--time", "at"]
+    readings = run(*words, "-o", tmp_path / "out.csv").stderr
+    assert "no row has a declared key" in readings
+    ticks = ("--every", "1h", "--start", "2024-02-01", "--until", "2024-02-03")
+    events = run(*words, "-o", tmp_path / "ticks.csv", *ticks).stderr
+    assert "from 0 events" in events
+    assert "warning: no event has a declared key" in events

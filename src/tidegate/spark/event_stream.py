@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from tidegate.exact_numbers import exact
 from tidegate.keyed import KeyedEventRelease, keyed
 from tidegate.ledger import CapExceeded
 from tidegate.sealing import seal, understood
 from tidegate.settings import digest
-from tidegate.spark.operators import STATE, query_id
+from tidegate.spark.operators import SealedStateProcessor, query_id
 from tidegate.spark.plan import Plan
 from tidegate.spark.shard import EPSILON, NAME, GivenEpoch, unsealed
 from tidegate.timestamps import Times
@@ -121,15 +120,8 @@ def check_cap(plan: Plan, declared: pd.DataFrame) -> None:
             raise CapExceeded(name, plan.epsilon, total, plan.cap)
 
 
-class EventShardProcessor(StatefulProcessor):
+class EventShardProcessor(SealedStateProcessor):
     """Runs one shard for one batch: unseal, take, seal. Replays: see `ShardProcessor`."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark for each partition."""
-        self._state = handle.getValueState(STATE, "body binary")
 
     def handleInitialState(  # noqa: N802  # the name is Spark's
         self,
@@ -157,6 +149,3 @@ class EventShardProcessor(StatefulProcessor):
         released = shard.take(pd.concat(frames, ignore_index=True))
         self._state.update((shard.sealed(),))
         yield released
-
-    def close(self) -> None:
-        """Nothing is open."""

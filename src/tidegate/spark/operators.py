@@ -66,14 +66,8 @@ STATE = "shard"  # the name of the state variable: `reshard` reads it
 _QUERY = "sql.streaming.queryId"  # Spark tells every task of a streaming query its id
 
 
-class ShardProcessor(StatefulProcessor):
-    """Runs one shard for one batch: unseal, push, seal.
-
-    Replays. Spark runs a batch again with the committed state before it, after a failed task, a
-    lost worker or a killed driver. Everything here follows from that state, the rows of the batch
-    and the id of the query, so the same rows give the same bytes again. The seal draws a nonce;
-    nothing that leaves depends on it.
-    """
+class SealedStateProcessor(StatefulProcessor):
+    """A processor whose state is one sealed blob for each shard."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -81,6 +75,19 @@ class ShardProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark for each partition."""
         self._state = handle.getValueState(STATE, "body binary")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class ShardProcessor(SealedStateProcessor):
+    """Runs one shard for one batch: unseal, push, seal.
+
+    Replays. Spark runs a batch again with the committed state before it, after a failed task, a
+    lost worker or a killed driver. Everything here follows from that state, the rows of the batch
+    and the id of the query, so the same rows give the same bytes again. The seal draws a nonce;
+    nothing that leaves depends on it.
+    """
 
     def handleInputRows(  # noqa: N802  # the name is Spark's
         self,
@@ -119,9 +126,6 @@ class ShardProcessor(StatefulProcessor):
         if self._state.exists():
             return Shard.resume(self._plan, number, bytes(self._state.get()[0]))
         return Shard.begin(self._plan, number, self._plan.secret.epoch(query_id()))
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def query_id() -> str:
