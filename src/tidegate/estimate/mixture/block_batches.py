@@ -6,6 +6,7 @@ once `block_chain` has computed the initial states, with these (`FilterPass`).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -48,17 +49,19 @@ class Measured:
 class Step(NamedTuple):
     """One cell: the leaf that opens with it, its values, the leaf that is measured at its end.
 
-    The leaves have one entry per block in every number; None: none opens, none is measured.
+    One entry per block everywhere; None: no leaf opens, none is measured.
     """
 
     opened: Leaves | None
-    width: int
+    widths: IntArray
     measured: Leaves | None
 
     def of(self, columns: IntArray) -> Step:
         """That of these blocks, in this order."""
-        opened, width, measured = self
-        return Step(opened and opened.of(columns), width, measured and measured.of(columns))
+        opened, widths, measured = self
+        return Step(
+            opened and opened.of(columns), widths[columns], measured and measured.of(columns)
+        )
 
 
 class BlockTransition(NamedTuple):
@@ -84,7 +87,10 @@ class BlockTransition(NamedTuple):
 
 
 class FilterPass(NamedTuple):
-    """What the filter computed: one entry per block and cell, before the update at its end."""
+    """What the filter computed at every cell, before the update at its end.
+
+    The first axis counts cells, the last one blocks.
+    """
 
     sum_rows: FloatArray  # of [P | m], for the running sum
     level_rows: FloatArray  # the same for the level
@@ -94,11 +100,12 @@ class FilterPass(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """What decides about the filter's covariances, beside where cells begin and end."""
+    """What decides about the filter's covariances."""
 
     one: Models
     cells: Cells
     noise_factor: float
+    length: int  # values that have come
 
 
 class BlockBatch:
@@ -113,20 +120,27 @@ class BlockBatch:
     ) -> None:
         self.numbers: IntArray = np.array(numbers, dtype=np.int64)
         # Many blocks have the same model, tree and θ: few profiles.
-        profiles: dict[tuple[int, Cells, float], int] = {}
+        profiles: dict[tuple[int, int, float, int], int] = {}
         which = [
-            profiles.setdefault((id(one), block.cells, block.noise_factor), len(profiles))
+            profiles.setdefault(
+                (id(one), id(block.cells), block.noise_factor, block.end - block.start),
+                len(profiles),
+            )
             for block, one in zip(blocks, ones, strict=True)
         ]
         self._which: IntArray = np.array(which, dtype=np.int64)
         different = {id(one): one for one in ones}
-        self.profiles = [Profile(different[one], cells, factor) for one, cells, factor in profiles]
+        cells = {id(block.cells): block.cells for block in blocks}
+        self.profiles = [
+            Profile(different[one], cells[its], factor, length)
+            for one, its, factor, length in profiles
+        ]
         self._models = list(different.values())
         place = {one: at for at, one in enumerate(different)}
         self._model_of: IntArray = np.array([place[one] for one, *_ in profiles], dtype=np.int64)
         self._steps = _steps(blocks[0], self.profiles)
         self.steps = [step.of(self._which) for step in self._steps]
-        self._growth: dict[int, FloatArray] = {}
+        self._transitions: dict[bytes, Transition] = {}
         # One row for each leaf that was measured.
         units = np.array([block.cells.unit for block in blocks])
         self._noisy: FloatArray = np.array([block.sums for block in blocks]).T
@@ -149,7 +163,7 @@ class BlockBatch:
         information, hints = np.zeros((kinds, 2, 2)), np.zeros((count, 2))
         noisy = np.concatenate((self._noisy, nothing), axis=1)
         steps = [step.of(columns) for step in self._steps]
-        for step in self._filter(filters, steps, noisy, columns):
+        for step in self._filter(filters, steps, noisy, columns, None):
             if step.measured is not None:
                 innovations, variances, _ = filters.last_update()
                 responses = innovations[count:].reshape(2, kinds).T
@@ -171,28 +185,45 @@ class BlockBatch:
         for row, known in zip(HANDED_ON, covariances.transpose(1, 2, 0), strict=True):
             filters.covariance[row, HANDED_ON] = known
         passed = FilterPass(
-            np.empty((count, cells, SIZE + 1)),
-            np.empty((count, cells, SIZE + 1)),
-            np.zeros((count, cells)),
-            np.ones((count, cells)),
-            np.zeros((count, cells, SIZE)),
+            np.empty((cells, SIZE + 1, count)),
+            np.empty((cells, SIZE + 1, count)),
+            np.zeros((cells, count)),
+            np.ones((cells, count)),
+            np.zeros((cells, SIZE, count)),
         )
         done = self._filter(filters, self.steps, self._noisy, self._which, passed)
         for cell, step in enumerate(done):
             if step.measured is not None:
-                passed.innovations[:, cell], passed.variances[:, cell], gains = (
+                passed.innovations[cell], passed.variances[cell], passed.gains[cell] = (
                     filters.last_update()
                 )
-                passed.gains[:, cell] = gains.T
         return passed
 
-    def growth(self, width: int) -> FloatArray:
+    def growth(self, step: Step) -> FloatArray:
         """What a unit of level and of swing adds to the sums over a cell, and the swing's decay."""
-        if width not in self._growth:
-            every = [transition_of(one, width) for one in self._models]
-            rows = np.array([(one.width, one.swing_sums[0], one.swing_decay) for one in every])
-            self._growth[width] = rows[self._model_of[self._which]]
-        return self._growth[width]
+        over = self._over(step, self._which)
+        return np.stack((over.growth[0, 0], over.growth[1, 0], over.decay[SWING, LEVEL]))
+
+    def _over(self, step: Step, columns: IntArray) -> Transition:
+        """The transition over a cell, of the profile of each column: cells of one width are one."""
+        key = step.widths.tobytes()  # as many as there are columns
+        if key not in self._transitions:
+            pairs: dict[tuple[int, int], int] = {}
+            profiles = [
+                pairs.setdefault((model, width), len(pairs))
+                for model, width in zip(
+                    self._model_of.tolist(), self._widths(step, columns), strict=True
+                )
+            ]
+            every = [transition_of(self._models[model], width) for model, width in pairs]
+            self._transitions[key] = side_by_side(every, np.array(profiles)[columns])
+        return self._transitions[key]
+
+    def _widths(self, step: Step, columns: IntArray) -> list[int]:
+        """Of each profile."""
+        found: IntArray = np.empty(len(self.profiles), dtype=np.int64)
+        found[columns] = step.widths
+        return found.tolist()
 
     def _filters(self, columns: IntArray) -> KalmanFilters:
         every = zip(*(one.parts for one in self._models), strict=True)
@@ -207,21 +238,17 @@ class BlockBatch:
         steps: Sequence[Step],
         noisy: FloatArray,
         columns: IntArray,
-        passed: FilterPass | None = None,
+        passed: FilterPass | None,
     ) -> Iterator[Step]:
         """Predict and update from cell to cell; yields each step after it was made."""
         leaves = iter(noisy)
-        transitions: dict[int, Transition] = {}
         for cell, step in enumerate(steps):
             if step.opened is not None:
                 filters.open_leaf(step.opened)
-            if step.width not in transitions:
-                every = [transition_of(one, step.width) for one in self._models]
-                transitions[step.width] = side_by_side(every, self._model_of[columns])
-            filters.predict(transitions[step.width])
+            filters.predict(self._over(step, columns))
             if passed is not None:
-                passed.sum_rows[:, cell] = filters.augmented[SUM].T
-                passed.level_rows[:, cell] = filters.augmented[LEVEL].T
+                passed.sum_rows[cell] = filters.augmented[SUM]
+                passed.level_rows[cell] = filters.augmented[LEVEL]
             if step.measured is not None:
                 _, _, _, share, contrast = step.measured
                 narrow = np.stack((1.0 - share, share))  # h
@@ -232,13 +259,16 @@ class BlockBatch:
 def block_batches(blocks: Sequence[Measured], ones: Sequence[Models]) -> list[BlockBatch]:
     """All blocks in batches of one kind: cut into the same cells, and come as far.
 
+    How many values their last cells have may differ.
+
     `ones` has the model of each block.
     """
     kinds: dict[object, list[int]] = {}
     for number, block in enumerate(blocks):
         tree = block.cells.tree
-        shape = tree.length, tree.nodes, tree.used
-        kinds.setdefault((shape, block.end - block.start, block.sums.size), []).append(number)
+        begun = bisect_left(block.cells.edges, block.end - block.start)
+        kind = tree.length, tree.nodes, tree.used, begun, block.sums.size
+        kinds.setdefault(kind, []).append(number)
     return [
         BlockBatch(same, [blocks[number] for number in same], [ones[number] for number in same])
         for same in kinds.values()
@@ -251,9 +281,10 @@ def _steps(block: Measured, profiles: Sequence[Profile]) -> list[Step]:
     Leaves have one entry per profile.
     """
     cells, steps = block.cells, []
+    lengths = np.array([one.length for one in profiles], dtype=np.int64)
     for cell in range(cells.count):
-        width = min(cells.edges[cell + 1], block.end - block.start) - cells.edges[cell]
-        if width <= 0:
+        widths = np.minimum(cells.edges[cell + 1], lengths) - cells.edges[cell]
+        if widths.item(0) <= 0:
             break
         opened = measured = None
         if cells.opens[cell] is not None:
@@ -268,5 +299,5 @@ def _steps(block: Measured, profiles: Sequence[Profile]) -> list[Step]:
         if cell // cells.per_leaf < block.sums.size and cells.closes[cell] is not None:
             closed = [one.cells.closes[cell] for one in profiles]
             measured = leaves_side_by_side([leaf for leaf in closed if leaf is not None])
-        steps.append(Step(opened, width, measured))
+        steps.append(Step(opened, widths, measured))
     return steps
