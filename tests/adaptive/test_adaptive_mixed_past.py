@@ -8,6 +8,7 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
 from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.block_totals import block_totals
 from tidegate.estimate.mixture.cells import cells_of
 from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.leaf_noise import noise_path
@@ -15,12 +16,13 @@ from tidegate.estimate.mixture.mixture_posterior import MixtureSmoother
 from tidegate.estimate.mixture.mixture_smoother import MixtureOf, mixture_views, reweighted
 from tidegate.estimate.mixture.model_weights import MOST_MODELS, UNDECIDED, packed, unpacked
 from tidegate.estimate.mixture.models import COUNT, models
+from tidegate.estimate.mixture.smoother_pass import Task
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 
 
 def again(blocks: list[Measured], model: int) -> list[Measured]:
     """The blocks as they are looked at for the second time."""
-    return reweighted(blocks, ModelSmoother(blocks, HORIZON, model))
+    return reweighted(blocks, *block_totals([Task(blocks, HORIZON, model)]))
 
 
 def test_models_share_the_past_as_they_are_trusted() -> None:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidegate.estimate.mixture.cell_steps import Profile, Step, steps_of
 from tidegate.estimate.mixture.cells import Cells
 from tidegate.estimate.mixture.kalman import KalmanFilters
-from tidegate.estimate.mixture.leaf_noise import Leaves, leaves_side_by_side
 from tidegate.estimate.mixture.models import (
     LEVEL,
     SIZE,
@@ -44,24 +44,6 @@ class Measured:
     sums: IntArray | FloatArray
     end: int
     noise_factor: float = 1.0
-
-
-class Step(NamedTuple):
-    """One cell: the leaf that opens with it, its values, the leaf that is measured at its end.
-
-    One entry per block everywhere; None: no leaf opens, none is measured.
-    """
-
-    opened: Leaves | None
-    widths: IntArray
-    measured: Leaves | None
-
-    def of(self, columns: IntArray) -> Step:
-        """That of these blocks, in this order."""
-        opened, widths, measured = self
-        return Step(
-            opened and opened.of(columns), widths[columns], measured and measured.of(columns)
-        )
 
 
 class BlockTransition(NamedTuple):
@@ -99,15 +81,6 @@ class FilterPass(NamedTuple):
     gains: FloatArray
 
 
-class Profile(NamedTuple):
-    """What decides about the filter's covariances."""
-
-    one: Models
-    cells: Cells
-    noise_factor: float
-    length: int  # values that have come
-
-
 class BlockBatch:
     """Blocks of one kind; `numbers` says which ones they are.
 
@@ -138,7 +111,7 @@ class BlockBatch:
         self._models = list(different.values())
         place = {one: at for at, one in enumerate(different)}
         self._model_of: IntArray = np.array([place[one] for one, *_ in profiles], dtype=np.int64)
-        self._steps = _steps(blocks[0], self.profiles)
+        self._steps = steps_of(self.profiles, blocks[0].sums.size)
         self.steps = [step.of(self._which) for step in self._steps]
         self._transitions: dict[bytes, Transition] = {}
         # One row for each leaf that was measured.
@@ -177,13 +150,20 @@ class BlockBatch:
         shifts = filters.mean[HANDED_ON, :count].T
         return BlockTransition(across[which], noise[which], information[which], shifts, hints)
 
+    def distances(self, means: FloatArray, covariances: FloatArray) -> FloatArray:
+        """e²/s of every leaf, a column for each block, from these means and covariances on."""
+        filters = self._begun(means, covariances)
+        found = []
+        for step in self._filter(filters, self.steps, self._noisy, self._which, None):
+            if step.measured is not None:
+                innovations, variances, _ = filters.last_update()
+                found.append(np.square(innovations) / variances)
+        return np.array(found).reshape(-1, self.numbers.size)
+
     def filtered(self, means: FloatArray, covariances: FloatArray) -> FilterPass:
         """Filter from these initial means and covariances, one of each per block."""
         count, cells = self.numbers.size, len(self.steps)
-        filters = self._filters(self._which)
-        filters.mean[HANDED_ON] = means.T
-        for row, known in zip(HANDED_ON, covariances.transpose(1, 2, 0), strict=True):
-            filters.covariance[row, HANDED_ON] = known
+        filters = self._begun(means, covariances)
         passed = FilterPass(
             np.empty((cells, SIZE + 1, count)),
             np.empty((cells, SIZE + 1, count)),
@@ -208,22 +188,21 @@ class BlockBatch:
         """The transition over a cell, of the profile of each column: cells of one width are one."""
         key = step.widths.tobytes()  # as many as there are columns
         if key not in self._transitions:
+            widths: IntArray = np.empty(len(self.profiles), dtype=np.int64)
+            widths[columns] = step.widths
             pairs: dict[tuple[int, int], int] = {}
-            profiles = [
-                pairs.setdefault((model, width), len(pairs))
-                for model, width in zip(
-                    self._model_of.tolist(), self._widths(step, columns), strict=True
-                )
-            ]
+            each = zip(self._model_of.tolist(), widths.tolist(), strict=True)
+            profiles = [pairs.setdefault(pair, len(pairs)) for pair in each]
             every = [transition_of(self._models[model], width) for model, width in pairs]
             self._transitions[key] = side_by_side(every, np.array(profiles)[columns])
         return self._transitions[key]
 
-    def _widths(self, step: Step, columns: IntArray) -> list[int]:
-        """Of each profile."""
-        found: IntArray = np.empty(len(self.profiles), dtype=np.int64)
-        found[columns] = step.widths
-        return found.tolist()
+    def _begun(self, means: FloatArray, covariances: FloatArray) -> KalmanFilters:
+        filters = self._filters(self._which)
+        filters.mean[HANDED_ON] = means.T
+        for row, known in zip(HANDED_ON, covariances.transpose(1, 2, 0), strict=True):
+            filters.covariance[row, HANDED_ON] = known
+        return filters
 
     def _filters(self, columns: IntArray) -> KalmanFilters:
         every = zip(*(one.parts for one in self._models), strict=True)
@@ -273,31 +252,3 @@ def block_batches(blocks: Sequence[Measured], ones: Sequence[Models]) -> list[Bl
         BlockBatch(same, [blocks[number] for number in same], [ones[number] for number in same])
         for same in kinds.values()
     ]
-
-
-def _steps(block: Measured, profiles: Sequence[Profile]) -> list[Step]:
-    """The cells that have begun, of blocks like this one; the last may be incomplete.
-
-    Leaves have one entry per profile.
-    """
-    cells, steps = block.cells, []
-    lengths = np.array([one.length for one in profiles], dtype=np.int64)
-    for cell in range(cells.count):
-        widths = np.minimum(cells.edges[cell + 1], lengths) - cells.edges[cell]
-        if widths.item(0) <= 0:
-            break
-        opened = measured = None
-        if cells.opens[cell] is not None:
-            leaves = [one.cells.opens[cell] for one in profiles]
-            opened = leaves_side_by_side(
-                [
-                    leaf if one.noise_factor == 1.0 else leaf.reweighted(one.noise_factor)
-                    for leaf, one in zip(leaves, profiles, strict=True)
-                    if leaf is not None
-                ]
-            )
-        if cell // cells.per_leaf < block.sums.size and cells.closes[cell] is not None:
-            closed = [one.cells.closes[cell] for one in profiles]
-            measured = leaves_side_by_side([leaf for leaf in closed if leaf is not None])
-        steps.append(Step(opened, widths, measured))
-    return steps

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture import models as entry
-from tidegate.estimate.mixture.block_batches import BlockBatch, FilterPass, Step
+from tidegate.estimate.mixture.block_batches import BlockBatch, FilterPass
+from tidegate.estimate.mixture.cell_steps import Step
 from tidegate.lattice import FloatArray, IntArray
 
 

@@ -1,6 +1,6 @@
 """Posterior covariances between any two cells, without a product over all cells between them.
 
-And how far they are to be trusted (`Misfit`).
+And how far they are to be trusted (`Misfits`).
 
 The covariance of the sums at cells k < j is rows_k C_kᵀ … C_{j−1}ᵀ ends_j. Between blocks only the
 running sum, the level and the swing are handed on: so a pair in two blocks needs what leaves the
@@ -106,8 +106,8 @@ class CellCovariances:
                 moved = applied(self._over(power)[..., at[going]], vectors[:, going])
                 vectors[:, going] = moved
                 at[going] += 1 << power
-        arriving = cells.arriving[:, last]
-        return vectors[0] + inner(vectors[1:], arriving)
+        found: FloatArray = vectors[0] + inner(vectors[1:], cells.arriving[:, last])
+        return found
 
     def _over(self, power: int) -> FloatArray:
         """C over 2^power blocks from each on; beyond the end of a chain it means nothing."""
@@ -150,8 +150,8 @@ def _pass(vectors: FloatArray, at: IntArray, cells: Cells) -> None:
     vectors[entry.SWING] *= decay
 
 
-class Misfit:
-    """How much larger innovations were than a model expects, over ranges of cells: reduced χ².
+class Misfits:
+    """How much larger innovations were than a model expects, over ranges of leaves: reduced χ².
 
     If a model expects too little, so may all that it says. Innovations are public, so variances can
     be scaled by them. How wrong a model is changes: after a level has moved, the newest answers are
@@ -159,20 +159,26 @@ class Misfit:
     its leaves and three more to both sides, shrunk towards the mean over everything. It is never
     below 1: noise is the larger part of most innovations, and its variance is known.
 
-    `distances[k]` is e²/s at the end of cell k − 1, and `leaves[k]` whether a leaf ended there.
+    `distances` has e²/s of all leaves, one chain after the other, `counts` how many each has.
     """
 
-    def __init__(self, distances: FloatArray, leaves: IntArray) -> None:
-        self._leaf_of = np.cumsum(leaves)  # leaves that ended by each edge
-        ended = distances[leaves > 0]
-        self._sums = np.concatenate(([0.0], np.cumsum(ended)))
-        self._mean = max(1.0, float(self._sums[-1]) / max(ended.size, 1))
+    def __init__(self, distances: FloatArray, counts: IntArray) -> None:
+        self._counts, ends = counts, np.cumsum(counts)
+        # One more than leaves for each chain.
+        self._firsts = ends - counts + np.arange(counts.size)
+        self._sums: FloatArray = np.zeros(distances.size + counts.size)
+        bounds = zip(ends.tolist(), counts.tolist(), self._firsts.tolist(), strict=True)
+        for end, count, first in bounds:  # each by itself: the bits that it has alone
+            np.cumsum(distances[end - count : end], out=self._sums[first + 1 : first + 1 + count])
+        whole = self._sums[self._firsts + counts]
+        self._means = np.maximum(whole / np.maximum(counts, 1), 1.0)
 
-    def between(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """The misfit of the ranges between these edges (indices)."""
-        first = np.maximum(self._leaf_of[starts] - _NEAR, 0)
-        last = np.minimum(self._leaf_of[ends] + _NEAR, self._sums.size - 1)
-        found = self._sums[last] - self._sums[first] + _PRIOR * self._mean
+    def between(self, chains: IntArray, starts: IntArray, ends: IntArray) -> FloatArray:
+        """The misfit of ranges between `starts` and `ends`: how many leaves ended by then."""
+        first, last = np.maximum(starts - _NEAR, 0), np.minimum(ends + _NEAR, self._counts[chains])
+        begin = self._firsts[chains]
+        found = self._sums[begin + last] - self._sums[begin + first]
+        found += _PRIOR * self._means[chains]
         found /= last - first + _PRIOR
         result: FloatArray = np.maximum(found, 1.0)
         return result

@@ -12,9 +12,8 @@ import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.closed_loop import CellUpdates, closed_loop
-from tidegate.estimate.mixture.covariances import Misfit
 from tidegate.estimate.mixture.models import SCATTER
-from tidegate.estimate.mixture.smoother_pass import Solved, SolvedTogether, Task, pieces, solved
+from tidegate.estimate.mixture.smoother_pass import Solved, Task, pieces, solved
 from tidegate.lattice import FloatArray, IntArray
 
 _NONE: FloatArray = np.zeros(0)
@@ -34,8 +33,7 @@ class ModelSmoother:
         self, blocks: Sequence[Measured], horizon: int, model: int, scatter: float = SCATTER
     ) -> None:
         task = Task(blocks, horizon, model, scatter)
-        together = solved([task])
-        self._keep(task, together.each[0], together)
+        self._keep(task, solved([task]), 0)
 
     @classmethod
     def of_each(cls, tasks: Sequence[Task]) -> list[ModelSmoother]:
@@ -43,18 +41,19 @@ class ModelSmoother:
         smoothers = []
         for piece in pieces(tasks):
             together = solved(piece)
-            for task, found in zip(piece, together.each, strict=True):
+            for number, task in enumerate(piece):
                 smoother = cls.__new__(cls)
-                smoother._keep(task, found, together)
+                smoother._keep(task, together, number)
                 smoothers.append(smoother)
         return smoothers
 
-    def _keep(self, task: Task, found: Solved, together: SolvedTogether) -> None:
+    def _keep(self, task: Task, together: Solved, number: int) -> None:
         self.model, self.horizon, self.scatter = task.model, task.horizon, task.scatter
-        self.edges, self.sums, self.levels = found.edges, found.sums, found.levels
-        # Posterior variance of the sum before each edge, in θ².
-        self._own, self._cells, self._together = found.own, found.cells, together
-        self._misfit = Misfit(found.distances, found.leaves)
+        mine = together.parts[number]
+        self.edges, self.sums = together.edges[mine], together.sums[mine]
+        self.levels = together.levels[mine]
+        self._together, self._number, self._first = together, number, mine.start
+        self._cells = slice(mine.start - number, mine.stop - number - 1)
 
     @property
     def rows(self) -> FloatArray:
@@ -80,14 +79,6 @@ class ModelSmoother:
         """Posterior variance of sums between edges `starts` and `ends` (indices), in θ²."""
         return variances_of_each([(self, starts, ends)])[0]
 
-    def _variances(self, starts: IntArray, ends: IntArray, shared: FloatArray) -> FloatArray:
-        """`shared`: the covariances of the sums before the edges."""
-        own = self._own
-        found: FloatArray = np.maximum(own[starts] + own[ends] - 2 * shared, 0.0)
-        found[starts == ends] = 0.0
-        found *= self._misfit.between(starts, ends)
-        return found
-
 
 Asked = tuple[ModelSmoother, IntArray, IntArray]  # and edges: where ranges start and end
 
@@ -102,20 +93,13 @@ def variances_of_each(asked: Sequence[Asked]) -> list[FloatArray]:
         together.setdefault(id(smoother._together), []).append(at)
     found: list[FloatArray] = [_NONE] * len(asked)
     for same in together.values():
-        covariances = asked[same[0]][0]._together.covariances
-        cells = [_pairs(*asked[at]) for at in same]
-        first, last = (np.concatenate(part) for part in zip(*cells, strict=True))
-        every = covariances.between(first, last)
-        ends = np.cumsum([one.size for one, _ in cells])[:-1]
-        for at, inside in zip(same, np.split(every, ends), strict=True):
-            smoother, starts, stops = asked[at]
-            shared = np.zeros(starts.size)  # the sum before the first edge is 0, and known
-            shared[starts > 0] = inside
-            found[at] = smoother._variances(starts, stops, shared)
+        smoothers = [asked[at][0] for at in same]
+        sizes = [asked[at][1].size for at in same]
+        tasks = np.repeat([one._number for one in smoothers], sizes)
+        firsts = np.repeat([one._first for one in smoothers], sizes)
+        starts = np.concatenate([asked[at][1] for at in same]) + firsts
+        ends = np.concatenate([asked[at][2] for at in same]) + firsts
+        every = smoothers[0]._together.variances(tasks, starts, ends)
+        for at, part in zip(same, np.split(every, np.cumsum(sizes)[:-1]), strict=True):
+            found[at] = part
     return found
-
-
-def _pairs(smoother: ModelSmoother, starts: IntArray, ends: IntArray) -> tuple[IntArray, IntArray]:
-    """The cells that end at these edges, among those of all that were smoothed together."""
-    inside, before = starts > 0, smoother._cells.start - 1
-    return starts[inside] + before, ends[inside] + before

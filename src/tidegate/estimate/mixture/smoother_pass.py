@@ -29,10 +29,10 @@ from tidegate.estimate.mixture.block_batches import (
     Measured,
     block_batches,
 )
-from tidegate.estimate.mixture.block_chain import solve_chain
+from tidegate.estimate.mixture.block_chain import BlockChain, solve_chain
 from tidegate.estimate.mixture.cell_adjoints import SmoothedCells, smoothed_cells
 from tidegate.estimate.mixture.closed_loop import CellUpdates, transition_entries
-from tidegate.estimate.mixture.covariances import CellCovariances, Cells
+from tidegate.estimate.mixture.covariances import CellCovariances, Cells, Misfits
 from tidegate.estimate.mixture.models import SCATTER, models
 from tidegate.lattice import FloatArray, IntArray
 
@@ -56,23 +56,46 @@ class Task(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """Of one task, in units of θ: one entry per edge, or one per cell."""
+    """Of many tasks, in units of θ: one entry per edge, one task after the other.
+
+    Attributes:
+        edges: positions.
+        sums: posterior mean of the sum before each edge.
+        levels: the expected level there.
+        own: posterior variance of these sums.
+        ended: how many leaves of the task ended by then.
+        parts: of each task.
+        cells: one entry per cell: one less than edges for each task.
+        covariances, misfits: of these cells, and of the tasks.
+    """
 
     edges: IntArray
-    sums: FloatArray  # posterior mean of the sum before each edge
+    sums: FloatArray
     levels: FloatArray
-    own: FloatArray  # posterior variance of these sums
-    distances: FloatArray  # e²/s at each edge; 0 where nothing was measured
-    leaves: IntArray  # 1 where a leaf ended
-    cells: slice  # its own, among those of all tasks
-
-
-class SolvedTogether(NamedTuple):
-    """Of many tasks; `covariances` counts the cells of all of them."""
-
-    each: list[Solved]
+    own: FloatArray
+    ended: IntArray
+    parts: list[slice]
     cells: Cells
     covariances: CellCovariances
+    misfits: Misfits
+
+    def variances(self, tasks: IntArray, starts: IntArray, ends: IntArray) -> FloatArray:
+        """Posterior variance of sums between edges, of these tasks."""
+        own, before = self.own, tasks + 1
+        # The sum before the first edge of a task is 0, and known.
+        (inside,) = (starts > self.firsts[tasks]).nonzero()
+        shared = np.zeros(starts.size)
+        pairs = (edges[inside] - before[inside] for edges in (starts, ends))
+        shared[inside] = self.covariances.between(*pairs)
+        found: FloatArray = np.maximum(own[starts] + own[ends] - 2 * shared, 0.0)
+        found[starts == ends] = 0.0
+        found *= self.misfits.between(tasks, self.ended[starts], self.ended[ends])
+        return found
+
+    @property
+    def firsts(self) -> IntArray:
+        """The first edge of each task."""
+        return np.array([part.start for part in self.parts], dtype=np.int64)
 
 
 def pieces(tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
@@ -86,7 +109,7 @@ def pieces(tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
     yield tasks[start:]
 
 
-def solved(tasks: Sequence[Task]) -> SolvedTogether:
+def solved(tasks: Sequence[Task]) -> Solved:
     """The posterior of each task."""
     return _Passes(tasks).solved()
 
@@ -96,28 +119,19 @@ class _Passes:
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks = tasks
-        known = {key: models(key[0], scatter=key[2]).only(key[1]) for key in map(_key, tasks)}
-        each = [known[_key(task)] for task in tasks]
-        kept = [[block for block in task.blocks if block.end > block.start] for task in tasks]
-        blocks = [block for part in kept for block in part]
-        ones = [one for one, part in zip(each, kept, strict=True) for _ in part]
-        self._batches = block_batches(blocks, ones)
-        self._chain = solve_chain(
-            self._batches,
-            [block.cells.tree.cap_step for block in blocks],
-            [len(part) for part in kept],
-            [one.variance.item(0) for one in each],
-        )
-        per_block = np.zeros(len(blocks), dtype=np.int64)  # cells
+        self._batches, self._chain, self._blocks, counts = chain_of(tasks)
+        per_block = np.zeros(len(self._blocks), dtype=np.int64)  # cells
         for batch in self._batches:
             per_block[batch.numbers] = len(batch.steps)
-        self._ends_of_blocks = np.cumsum(per_block)
-        self._firsts, count = self._ends_of_blocks - per_block, int(per_block.sum())
-        self._starts = np.array([block.start for block in blocks], dtype=np.int64)
-        self._block_counts = [len(part) for part in kept]
-        self._edges: IntArray = np.empty(count, dtype=np.int64)
-        self._sums, self._levels, self._own, self._distances = np.zeros((4, count))
-        self._leaves: IntArray = np.zeros(count, dtype=np.int64)
+        self._firsts, count = np.cumsum(per_block) - per_block, int(per_block.sum())
+        task_of = np.repeat(np.arange(len(tasks)), counts)
+        self._per_task = np.bincount(task_of, per_block, len(tasks)).astype(np.int64)
+        # The first edge of a task lies before its first cell.
+        self._first_edges = np.cumsum(self._per_task + 1) - self._per_task - 1
+        self._edge_of_block = self._firsts + task_of + 1
+        self._edges: IntArray = np.zeros(count + len(tasks), dtype=np.int64)
+        self._leaves: IntArray = np.zeros(count + len(tasks), dtype=np.int64)
+        self._sums, self._levels, self._own, self._distances = np.zeros((4, count + len(tasks)))
         self._cells = Cells(
             np.empty((entry.SIZE, count)),
             np.empty((entry.SIZE, count)),
@@ -125,59 +139,88 @@ class _Passes:
             np.empty((2, count)),
             CellUpdates.empty(count),
             np.empty((6, count)),
-            np.repeat(np.arange(len(blocks)), per_block),
+            np.repeat(np.arange(len(self._blocks)), per_block),
         )
 
-    def solved(self) -> SolvedTogether:
-        """Forward, backward, and each task's own part."""
-        across = np.empty((3, 3, len(self._starts)))
+    def solved(self) -> Solved:
+        """Forward, backward, and what lies between."""
+        across = np.empty((3, 3, len(self._blocks)))
+        starts = np.array([block.start for block in self._blocks], dtype=np.int64)
         for batch in self._batches:
             numbers = batch.numbers
-            at = self._firsts[numbers] + np.arange(len(batch.steps))[:, np.newaxis]
             passed = batch.filtered(self._chain.means[numbers], self._chain.covariances[numbers])
             entries = transition_entries(batch)
             found = smoothed_cells(batch, passed, self._chain.after[numbers], entries)
-            self._keep(batch, at, passed, found)
-            self._cells.entries[:, at] = entries.transpose(1, 0, 2)
+            steps = np.arange(len(batch.steps))[:, np.newaxis]
+            self._keep_edges(batch, steps + self._edge_of_block[numbers], passed, found)
+            edges = np.cumsum([step.widths for step in batch.steps], axis=0)
+            self._edges[steps + self._edge_of_block[numbers]] = starts[numbers] + edges
+            self._keep_cells(batch, steps + self._firsts[numbers], passed, found, entries)
             across[..., numbers] = found.across
-        each, block = [], 0
-        for task, blocks in zip(self._tasks, self._block_counts, strict=True):
-            first = int(self._ends_of_blocks[block - 1]) if block else 0
-            block += blocks
-            each.append(
-                self._part(task, first, int(self._ends_of_blocks[block - 1]) if block else 0)
-            )
-        return SolvedTogether(each, self._cells, CellCovariances(self._cells, across))
+        first, (begun,) = self._first_edges, self._per_task.nonzero()
+        self._edges[first] = [task.blocks[0].start if task.blocks else 0 for task in self._tasks]
+        self._levels[first[begun]] = self._levels[first[begun] + 1]
+        counts = np.add.reduceat(self._leaves, first)
+        ended = np.cumsum(self._leaves)
+        ended -= np.repeat(np.cumsum(counts) - counts, self._per_task + 1)
+        stops = (first + self._per_task + 1).tolist()
+        return Solved(
+            self._edges,
+            self._sums,
+            self._levels,
+            self._own,
+            ended,
+            [slice(*ends) for ends in zip(first.tolist(), stops, strict=True)],
+            self._cells,
+            CellCovariances(self._cells, across),
+            Misfits(self._distances[self._leaves > 0], counts),
+        )
 
-    def _keep(
+    def _keep_edges(
         self, batch: BlockBatch, at: IntArray, passed: FilterPass, found: SmoothedCells
     ) -> None:
-        """Put what was found of blocks of one kind to the cells `at`: a column for each block."""
-        self._edges[at] = self._starts[batch.numbers] + np.cumsum(
-            [step.widths for step in batch.steps], axis=0
-        )
+        """Put what was found of blocks of one kind to the edges `at`: a column for each block."""
         self._distances[at] = np.square(passed.innovations) / passed.variances
         self._leaves[at.T] = [step.measured is not None for step in batch.steps]
         self._sums[at], self._levels[at], self._own[at] = found.sums, found.levels, found.own
+
+    def _keep_cells(
+        self,
+        batch: BlockBatch,
+        at: IntArray,
+        passed: FilterPass,
+        found: SmoothedCells,
+        entries: FloatArray,
+    ) -> None:
+        """Put what was found of blocks of one kind to the cells `at`: a column for each block."""
         cells = self._cells
         cells.rows[:, at] = passed.sum_rows[:, : entry.SIZE].transpose(1, 0, 2)
         cells.ends[:, at], cells.leaving[:, at] = found.ends, found.leaving
         cells.arriving[:, at] = found.arriving
+        cells.entries[:, at] = entries.transpose(1, 0, 2)
         cells.updates.keep(at, batch.steps, passed)
 
-    def _part(self, task: Task, first: int, end: int) -> Solved:
-        begin = task.blocks[0].start if task.blocks else 0
-        here = slice(first, end)
-        level = self._levels[first : first + 1] if end > first else np.zeros(1)
-        return Solved(
-            np.concatenate(([begin], self._edges[here])),
-            np.concatenate(([0.0], self._sums[here])),
-            np.concatenate((level, self._levels[here])),
-            np.concatenate(([0.0], self._own[here])),
-            np.concatenate(([0.0], self._distances[here])),
-            np.concatenate(([0], self._leaves[here])),
-            here,
-        )
+
+class Chained(NamedTuple):
+    """The blocks of many tasks, solved from block to block."""
+
+    batches: list[BlockBatch]
+    chain: BlockChain
+    blocks: list[Measured]
+    counts: list[int]  # blocks of each task
+
+
+def chain_of(tasks: Sequence[Task]) -> Chained:
+    """The blocks of all tasks that have begun, one task after the other."""
+    known = {key: models(key[0], scatter=key[2]).only(key[1]) for key in map(_key, tasks)}
+    each = [known[_key(task)] for task in tasks]
+    kept = [[block for block in task.blocks if block.end > block.start] for task in tasks]
+    blocks = [block for part in kept for block in part]
+    ones = [one for one, part in zip(each, kept, strict=True) for _ in part]
+    batches, counts = block_batches(blocks, ones), [len(part) for part in kept]
+    swings = [one.variance.item(0) for one in each]
+    steps = [block.cells.tree.cap_step for block in blocks]
+    return Chained(batches, solve_chain(batches, steps, counts, swings), blocks, counts)
 
 
 def _key(task: Task) -> tuple[int, int, float]:
