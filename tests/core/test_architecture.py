@@ -15,8 +15,8 @@ LONGEST = 300
 FOUNDATION = {
     *(
         "_hash_chain",
-        "_contexts",
-        "_files",
+        "_context_managers",
+        "_atomic_files",
         "_version",
         "clock",
         "errors",

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import QueryError, SettingError
-from tidegate.tables.text import percent, shown, table
+from tidegate.tables.plain_text import percent, shown, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

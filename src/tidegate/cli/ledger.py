@@ -12,7 +12,7 @@ import typer
 from tidegate.cli.exits import plain_errors
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
-from tidegate.tables.text import table
+from tidegate.tables.plain_text import table
 
 if TYPE_CHECKING:
     from tidegate.guarantee import Guarantee

@@ -13,7 +13,7 @@ from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.local_options import with_topl_options
 from tidegate.cli.query import AsJson, Confidence, End, Ranges, Start, asked
 from tidegate.errors import MissingError, SettingError
-from tidegate.tables.text import percent, shown, table
+from tidegate.tables.plain_text import percent, shown, table
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.local.poisoning import PoisoningBound

@@ -18,7 +18,7 @@ from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.io.csv_dialect import Dialect
 from tidegate.io.file_formats import Kind, has_tabs, kind_of
-from tidegate.io.input_bytes import InputBytes
+from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.lines import read_lines
 from tidegate.io.optional import require
 from tidegate.timestamps import read_times

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.io.errors import SourceError
-from tidegate.io.input_bytes import InputBytes
+from tidegate.io.input_file_or_pipe import InputBytes
 
 BLOCK = 1 << 20  # bytes read at once: no block has more lines than a batch may have rows
 LONGEST_LINE = 1 << 24

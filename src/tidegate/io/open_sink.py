@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from tidegate._contexts import Completed, Context
+from tidegate._context_managers import Completed, Context
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError

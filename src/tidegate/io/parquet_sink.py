@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tidegate._contexts import Completed
+from tidegate._context_managers import Completed
 from tidegate.clock import Clock
 from tidegate.io.errors import SinkError
 from tidegate.io.metadata_files import KEY, encode
 from tidegate.io.optional import require
-from tidegate.io.output_bytes import Bytes, OutputBytes
+from tidegate.io.output_file_or_pipe import Bytes, OutputBytes
 from tidegate.io.released_row_text import NAMES
 from tidegate.io.text_sink import Levels, Positions, Times
 from tidegate.lattice import FloatArray, IntArray

@@ -8,14 +8,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tidegate._contexts import Closed
+from tidegate._context_managers import Closed
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.io.batches import Batch
 from tidegate.io.column_choice import Wanted, choose
 from tidegate.io.csv_rows import users_from_arrow
 from tidegate.io.errors import SourceError, source_error
-from tidegate.io.input_bytes import InputBytes
+from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.optional import require
 from tidegate.io.time_reader import TimeReader, batched
 from tidegate.tables.arrow import as_numbers, is_number

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.io.optional import require
-from tidegate.io.output_bytes import Bytes
+from tidegate.io.output_file_or_pipe import Bytes
 from tidegate.lattice import FloatArray
 from tidegate.tables.arrow import texts_to_arrow, to_arrow
 

@@ -19,7 +19,7 @@ from tidegate.record.answer_text import SHOWN, cautions, numbers
 from tidegate.record.answers import Answers, places_or_times
 from tidegate.record.range_tables import length_named
 from tidegate.record.time_ranges import Moment, TimeTable
-from tidegate.tables import html, text
+from tidegate.tables import html, plain_text
 from tidegate.tables.from_numpy import Tabular
 
 _FEWEST = 3  # rows of a key that are shown
@@ -61,7 +61,7 @@ class KeyedTable(Tabular):
         }
 
     def __repr__(self) -> str:
-        return "\n".join([self._about, text.table(*self._cells()), *self._said()])
+        return "\n".join([self._about, plain_text.table(*self._cells()), *self._said()])
 
     def _repr_html_(self) -> str:
         shown = html.table(*self._cells())

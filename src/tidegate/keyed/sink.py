@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from tidegate import _files
-from tidegate._contexts import Completed
+from tidegate import _atomic_files
+from tidegate._context_managers import Completed
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
 from tidegate.io.file_formats import has_tabs, is_standard, kind_of
 from tidegate.io.metadata_files import KEY, encode, sidecar, write_sidecar
 from tidegate.io.optional import require
-from tidegate.io.output_bytes import Bytes, OutputBytes, Packed
+from tidegate.io.output_file_or_pipe import Bytes, OutputBytes, Packed
 from tidegate.io.parquet_sink import ParquetTarget, writing
 from tidegate.io.released_row_text import json_number, number, texts_of
 from tidegate.keyed.rows import KeyedRows
@@ -205,7 +205,7 @@ class TextKeyedSink(Completed):
 
     def _remove_metadata(self) -> None:
         try:
-            _files.remove(sidecar(str(self._path)))
+            _atomic_files.remove(sidecar(str(self._path)))
         except OSError as error:
             raise sink_error(error, str(self._path)) from None
 

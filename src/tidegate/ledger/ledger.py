@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tidegate._contexts import Closed
+from tidegate._context_managers import Closed
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive, said, whole
 from tidegate.guarantee import Guarantee

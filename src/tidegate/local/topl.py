@@ -17,8 +17,7 @@ from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.report_noise import MECHANISMS
-from tidegate.local.running_sums import CAPACITY
-from tidegate.local.schedule import (
+from tidegate.local.round_schedule import (
     ADAPTIVE,
     AUTHORS,
     PERCENTILE,
@@ -30,6 +29,7 @@ from tidegate.local.schedule import (
     later_surveys,
     refuse_hopeless,
 )
+from tidegate.local.running_sums import CAPACITY
 from tidegate.local.simulation import Simulation, refuse_below, run
 from tidegate.local.survey import Survey
 from tidegate.randomness import Randomness, secure

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from tidegate.service.problems import RefusedRequest
+from tidegate.service.problem_details import RefusedRequest
 from tidegate.service.tokens import PERMISSIONS, Tokens
 
 _BEARER = HTTPBearer(auto_error=False)  # for the description of the interface

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tidegate.estimate.mixture.harmonics import Harmonics
-from tidegate.estimate.mixture.kalman import (
+from tidegate.estimate.mixture.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
     Weights,

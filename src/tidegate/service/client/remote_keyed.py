@@ -26,7 +26,7 @@ from tidegate.service.client import remote_picture
 from tidegate.service.client.pushed_columns import columns, refuse_late
 from tidegate.service.client.remote_record import text
 from tidegate.service.client.remote_stream import NO_TICKS
-from tidegate.service.client.stream_requests import RemoteStream, page_times
+from tidegate.service.client.remote_stream_base import RemoteStream, page_times
 
 
 class KeyedStream(RemoteStream):

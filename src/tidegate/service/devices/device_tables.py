@@ -14,7 +14,7 @@ from sqlalchemy import (
     Text,
 )
 
-from tidegate.service.schema import tables as everything
+from tidegate.service.database_schema import tables as everything
 
 _NAME = 200
 
