@@ -10,8 +10,12 @@ from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
 from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.cells import cells_of
 from tidegate.estimate.mixture.leaf_noise import noise_path
-from tidegate.estimate.mixture.mixture_posterior import MixtureSmoother
-from tidegate.estimate.mixture.mixture_smoother import MixtureOf, mixture_views, reweighted
+from tidegate.estimate.mixture.mixture_smoother import (
+    MixtureOf,
+    MixtureSmoother,
+    mixture_views,
+    reweighted,
+)
 from tidegate.estimate.mixture.model_smoother import ModelSmoother
 from tidegate.estimate.mixture.model_weights import MOST_MODELS, UNDECIDED, packed, unpacked
 from tidegate.estimate.mixture.models import COUNT, models
