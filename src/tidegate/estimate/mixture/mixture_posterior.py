@@ -14,9 +14,10 @@ import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.cells import cells_of
+from tidegate.estimate.mixture.cycle_smoother import weighted
 from tidegate.estimate.mixture.mixture_smoother import (
     MixtureOf,
-    MixtureSmoother,
+    Views,
     mixture_views,
 )
 from tidegate.estimate.mixture.models import SCATTER
@@ -68,9 +69,9 @@ class MixturePosterior:
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
     @cached_property
-    def _known(self) -> MixtureSmoother:
+    def _known(self) -> PosteriorSums:
         """Computed for the first answer, or before, for many posteriors at once."""
-        return MixtureSmoother(mixture_views([self._question])[0])
+        return PosteriorSums(mixture_views([self._question])[0])
 
     def prepare(self, others: Sequence[Any]) -> None:
         """Compute now what the first answers of this and `others` of its kind need: at once.
@@ -80,7 +81,7 @@ class MixturePosterior:
         open_ones = [one for one in (self, *others) if "_known" not in vars(one)]
         views = mixture_views([one._question for one in open_ones])
         for one, known in zip(open_ones, views, strict=True):
-            vars(one)["_known"] = MixtureSmoother(known)
+            vars(one)["_known"] = PosteriorSums(known)
 
     @cached_property
     def _tail(self) -> Tail | None:
@@ -147,3 +148,45 @@ class MixturePosterior:
         level = np.clip(levels[np.minimum(cell + 1, levels.size - 1)] + self._below, 0.0, 1.0)
         found: FloatArray = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
         return found
+
+
+class PosteriorSums:
+    """The posterior mean and variance of sums under a mixture of models, in units of θ.
+
+    `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
+    expected level there.
+    """
+
+    def __init__(self, views: Views) -> None:
+        self._views, self._harmonics, self._coefficients = views
+        self.edges: IntArray = self._views[0][1].edges
+        self.sums = self._mixed([view.sums for _, view in self._views])
+        self.levels = self._mixed([view.levels for _, view in self._views])
+
+    def inside(self, positions: IntArray, cell: IntArray, share: FloatArray) -> FloatArray:
+        """What the cycle adds before a position that is this share into a cell, beyond a line."""
+        if not self._harmonics.count:
+            return np.zeros(positions.size)
+        before, edges = self._harmonics.before, self.edges
+        after = np.minimum(cell + 1, edges.size - 1)
+        part = share[:, np.newaxis]
+        shape = before(positions) - (1 - part) * before(edges[cell]) - part * before(edges[after])
+        return weighted(shape, self._coefficients)
+
+    def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
+        """Variance of sums between edges (indices): the law of total variance over the models."""
+        expected = self.sums[ends] - self.sums[starts]
+        return self._mixed(
+            [
+                view.variances(starts, ends)
+                + np.square(view.sums[ends] - view.sums[starts] - expected)
+                for _, view in self._views
+            ]
+        )
+
+    def _mixed(self, parts: Sequence[FloatArray]) -> FloatArray:
+        """The weighted mean, summed in a fixed order."""
+        total: FloatArray = np.zeros_like(parts[0])
+        for (weight, _), part in zip(self._views, parts, strict=True):
+            total += weight * part
+        return total

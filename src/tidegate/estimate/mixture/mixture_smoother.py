@@ -20,14 +20,14 @@ import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.cycle_filters import prior_variances
-from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother, weighted
+from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother
 from tidegate.estimate.mixture.forward_backward_passes import Task
 from tidegate.estimate.mixture.harmonics import Harmonics
 from tidegate.estimate.mixture.kalman_filters import Weights
 from tidegate.estimate.mixture.model_smoother import ModelSmoother
 from tidegate.estimate.mixture.model_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.models import SCATTER
-from tidegate.lattice import FloatArray, IntArray
+from tidegate.lattice import FloatArray
 
 # Variances are doubled, once or twice, so that many blocks still form one batch. They are never
 # halved: intervals must not become too short.
@@ -73,48 +73,6 @@ class Views(NamedTuple):
     each: list[tuple[float, Smoothed]]
     harmonics: Harmonics
     coefficients: FloatArray
-
-
-class MixtureSmoother:
-    """The posterior mean and variance of sums under a mixture of models, in units of θ.
-
-    `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
-    expected level there.
-    """
-
-    def __init__(self, views: Views) -> None:
-        self._views, self._harmonics, self._coefficients = views
-        self.edges: IntArray = self._views[0][1].edges
-        self.sums = self._mixed([view.sums for _, view in self._views])
-        self.levels = self._mixed([view.levels for _, view in self._views])
-
-    def inside(self, positions: IntArray, cell: IntArray, share: FloatArray) -> FloatArray:
-        """What the cycle adds before a position that is this share into a cell, beyond a line."""
-        if not self._harmonics.count:
-            return np.zeros(positions.size)
-        before, edges = self._harmonics.before, self.edges
-        after = np.minimum(cell + 1, edges.size - 1)
-        part = share[:, np.newaxis]
-        shape = before(positions) - (1 - part) * before(edges[cell]) - part * before(edges[after])
-        return weighted(shape, self._coefficients)
-
-    def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """Variance of sums between edges (indices): the law of total variance over the models."""
-        expected = self.sums[ends] - self.sums[starts]
-        return self._mixed(
-            [
-                view.variances(starts, ends)
-                + np.square(view.sums[ends] - view.sums[starts] - expected)
-                for _, view in self._views
-            ]
-        )
-
-    def _mixed(self, parts: Sequence[FloatArray]) -> FloatArray:
-        """The weighted mean, summed in a fixed order."""
-        total: FloatArray = np.zeros_like(parts[0])
-        for (weight, _), part in zip(self._views, parts, strict=True):
-            total += weight * part
-        return total
 
 
 def mixture_views(questions: Sequence[MixtureOf]) -> list[Views]:
