@@ -1,4 +1,4 @@
-"""Tables of answers, by time and of ratios, and the notes below them: text or JSON.
+"""Print answers by time and ratios as text or JSON, with the same notes below all of them.
 
 The same notes stand under every table: where values were cut, the guarantee, what is doubtful.
 """

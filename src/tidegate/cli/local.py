@@ -1,4 +1,4 @@
-"""`tidegate local`: collect from devices that perturb their own values; rehearse it on a file."""
+"""`tidegate local`: announce, collect and query reports of devices that perturb their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charge the cost of the input by position, before it is read."""
+"""Charge the ledger for the input, by position, before it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock of a state folder, and what was last seen there: ledger entry and commit.
+"""The lock of a state folder, with two anchors in it: last ledger entry, last commit.
 
 The lock file outlives every state in the folder, so two anchors are kept in it:
 

@@ -1,4 +1,4 @@
-"""The SQLite file of a state: its tables, and how it is opened, locked and closed.
+"""`StateFile`: the SQLite file of a state: its tables, how it is opened, locked and closed.
 
 Every commit is one transaction with `synchronous=FULL`: after a kill or a power cut the file holds
 the last complete commit. Files are 0600 in a folder 0700. Deleted content is overwritten

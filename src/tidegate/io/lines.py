@@ -1,4 +1,4 @@
-"""Complete lines, as soon as they are complete.
+"""Complete lines of incoming bytes, as soon as they are complete.
 
 A line end always ends a row, also inside quotes: an unbalanced quote then costs one row an error,
 and does not swallow the rest of the stream in search of its partner.

@@ -1,4 +1,4 @@
-"""`open_sink`: a file, standard output, or a function that takes the rows."""
+"""`open_sink`, and what a `Sink` is: a file, standard output, or a function that takes rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be read off a keyed release: public facts, and answers from its records."""
+"""`ReadableKeyed`: what can be read off a keyed release: public facts, and answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run of many keys: rows in, released rows out."""
+"""`KeyedRelease`: rows of many keys in, released rows out."""
 
 from __future__ import annotations
 

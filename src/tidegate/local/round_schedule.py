@@ -1,4 +1,4 @@
-"""Which round comes next: a survey, then the stream, and from time to time a survey within it.
+"""`Schedule`: which round comes next: a survey, the stream, or a survey within it.
 
     survey │ stream, with the survey's last questions in between │ stream │ survey in between │ …
              └───────────── `rest` positions without questions ──────────┘

@@ -1,4 +1,4 @@
-"""The server's side: announcements out, reports in, one of each client and round.
+"""`Server`: announcements out, reports in, one of each client and round.
 
     report → well formed? → of the open round? → in the domain? → first of its client? ║ collection
 

@@ -1,4 +1,4 @@
-"""The local model put together: what is asked of devices, and what a server makes of it."""
+"""`Topl`: settings of the local model: what devices are asked, what a server makes of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which request may do what: the token in its header, and the role of that."""
+"""`Access`: which request may do what, by the token in its header and its role."""
 
 from __future__ import annotations
 

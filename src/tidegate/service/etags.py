@@ -1,4 +1,4 @@
-"""Answers that a client has already, or that were given before: the same question, nothing new."""
+"""Conditional requests: ETags, 304 Not Modified, and answers that were computed before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The streams of a service: created, retired, and opened when they are needed."""
+"""`Streams`: the service's streams: created, retired, opened when they are needed."""
 
 from __future__ import annotations
 

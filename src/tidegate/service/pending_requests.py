@@ -1,4 +1,4 @@
-"""What waits for the gate, and what it answers."""
+"""`Pending`, a request that waits for the gate; `Receipt`, `Busy`, `Conflict`: its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every request passes first: who asks, how often, how large; and the headers of answers.
+"""The front of the app: rate, size and time limits of requests; headers of answers.
 
 All of it is checked before anything is locked.
 

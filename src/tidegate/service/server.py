@@ -1,4 +1,4 @@
-"""The service as a process."""
+"""`Service`: the service as a process: started, stopped, its parts put together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The requests of one transaction: pushed, noted, answered."""
+"""`Group`: pushes of one transaction: recognised if sent again, released, answered."""
 
 from __future__ import annotations
 

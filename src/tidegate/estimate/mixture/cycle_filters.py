@@ -1,4 +1,4 @@
-"""A cycle that is learnt beside the models: its coefficients are estimated from innovations.
+"""`CycleFilters`: learn the coefficients of a cycle from innovations, beside the models.
 
 A cycle with coefficients β adds C·β to the stream, C the sums of harmonics over cells. Given β,
 what is left follows the models as they are, with the same covariances P; and their means are linear

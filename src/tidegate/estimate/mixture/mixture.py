@@ -1,4 +1,4 @@
-"""Small models, weighted by how well they have predicted what was released so far."""
+"""`Mixture`: settings of the adaptive estimator: small models, weighted by past predictions."""
 
 from __future__ import annotations
 

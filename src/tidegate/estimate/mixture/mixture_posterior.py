@@ -1,4 +1,4 @@
-"""Answers of an adaptive release: the posterior under the mixture of models, given all releases.
+"""Answers of an adaptive release: posterior sums and variances under the mixture of models.
 
 At the end of a cell a range sum is the posterior mean given all leaf sums. Inside a cell all values
 are estimated as equal; the variance of that is the largest that independent values could have.

@@ -1,4 +1,4 @@
-"""The mixture at work: which tree, and what is published for each value."""
+"""`MixtureRun`: choose a tree for each block, and publish a number for each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixed-interval smoother of one model: the posterior of the past, given all released sums.
+"""`ModelSmoother`: fixed-interval smoother of one model, given all released sums.
 
 A posterior mean and its covariance, by the modified Bryson-Frazier smoother, which inverts nothing
 (`forward_backward_passes`). Post-processing of released sums: it costs no privacy.

@@ -1,4 +1,4 @@
-"""The mixture for a release whose threshold changes: filters are rescaled, not restarted."""
+"""`RescaledRun`: the mixture when the threshold changes: filters are rescaled, not restarted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`connect`: a service, with the library's verbs."""
+"""`connect` and `Gate`: a service, with the library's verbs."""
 
 from __future__ import annotations
 

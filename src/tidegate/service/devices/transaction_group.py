@@ -1,4 +1,4 @@
-"""One group of requests: looked up, handed out, taken, kept."""
+"""`RequestGroup`: devices' requests of one transaction: looked up, handed out, taken, kept."""
 
 from __future__ import annotations
 
