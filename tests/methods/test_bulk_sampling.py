@@ -10,7 +10,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.noise import USUAL_EDGE, USUAL_SCALES, edge, one_discrete_laplace, signed_logarithms
-from tidegate.perturb.measurement_noise import MeasurementNoise
+from tidegate.perturb.position_noise import MeasurementNoise
 from tidegate.perturb.sampled_values import Stretch
 from tidegate.sealing import state_of
 from tidegate.units import Window

@@ -15,7 +15,7 @@ import numpy as np
 
 from tidegate.estimate.mixture.cell_steps import Profile, Step, steps_of
 from tidegate.estimate.mixture.cells import Cells
-from tidegate.estimate.mixture.kalman import KalmanFilters
+from tidegate.estimate.mixture.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.models import (
     LEVEL,
     SIZE,

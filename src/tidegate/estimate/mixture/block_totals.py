@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.estimate.mixture.block_chain import BlockChain
-from tidegate.estimate.mixture.covariances import Misfits, applied, inner, product
-from tidegate.estimate.mixture.smoother_pass import Task, chain_of, pieces
+from tidegate.estimate.mixture.cell_covariances import Misfits, applied, inner, product
+from tidegate.estimate.mixture.forward_backward_passes import Task, chain_of, pieces
 from tidegate.lattice import FloatArray, IntArray
 
 

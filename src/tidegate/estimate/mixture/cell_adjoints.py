@@ -1,7 +1,7 @@
 """Backward and forward through the cells of blocks of one kind: what each says about the others.
 
 The closed-loop transition C of a cell is an update, I − K·hᵀ with the closed leaf set to 0, and F
-(`closed_loop`). h has two entries, F adds three rows and mixes two: written out, a step of the
+(`closed_loop_transitions`). h has two entries, F adds three rows and mixes two: written out, a step of the
 adjoints takes a quarter of the products of 6×6 matrices. SUM is never measured: its row and column
 of Λ are 0, and are left out.
 """
@@ -74,7 +74,7 @@ def smoothed_cells(
         batch: the blocks.
         passed: what the filter computed there.
         after: Λ and λ of the level and the swing where the blocks end.
-        entries: of F, by cell and block (`closed_loop.transition_entries`).
+        entries: of F, by cell and block (`closed_loop_transitions.transition_entries`).
     """
     every = [
         Entries(None if step.opened is None else (one[0], one[1], one[2]), *one[3:])

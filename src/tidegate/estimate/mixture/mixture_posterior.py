@@ -1,4 +1,4 @@
-"""Answers of an adaptive release: the posterior under the mixture of models, given all releases.
+"""Answers of an adaptive release: posterior sums and variances under the mixture of models.
 
 At the end of a cell a range sum is the posterior mean given all leaf sums. Inside a cell all values
 are estimated as equal; the variance of that is the largest that independent values could have.
@@ -70,9 +70,9 @@ class MixturePosterior:
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
     @cached_property
-    def _known(self) -> MixtureSmoother:
+    def _known(self) -> PosteriorSums:
         """Computed for the first answer, or before, for many posteriors at once."""
-        return MixtureSmoother(mixture_views([self._question])[0])
+        return PosteriorSums(mixture_views([self._question])[0])
 
     def prepare(self, others: Sequence[Any], ranges: Sequence[Ranges] = ()) -> None:
         """Compute now what the first answers of this and `others` of its kind need: at once.
@@ -83,7 +83,7 @@ class MixturePosterior:
         open_ones = [one for one in every if "_known" not in vars(one)]
         views = mixture_views([one._question for one in open_ones])
         for one, known in zip(open_ones, views, strict=True):
-            vars(one)["_known"] = MixtureSmoother(known)
+            vars(one)["_known"] = PosteriorSums(known)
         asked = []
         for one, (starts, ends) in zip(every, ranges, strict=False):
             first, last, *_ = one._near(starts, ends)
@@ -170,7 +170,7 @@ def _nearest(
     return near_first, near_last, same, share
 
 
-class MixtureSmoother:
+class PosteriorSums:
     """The posterior mean and variance of sums under a mixture of models, in units of θ.
 
     `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
@@ -218,7 +218,7 @@ class MixtureSmoother:
         return total
 
 
-def prepare_variances(asked: Sequence[tuple[MixtureSmoother, IntArray, IntArray]]) -> None:
+def prepare_variances(asked: Sequence[tuple[PosteriorSums, IntArray, IntArray]]) -> None:
     """Compute variances between these edges for all streams and models at once."""
     found = iter(
         variances_of_each(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.estimate.mixture import models as entry
-from tidegate.estimate.mixture.closed_loop import CellUpdates
+from tidegate.estimate.mixture.closed_loop_transitions import CellUpdates
 from tidegate.lattice import FloatArray, IntArray
 
 # Pairs of cells that are handled at once, so that they stay in the processor's cache.

@@ -1,24 +1,67 @@
-"""Noise of single measurements, found by position: proposed for 1,024 positions at once."""
+"""Discrete Laplace noise that is found by position alone, for 1,024 positions at once."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
+from tidegate.lattice import IntArray
 from tidegate.noise import (
     USUAL_EDGE,
     USUAL_SCALES,
+    discrete_laplace,
     edge,
     one_discrete_laplace,
     signed_logarithms,
 )
-from tidegate.perturb.irregular_spans import DRAWS
 from tidegate.randomness import Keystream
 
-__all__ = ["BEYOND", "EDGE", "USUAL_SCALES", "MeasurementNoise"]
+__all__ = ["BEYOND", "EDGE", "USUAL_SCALES", "MeasurementNoise", "PositionNoise"]
 
+DRAWS = 1024  # positions whose noise is drawn at once; part of its identity
 _CHUNK_BITS = 20  # of a position: what the address of noise calls a tree, the rest is its chunk
 
 EDGE, BEYOND = USUAL_EDGE, 1 - USUAL_EDGE  # for loops that do what `scaled` does
+
+
+class PositionNoise:
+    """Discrete Laplace noise that is found by position alone, for 1,024 positions at a time.
+
+    `scales` are those of each kind of draw, by the level of its address; `first_chunk` keeps
+    addresses apart from those of other noise of the same keystream.
+    """
+
+    def __init__(
+        self, keystream: Keystream, scales: Mapping[int, int], first_chunk: int = 0
+    ) -> None:
+        self._keystream, self._first_chunk = keystream, first_chunk
+        self._scales = {level: Fraction(scale) for level, scale in scales.items()}
+        self._group = -1  # of positions: whose noise is kept
+        self._drawn: list[IntArray] = []
+        self._listed: tuple[int, list[int]] = (-1, [])
+
+    def at(self, position: int) -> tuple[list[IntArray], int]:
+        """Noise of each kind for the positions around this one, and the place of this one."""
+        group, index = divmod(position, DRAWS)
+        if self._group != group:
+            chunk, tree = divmod(group, 1 << 32)
+            self._drawn = [
+                discrete_laplace(
+                    self._keystream.at(chunk=self._first_chunk + chunk, tree=tree, level=level),
+                    DRAWS,
+                    scale,
+                )
+                for level, scale in self._scales.items()
+            ]
+            self._group = group
+        return self._drawn, index
+
+    def ahead(self, position: int) -> tuple[list[int], int]:
+        """Noise of the first kind as numbers, and the place of this position among them."""
+        (noise, *_), index = self.at(position)
+        if self._listed[0] != self._group:
+            self._listed = self._group, noise.tolist()
+        return self._listed[1], index
 
 
 class MeasurementNoise:

@@ -31,8 +31,8 @@ from tidegate.estimate.mixture.block_batches import (
 )
 from tidegate.estimate.mixture.block_chain import BlockChain, solve_chain
 from tidegate.estimate.mixture.cell_adjoints import SmoothedCells, smoothed_cells
-from tidegate.estimate.mixture.closed_loop import CellUpdates, transition_entries
-from tidegate.estimate.mixture.covariances import CellCovariances, Cells, Misfits
+from tidegate.estimate.mixture.cell_covariances import CellCovariances, Cells, Misfits
+from tidegate.estimate.mixture.closed_loop_transitions import CellUpdates, transition_entries
 from tidegate.estimate.mixture.models import SCATTER, models
 from tidegate.lattice import FloatArray, IntArray
 
