@@ -1,9 +1,9 @@
 """Backward and forward through the cells of blocks of one kind: what each says about the others.
 
 The closed-loop transition C of a cell is an update, I − K·hᵀ with the closed leaf set to 0, and F
-(`closed_loop_transitions`). h has two entries, F adds three rows and mixes two: written out, a step of the
-adjoints takes a quarter of the products of 6×6 matrices. SUM is never measured: its row and column
-of Λ are 0, and are left out.
+(`closed_loop_transitions`). h has two entries, F adds three rows and mixes two: written out, a step
+of the adjoints takes a quarter of the products of 6×6 matrices. SUM is never measured: its row and
+column of Λ are 0, and are left out.
 """
 
 from __future__ import annotations
