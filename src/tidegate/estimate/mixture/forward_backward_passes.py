@@ -64,7 +64,7 @@ class Solved(NamedTuple):
         levels: the expected level there.
         own: posterior variance of these sums.
         ended: how many leaves of the task ended by then.
-        parts: of each task.
+        firsts: the first edge of each task.
         cells: one entry per cell: one less than edges for each task.
         covariances, misfits: of these cells, and of the tasks.
     """
@@ -74,28 +74,10 @@ class Solved(NamedTuple):
     levels: FloatArray
     own: FloatArray
     ended: IntArray
-    parts: list[slice]
+    firsts: IntArray
     cells: Cells
     covariances: CellCovariances
     misfits: Misfits
-
-    def variances(self, tasks: IntArray, starts: IntArray, ends: IntArray) -> FloatArray:
-        """Posterior variance of sums between edges, of these tasks."""
-        own, before = self.own, tasks + 1
-        # The sum before the first edge of a task is 0, and known.
-        (inside,) = (starts > self.firsts[tasks]).nonzero()
-        shared = np.zeros(starts.size)
-        pairs = (edges[inside] - before[inside] for edges in (starts, ends))
-        shared[inside] = self.covariances.between(*pairs)
-        found: FloatArray = np.maximum(own[starts] + own[ends] - 2 * shared, 0.0)
-        found[starts == ends] = 0.0
-        found *= self.misfits.between(tasks, self.ended[starts], self.ended[ends])
-        return found
-
-    @property
-    def firsts(self) -> IntArray:
-        """The first edge of each task."""
-        return np.array([part.start for part in self.parts], dtype=np.int64)
 
 
 def pieces(tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
@@ -163,14 +145,13 @@ class _Passes:
         counts = np.add.reduceat(self._leaves, first)
         ended = np.cumsum(self._leaves)
         ended -= np.repeat(np.cumsum(counts) - counts, self._per_task + 1)
-        stops = (first + self._per_task + 1).tolist()
         return Solved(
             self._edges,
             self._sums,
             self._levels,
             self._own,
             ended,
-            [slice(*ends) for ends in zip(first.tolist(), stops, strict=True)],
+            first,
             self._cells,
             CellCovariances(self._cells, across),
             Misfits(self._distances[self._leaves > 0], counts),

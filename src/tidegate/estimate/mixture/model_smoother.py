@@ -49,11 +49,14 @@ class ModelSmoother:
 
     def _keep(self, task: Task, together: Solved, number: int) -> None:
         self.model, self.horizon, self.scatter = task.model, task.horizon, task.scatter
-        mine = together.parts[number]
-        self.edges, self.sums = together.edges[mine], together.sums[mine]
-        self.levels = together.levels[mine]
-        self._together, self._number, self._first = together, number, mine.start
-        self._cells = slice(mine.start - number, mine.stop - number - 1)
+        firsts = together.firsts
+        first = int(firsts[number])
+        last = number + 1 == firsts.size
+        end = together.edges.size if last else int(firsts[number + 1])
+        self.edges, self.sums = together.edges[first:end], together.sums[first:end]
+        self.levels = together.levels[first:end]
+        self._together, self._number, self._first = together, number, first
+        self._cells = slice(first - number, end - number - 1)
 
     @property
     def rows(self) -> FloatArray:
@@ -99,7 +102,21 @@ def variances_of_each(asked: Sequence[Asked]) -> list[FloatArray]:
         firsts = np.repeat([one._first for one in smoothers], sizes)
         starts = np.concatenate([asked[at][1] for at in same]) + firsts
         ends = np.concatenate([asked[at][2] for at in same]) + firsts
-        every = smoothers[0]._together.variances(tasks, starts, ends)
+        every = _variances(smoothers[0]._together, tasks, starts, ends)
         for at, part in zip(same, np.split(every, np.cumsum(sizes)[:-1]), strict=True):
             found[at] = part
+    return found
+
+
+def _variances(of: Solved, tasks: IntArray, starts: IntArray, ends: IntArray) -> FloatArray:
+    """Posterior variance of sums between edges, of these tasks, counted over all tasks."""
+    own, before = of.own, tasks + 1
+    # The sum before the first edge of a task is 0, and known.
+    (inside,) = (starts > of.firsts[tasks]).nonzero()
+    shared = np.zeros(starts.size)
+    pairs = (edges[inside] - before[inside] for edges in (starts, ends))
+    shared[inside] = of.covariances.between(*pairs)
+    found: FloatArray = np.maximum(own[starts] + own[ends] - 2 * shared, 0.0)
+    found[starts == ends] = 0.0
+    found *= of.misfits.between(tasks, of.ended[starts], of.ended[ends])
     return found
