@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
+
+from tidegate.lattice import FloatArray
 from tidegate.noise import (
     USUAL_EDGE,
     USUAL_SCALES,
@@ -17,6 +20,7 @@ from tidegate.randomness import Keystream
 __all__ = ["BEYOND", "EDGE", "USUAL_SCALES", "MeasurementNoise"]
 
 _CHUNK_BITS = 20  # of a position: what the address of noise calls a tree, the rest is its chunk
+_AHEAD = 4 * DRAWS  # positions whose words are read at once, of a stream that is pushed in bulk
 
 EDGE, BEYOND = USUAL_EDGE, 1 - USUAL_EDGE  # for loops that do what `scaled` does
 
@@ -31,8 +35,9 @@ class MeasurementNoise:
 
     def __init__(self, keystream: Keystream) -> None:
         self._keystream = keystream
-        self._group = -1  # of positions: whose logarithms are kept
-        self._logarithms: list[float] = []
+        self._first = self._end = 0  # positions whose logarithms are kept
+        self._kept: FloatArray = np.zeros(0)
+        self._listed: tuple[int, list[float]] = (-1, [])
 
     def __repr__(self) -> str:
         return "<MeasurementNoise: secret>"
@@ -43,12 +48,19 @@ class MeasurementNoise:
         Scale times logarithm gives the noise, as `signed_logarithms` says, or else `of` does.
         """
         group, index = divmod(position, DRAWS)
-        if self._group != group:
-            chunk, tree = divmod(group * DRAWS, 1 << _CHUNK_BITS)
-            words = self._keystream.first_words(chunk=chunk, tree=tree, count=DRAWS)
-            found = signed_logarithms(words)
-            self._logarithms, self._group = found.tolist(), group
-        return self._logarithms, index
+        if self._listed[0] != group:
+            start = group * DRAWS
+            if not self._first <= start < self._end:
+                chunk, tree = divmod(start, 1 << _CHUNK_BITS)
+                # More at once where positions follow each other: for speed alone.
+                ahead = _AHEAD if start == self._end else DRAWS
+                count = min(ahead, (1 << _CHUNK_BITS) - tree)
+                words = self._keystream.first_words(chunk=chunk, tree=tree, count=count)
+                self._kept = signed_logarithms(words)
+                self._first, self._end = start, start + count
+            place = start - self._first
+            self._listed = group, self._kept[place : place + DRAWS].tolist()
+        return self._listed[1], index
 
     def of(self, position: int, scale: int) -> int:
         """The noise of a measurement."""
@@ -59,12 +71,11 @@ class MeasurementNoise:
         """The same with the logarithm from `ahead`, for loops."""
         product = scale * logarithm
         noise = int(product)
-        rest = product - noise
-        if EDGE < rest < BEYOND or (noise and -BEYOND < rest < -EDGE):
-            if scale < USUAL_SCALES:
-                return noise
-            doubt = edge(scale)
-            if doubt < abs(rest) < 1 - doubt:
-                return noise
+        rest = abs(product - noise)
+        if EDGE < rest < BEYOND and noise and scale < USUAL_SCALES:
+            return noise
+        doubt = edge(scale)
+        if doubt < rest < 1 - doubt and (noise or product > 0):
+            return noise
         chunk, tree = divmod(position, 1 << _CHUNK_BITS)
         return one_discrete_laplace(self._keystream.at(chunk=chunk, tree=tree), Fraction(scale))
