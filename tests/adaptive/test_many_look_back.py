@@ -11,8 +11,8 @@ import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of
 from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
-from tidegate.estimate.mixture.smoother_pass import Task, pieces
+from tidegate.estimate.mixture.forward_backward_passes import Task, pieces
+from tidegate.estimate.mixture.model_smoother import ModelSmoother
 from tidegate.record.joint_smoothing import smooth_together
 from tidegate.record.record import Record
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tidegate.estimate.mixture.filter_packing import packed_filters, unpacked_filters
-from tidegate.estimate.mixture.kalman import normalised
+from tidegate.estimate.mixture.kalman_filters import normalised
 from tidegate.estimate.mixture.mixture_of_many_streams import ratios
 from tidegate.estimate.mixture.model_weights import weight_rows
 from tidegate.estimate.mixture.models import SIZE, SWING

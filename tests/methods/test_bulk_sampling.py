@@ -18,8 +18,7 @@ from tidegate.noise import (
     signed_logarithms,
 )
 from tidegate.noise.laplace_from_words import discrete_laplace_from, words_for
-from tidegate.perturb.irregular_spans import PositionNoise
-from tidegate.perturb.measurement_noise import MeasurementNoise
+from tidegate.perturb.position_noise import MeasurementNoise, PositionNoise
 from tidegate.perturb.sampled_values import Stretch
 from tidegate.sealing import state_of
 from tidegate.units import Window

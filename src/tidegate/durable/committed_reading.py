@@ -1,4 +1,4 @@
-"""The public side of a durable release: facts, answers and replays, from committed state only."""
+"""`Reading`: facts, answers and replays of a durable release, from committed state only."""
 
 from __future__ import annotations
 

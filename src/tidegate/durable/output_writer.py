@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tidegate._contexts import uninterrupted
+from tidegate._context_managers import uninterrupted
 from tidegate.clock import Clock
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.memory_run import MemoryRun

@@ -11,8 +11,8 @@ from tidegate.methods._budget import per_window
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import WINDOW_EXAMPLE, WindowStage
-from tidegate.perturb.irregular_spans import PositionNoise, check_scale
-from tidegate.perturb.measurement_noise import BEYOND, EDGE, USUAL_SCALES
+from tidegate.perturb.irregular_spans import check_scale
+from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES, PositionNoise
 from tidegate.perturb.sampled_values import Measurement, Stretch
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline

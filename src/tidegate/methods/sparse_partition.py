@@ -18,7 +18,8 @@ from tidegate.methods._preset import SHORT_HORIZON, PerEvent, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import PrivateTests
 from tidegate.methods.hybrid_counter import HybridNoise, HybridRun, HybridTrees
-from tidegate.perturb.irregular_spans import IrregularRun, PositionNoise, check_scale
+from tidegate.perturb.irregular_spans import IrregularRun, check_scale
+from tidegate.perturb.position_noise import PositionNoise
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import State

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from fractions import Fraction
-from functools import partial
 from typing import ClassVar, Protocol
-
-import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import roughly
-from tidegate.lattice import IntArray
-from tidegate.noise import discrete_laplace
-from tidegate.noise.laplace_from_words import discrete_laplace_from, words_for
 from tidegate.perturb.one_layout import Blocks, OneLayoutRun, OneLayoutStage
 from tidegate.randomness import Keystream
 from tidegate.stages import Layout
 
 _BLOCK = 1024  # values: a record is kept and forgotten by blocks
 _MOST_SCALE = 1 << 48  # of noise: 64 scales, and a few values, fit 64 bits
-DRAWS = 1024  # positions whose noise is drawn at once; part of its identity
-_GROUPS = 4  # of so many positions are drawn at once, of a stream that is pushed in bulk
 
 
 class _Stage(Protocol):
@@ -66,61 +56,6 @@ class IrregularRun(OneLayoutRun):
     def push_one(self, value: int) -> int | None:
         """Not used: irregular spans come in arrays."""
         raise AssertionError("an irregular perturber says more than a number")
-
-
-class PositionNoise:
-    """Discrete Laplace noise that is found by position alone, for 1,024 positions at a time.
-
-    `scales` are those of each kind of draw, by the level of its address; `first_chunk` keeps
-    addresses apart from those of other noise of the same keystream.
-    """
-
-    def __init__(
-        self, keystream: Keystream, scales: Mapping[int, int], first_chunk: int = 0
-    ) -> None:
-        self._keystream, self._first_chunk = keystream, first_chunk
-        self._scales = {level: Fraction(scale) for level, scale in scales.items()}
-        self._words = {level: words_for(DRAWS, scale) for level, scale in self._scales.items()}
-        self._first = self._end = 0  # positions whose noise is kept
-        self._drawn: list[IntArray] = []
-        self._listed: tuple[int, list[int]] = (-1, [])
-
-    def at(self, position: int) -> tuple[list[IntArray], int]:
-        """Noise of each kind for the positions around this one, and the place of this one.
-
-        More is drawn at once where positions follow each other: for speed alone.
-        """
-        if not self._first <= position < self._end:
-            group = position // DRAWS
-            groups = _GROUPS if 0 < self._end == group * DRAWS else 1
-            self._drawn = [self._draw(group, groups, level) for level in self._scales]
-            self._first, self._end = group * DRAWS, (group + groups) * DRAWS
-        return self._drawn, position - self._first
-
-    def ahead(self, position: int) -> tuple[list[int], int]:
-        """Noise of the first kind as numbers, and the place of this position among them."""
-        (noise, *_), place = self.at(position)
-        group, index = divmod(position, DRAWS)
-        if self._listed[0] != group:
-            self._listed = group, noise[place - index : place - index + DRAWS].tolist()
-        return self._listed[1], index
-
-    def _draw(self, first: int, groups: int, level: int) -> IntArray:
-        """The noise of one kind, of some groups of positions."""
-        scale = self._scales[level]
-        places = [divmod(group, 1 << 32) for group in range(first, first + groups)]
-        sources = [
-            partial(self._keystream.at, chunk=self._first_chunk + chunk, tree=tree, level=level)
-            for chunk, tree in places
-        ]
-        words = np.stack([source().take(self._words[level]) for source in sources])
-        drawn = discrete_laplace_from(words, DRAWS, scale)
-        return np.concatenate(
-            [
-                discrete_laplace(source(), DRAWS, scale) if row is None else row
-                for source, row in zip(sources, drawn, strict=True)
-            ]
-        )
 
 
 def check_scale(scale: int) -> None:

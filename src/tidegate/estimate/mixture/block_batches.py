@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.estimate.mixture.cells import Cells
-from tidegate.estimate.mixture.kalman import KalmanFilters
+from tidegate.estimate.mixture.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaves, leaves_side_by_side
 from tidegate.estimate.mixture.models import (
     LEVEL,

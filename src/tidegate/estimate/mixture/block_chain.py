@@ -3,7 +3,7 @@
 Between blocks the state is the running sum, the level and the swing (`HANDED_ON`): the leaves of a
 block are closed, and its noise is its own. Later measurements depend on the level and the swing
 only. So the past is smoothed from block to block first, forward and backward; what happens inside
-the blocks is then computed for many at once (`fixed_interval_smoother`).
+the blocks is then computed for many at once (`model_smoother`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BlockChain(NamedTuple):
     Attributes:
         means, covariances: of the running sum, the level and the swing, given all blocks before.
         adjoints: Λ of the level and the swing, and λ as the last column, of the Bryson-Frazier
-            smoother (see `fixed_interval_smoother`): what the block and all later ones tell about
+            smoother (see `model_smoother`): what the block and all later ones tell about
             that state.
         after: the same where the block ends; nothing follows the last one of a stream.
     """

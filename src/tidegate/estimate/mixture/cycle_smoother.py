@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.closed_loop import enter
-from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
+from tidegate.estimate.mixture.closed_loop_transitions import enter
 from tidegate.estimate.mixture.harmonics import Harmonics
+from tidegate.estimate.mixture.model_smoother import ModelSmoother
 from tidegate.estimate.mixture.models import INNER, LEAF, SIZE, SUM
 from tidegate.lattice import FloatArray, IntArray
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.filter_packing import packed_filters, unpacked_filters
-from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters
+from tidegate.estimate.mixture.kalman_filters import DISTANCE_PER_HALVING, KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.mixture_run import transition_of_all
 from tidegate.estimate.mixture.model_weights import halving_rows, mixed_rows, weight_rows

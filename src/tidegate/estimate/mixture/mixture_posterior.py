@@ -1,4 +1,4 @@
-"""Answers of an adaptive release: the posterior under the mixture of models, given all releases.
+"""Answers of an adaptive release: posterior sums and variances under the mixture of models.
 
 At the end of a cell a range sum is the posterior mean given all leaf sums. Inside a cell all values
 are estimated as equal; the variance of that is the largest that independent values could have.
@@ -69,9 +69,9 @@ class MixturePosterior:
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
     @cached_property
-    def _known(self) -> MixtureSmoother:
+    def _known(self) -> PosteriorSums:
         """Computed for the first answer, or before, for many posteriors at once."""
-        return MixtureSmoother(mixture_views([self._question])[0])
+        return PosteriorSums(mixture_views([self._question])[0])
 
     def prepare(self, others: Sequence[Any]) -> None:
         """Compute now what the first answers of this and `others` of its kind need: at once.
@@ -81,7 +81,7 @@ class MixturePosterior:
         open_ones = [one for one in (self, *others) if "_known" not in vars(one)]
         views = mixture_views([one._question for one in open_ones])
         for one, known in zip(open_ones, views, strict=True):
-            vars(one)["_known"] = MixtureSmoother(known)
+            vars(one)["_known"] = PosteriorSums(known)
 
     @cached_property
     def _tail(self) -> Tail | None:
@@ -150,7 +150,7 @@ class MixturePosterior:
         return found
 
 
-class MixtureSmoother:
+class PosteriorSums:
     """The posterior mean and variance of sums under a mixture of models, in units of θ.
 
     `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the

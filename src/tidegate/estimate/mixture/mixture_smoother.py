@@ -21,12 +21,12 @@ import numpy as np
 from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.cycle_filters import prior_variances
 from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother
-from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
+from tidegate.estimate.mixture.forward_backward_passes import Task
 from tidegate.estimate.mixture.harmonics import Harmonics
-from tidegate.estimate.mixture.kalman import Weights
+from tidegate.estimate.mixture.kalman_filters import Weights
+from tidegate.estimate.mixture.model_smoother import ModelSmoother
 from tidegate.estimate.mixture.model_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.models import SCATTER
-from tidegate.estimate.mixture.smoother_pass import Task
 from tidegate.lattice import FloatArray
 
 # Variances are doubled, once or twice, so that many blocks still form one batch. They are never

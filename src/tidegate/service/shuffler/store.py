@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate import _files
+from tidegate import _atomic_files
 from tidegate.errors import RefusedError
 from tidegate.local.messages import Report
 from tidegate.local.shuffle import Shuffled, Shuffler
@@ -46,7 +46,7 @@ class ShufflerStore:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / "shuffler.sqlite"
         if not path.exists():
-            _files.close(_files.create(path))
+            _atomic_files.close(_atomic_files.create(path))
         self._lock = threading.RLock()
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:

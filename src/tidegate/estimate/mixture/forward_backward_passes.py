@@ -30,13 +30,13 @@ from tidegate.estimate.mixture.block_batches import (
     block_batches,
 )
 from tidegate.estimate.mixture.block_chain import solve_chain
-from tidegate.estimate.mixture.closed_loop import (
+from tidegate.estimate.mixture.cell_covariances import product
+from tidegate.estimate.mixture.closed_loop_transitions import (
     CellUpdates,
     closed_updates,
     enter,
     transition_entries,
 )
-from tidegate.estimate.mixture.covariances import product
 from tidegate.estimate.mixture.models import SCATTER, models
 from tidegate.lattice import FloatArray, IntArray
 

@@ -1,7 +1,7 @@
-"""Fixed-interval smoother of one model: the posterior of the past, given all released sums.
+"""`ModelSmoother`: fixed-interval smoother of one model, given all released sums.
 
 A posterior mean and its covariance, by the modified Bryson-Frazier smoother, which inverts nothing
-(`smoother_pass`). Post-processing of released sums: it costs no privacy.
+(`forward_backward_passes`). Post-processing of released sums: it costs no privacy.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.covariances import CellCovariances, Misfit, cell_covariances
+from tidegate.estimate.mixture.cell_covariances import CellCovariances, Misfit, cell_covariances
+from tidegate.estimate.mixture.forward_backward_passes import Solved, Task, pieces, solved
 from tidegate.estimate.mixture.models import SCATTER
-from tidegate.estimate.mixture.smoother_pass import Solved, Task, pieces, solved
 from tidegate.lattice import FloatArray, IntArray
 
 
