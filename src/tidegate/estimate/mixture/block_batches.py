@@ -26,10 +26,12 @@ from tidegate.estimate.mixture.models import (
     side_by_side,
     transition_of,
 )
+from tidegate.estimate.mixture.wide_kalman_filters import WideKalmanFilters
 from tidegate.lattice import FloatArray, IntArray
 
 # What a block hands on to the next one: its leaves are closed, and its noise is its own.
 HANDED_ON = [SUM, LEVEL, SWING]
+_WIDE = 100  # filters from which on calls cost less than their numbers
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,8 @@ class BlockBatch:
     def _filters(self, columns: IntArray) -> KalmanFilters:
         every = zip(*(one.parts for one in self._models), strict=True)
         models = self._model_of[columns]
-        filters = KalmanFilters(Models(*(np.concatenate(part)[models] for part in every)))
+        kind = WideKalmanFilters if columns.size > _WIDE else KalmanFilters
+        filters = kind(Models(*(np.concatenate(part)[models] for part in every)))
         filters.augmented.fill(0.0)
         return filters
 
