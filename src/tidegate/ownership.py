@@ -1,4 +1,4 @@
-"""Who may change the state: one process, one thread at a time, and nobody after an interruption.
+"""Who may change a state: one process, one thread at a time, nobody after an interruption.
 
 Two processes that continue from the same state would share noise, and the difference of what they
 publish is raw data. A change that was interrupted and tried again would count an event twice.

@@ -1,4 +1,4 @@
-"""The public side of a durable release: facts, answers and replays, from committed state only."""
+"""`Reading`: facts, answers and replays of a durable release, from committed state only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
 from tidegate.clock import Clock
 from tidegate.durable.commit import Committed, Committer
@@ -35,6 +35,8 @@ class Reading(RangeQueries):
 
     After a push that was interrupted they describe the last commit, never what is in memory only.
     """
+
+    resumable: ClassVar[bool] = True  # by another process, with an output that it completes
 
     def __init__(
         self,
@@ -228,6 +230,9 @@ class Reading(RangeQueries):
     def fingerprint(self, content: bytes) -> bytes:
         """A keyed digest, to recognise something secret that comes again."""
         return hmac.digest(self._release.derived_key("requests"), content, "sha256")
+
+    def end_input(self) -> None:
+        """Nothing: another transfer may go on with the state, also within an open warm-up."""
 
     def recogniser(self, start: int = 0) -> Recogniser:
         """Compares an input that is read again, from value `start` on, with the one before."""

@@ -19,8 +19,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tidegate import _files
-from tidegate._contexts import Closed
+from tidegate import _atomic_files
+from tidegate._context_managers import Closed
 from tidegate.durable.charging import Charging, costs_together
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import FolderLock, StateError
@@ -144,7 +144,7 @@ def _agree(folder: Path, names: list[str]) -> None:
     path = folder / _NAMES
     refuse_other_states(folder, _NAMES)
     if not path.exists():
-        _files.replace_file(path, json.dumps(names).encode())
+        _atomic_files.replace_file(path, json.dumps(names).encode())
         return
     try:
         stored = json.loads(path.read_bytes())

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidegate._contexts import Closed
+from tidegate._context_managers import Closed
 from tidegate.durable.advance_ticks import EventTicks
 from tidegate.durable.charging import Charging, costs
 from tidegate.durable.commit import Committer

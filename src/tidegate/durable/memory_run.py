@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
@@ -21,6 +21,8 @@ class MemoryRun:
     What it tells is what whole pushes gave: a push that fails half-way has moved the release in
     memory, and nothing of that leaves.
     """
+
+    resumable: ClassVar[bool] = False
 
     def __init__(self, release: Release) -> None:
         if release.seen:
@@ -95,8 +97,8 @@ class MemoryRun:
         self.position = self._release.position
         return rows
 
-    def finish(self) -> None:
-        """End an open warm-up: the input is over, and nothing will continue it."""
+    def end_input(self) -> None:
+        """End an open warm-up: nothing will continue, and the end of the input is public."""
         self._release.finish()
         self._take()
 
@@ -107,6 +109,10 @@ class MemoryRun:
         if self._recorded:
             for entry in entries:
                 self._recorder.push(entry, self._phases)
+
+    def recogniser(self, start: int = 0) -> None:
+        """None: nothing is kept of the input."""
+        return
 
     def replay_rows(self, start: int = 0) -> Iterator[Rows]:
         """Nothing: there is no journal."""

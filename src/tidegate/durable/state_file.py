@@ -1,4 +1,4 @@
-"""The SQLite file of a state: its tables, and how it is opened, locked and closed.
+"""`StateFile`: the SQLite file of a state: its tables, how it is opened, locked and closed.
 
 Every commit is one transaction with `synchronous=FULL`: after a kill or a power cut the file holds
 the last complete commit. Files are 0600 in a folder 0700. Deleted content is overwritten
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidegate import _files
-from tidegate._files import Inherited
+from tidegate import _atomic_files
+from tidegate._atomic_files import Inherited
 from tidegate.durable.folder_lock import FolderLock, StateError, StorageError
 from tidegate.errors import MissingError, TidegateError
 from tidegate.run.phased_run import Phase
@@ -98,7 +98,7 @@ class StateFile(Inherited):
         self.folder = folder.absolute()  # the working directory may change
         self.lock = FolderLock(self.folder)
         self._database: sqlite3.Connection | None = None
-        self._name: _files.OneName | None = None
+        self._name: _atomic_files.OneName | None = None
         self.disowned = False  # by a forked process
         self.guard()
 
@@ -116,8 +116,8 @@ class StateFile(Inherited):
         """
         try:
             for suffix in ("", "-wal", "-shm"):
-                _files.remove(self._file.with_name(self._file.name + suffix))
-                _files.sync_folder(self.folder)
+                _atomic_files.remove(self._file.with_name(self._file.name + suffix))
+                _atomic_files.sync_folder(self.folder)
         except OSError as error:
             problem = f"cannot remove the old state in {self.folder}: {error.strerror}"
             raise StorageError(problem) from None
@@ -145,8 +145,8 @@ class StateFile(Inherited):
     def _connect(self) -> None:
         refuse_other_states(self.folder, self._file.name)
         if not self.exists():
-            _files.close(_files.create(self._file))
-        self._name = _files.OneName(self._file)
+            _atomic_files.close(_atomic_files.create(self._file))
+        self._name = _atomic_files.OneName(self._file)
         self._check_name()
         database = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
         self._database = database
@@ -160,7 +160,7 @@ class StateFile(Inherited):
             raise StateError(
                 f"the state in {self.folder} has format {version}; this Tidegate reads {FORMAT}"
             )
-        _files.sync_folder(self.folder)
+        _atomic_files.sync_folder(self.folder)
         if self.fact("scrub") is not None:
             self.scrub()
 

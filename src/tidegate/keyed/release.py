@@ -1,4 +1,4 @@
-"""The run of many keys: rows in, released rows out."""
+"""`KeyedRelease`: rows of many keys in, released rows out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.clock import Clock
 from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.keyed.engine_choice import Engine, engine
 from tidegate.keyed.key_names import Names
-from tidegate.keyed.readable_keyed import ReadableKeyed
+from tidegate.keyed.readable_release import ReadableKeyed
 from tidegate.keyed.rows import Groups, KeyedRows, Released
 from tidegate.keyed.snapshot import sealed
 from tidegate.lattice import IntArray

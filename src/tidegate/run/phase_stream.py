@@ -1,4 +1,4 @@
-"""One phase at work: from raw units to published values, with one threshold and one epoch."""
+"""`Stream`: one phase at work: raw units in, published values out, one threshold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run: raw values in, private values out, online and for ever.
+"""`Release`: raw values in, private values out, online and for ever.
 
 push → lattice → hold-out → Threshold.choose → θ
                → PerturberRun.push → Noisy ║ Publisher → output

@@ -28,19 +28,23 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from tidegate import _files
-from tidegate._files import Inherited
+from tidegate import _atomic_files
+from tidegate._atomic_files import Inherited
 from tidegate.durable import StateError, StorageError
 from tidegate.durable.folder_lock import Anchor, FolderLock
 from tidegate.durable.state_file import refuse_other_states
 from tidegate.randomness import random_bytes
-from tidegate.service import schema
+from tidegate.service import database_schema
 from tidegate.service.ledger_mirror import LedgerMirror
 
 _ADVISORY = 0x7469_6465_6761_7465  # "tidegate", as a number of 64 bits
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY")
 _READERS = 8
-_COUNT = update(schema.meta).where(schema.meta.c.name == "commits").values(value=bindparam("new"))
+_COUNT = (
+    update(database_schema.meta)
+    .where(database_schema.meta.c.name == "commits")
+    .values(value=bindparam("new"))
+)
 FILE = "service.sqlite"
 RESTORED = "restored"  # a mark in the database itself: it came from a backup
 _WAIT = 5  # seconds for a connection, or for SQLite's lock
@@ -69,7 +73,7 @@ class Database(Inherited):
         self._readers: Engine | None = None
         self._connection: Connection | None = None
         self._commits: Anchor = (0, "")
-        self._name: _files.OneName | None = None  # of the SQLite file
+        self._name: _atomic_files.OneName | None = None  # of the SQLite file
         self.guard()
 
     @property
@@ -85,9 +89,9 @@ class Database(Inherited):
         try:
             self._engines()
             with self.transaction() as connection:
-                schema.migrate(connection)
+                database_schema.migrate(connection)
                 self._commits = _stored(connection)
-                meta = schema.meta
+                meta = database_schema.meta
                 marked = connection.execute(delete(meta).where(meta.c.name == RESTORED))
                 self.restored = self._new_epoch or marked.rowcount > 0
                 self._check_not_restored()
@@ -100,8 +104,8 @@ class Database(Inherited):
             path = self.folder / FILE
             refuse_other_states(self.folder, FILE)
             if not path.exists():
-                _files.close(_files.create(path))
-            self._name = _files.OneName(path)
+                _atomic_files.close(_atomic_files.create(path))
+            self._name = _atomic_files.OneName(path)
             self._check_name()
             url = f"sqlite:///{path}"
         else:
@@ -240,7 +244,7 @@ class Database(Inherited):
 
 def _stored(connection: Connection) -> Anchor:
     """The count and the name of the last transaction; made if this database is new."""
-    meta = schema.meta
+    meta = database_schema.meta
     found = connection.execute(select(meta.c.value).where(meta.c.name == "commits")).scalar()
     if found is None:
         connection.execute(insert(meta).values(name="commits", value="0 " + "0" * 64))

@@ -1,4 +1,4 @@
-"""The gate: one thread that releases what requests bring, a group at a time.
+"""`Gate`: one thread that releases what requests bring, a group at a time.
 
     requests of a moment → push, push, … → one transaction ║ answers, live readers
 

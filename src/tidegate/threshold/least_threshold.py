@@ -1,4 +1,4 @@
-"""The least θ that a choice may give, by public settings and released data; and where it began."""
+"""The least θ that a choice may give, from public settings and released data."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate import _files
-from tidegate._files import Inherited
+from tidegate import _atomic_files
+from tidegate._atomic_files import Inherited
 from tidegate.errors import RefusedError
 from tidegate.local.messages import Report
 from tidegate.local.shuffle import Shuffled, Shuffler
@@ -48,9 +48,9 @@ class ShufflerStore(Inherited):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder.absolute() / "shuffler.sqlite"
         if not path.exists():
-            _files.close(_files.create(path))
+            _atomic_files.close(_atomic_files.create(path))
         self._ownership = Ownership("shuffler", "open it again")
-        self._name = _files.OneName(path)
+        self._name = _atomic_files.OneName(path)
         self._check_name()
         self._database = sqlite3.connect(
             path, timeout=_WAIT, isolation_level=None, check_same_thread=False

@@ -1,4 +1,4 @@
-"""Who may do what, what was spent, and how the service is."""
+"""Routes of operators: tokens, caps, ledger entries, metrics, health."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.ledger import Ledger
+from tidegate.ledger.entries import CapChange, Charge, Closing, Declaration, Entry, Opening
 from tidegate.service.access import Access, Given, who
-from tidegate.service.audit import make_token_in, revoke_in, shown_entry
 from tidegate.service.gate import Gate
 from tidegate.service.metrics import MEDIA_TYPE, Metrics
-from tidegate.service.problems import PROBLEMS
+from tidegate.service.problem_details import PROBLEMS
+from tidegate.service.tokens import make_token_in, revoke_in
 
 
 class Cap(BaseModel):
@@ -34,7 +35,7 @@ class NewToken(BaseModel):
     label: str = Field(min_length=1, max_length=200, examples=["meters"])
 
 
-def trust_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
+def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
     """The ledger, tokens, metrics and health."""
     routes = APIRouter(responses=PROBLEMS)
     tokens, manage = access.tokens, [access.allowed("manage")]
@@ -113,3 +114,22 @@ def trust_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
         return PlainTextResponse(failure or "ok", 503 if failure else 200)
 
     return routes
+
+
+def shown_entry(entry: Entry) -> dict[str, Any]:
+    """An entry of the ledger as JSON. Nothing in it is secret."""
+    common = {"sequence": entry.sequence, "time": entry.time.isoformat(), "hash": entry.hash}
+    more: dict[str, Any] = {"kind": "note"}
+    if isinstance(entry, Charge):
+        more = {"kind": "charge", "source": entry.source, "part": entry.part, "stage": entry.stage}
+        more |= {"start": entry.start, "end": entry.end, "guarantee": str(entry.guarantee)}
+        more["epoch"] = entry.epoch
+    elif isinstance(entry, CapChange):
+        more = {"kind": "cap", "source": entry.source, "epsilon": str(entry.epsilon)}
+    elif isinstance(entry, Declaration):
+        more = {"kind": "declaration", "source": entry.source, "disjoint": entry.disjoint}
+    elif isinstance(entry, Closing):
+        more = {"kind": "close", "charge": entry.charge, "end": entry.end}
+    elif isinstance(entry, Opening):
+        more = {"kind": "opening", "id": entry.id}
+    return {**common, **more, "note": entry.note}

@@ -1,4 +1,4 @@
-"""Options: tables of them, choices that a shell completes, values by column; the style of help.
+"""Build typer options: text, numbers, flags, choices that a shell completes; a value by column.
 
 An option is declared once, for all commands that take it. Values by column are written
 `--bound fare=100 --bound tip=30`.

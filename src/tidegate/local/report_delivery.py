@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
 
 from tidegate.errors import RefusedError, SettingError, TidegateError
+from tidegate.local.canonical_json import LONGEST, MessageError
 from tidegate.local.messages import Report
 from tidegate.local.task_messages import REPORTS, RoundMessage, outcomes_from_json
-from tidegate.local.wire import LONGEST, MessageError
 from tidegate.randomness import random_bytes
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What devices and shufflers want of the desk, and what they are answered."""
+"""What devices and shufflers ask for, as the queue holds it, and what they are answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What streams of a service have in common: facts, and requests for values, rows and answers."""
+"""`RemoteStream`: what all streams of the client share: facts, and requests for rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kalman filters, one a model, side by side: predict over a cell, update with a leaf's noisy sum.
+"""`KalmanFilters`, one a model: predict over a cell, update with a leaf's noisy sum.
 
 With mean m and covariance P of the state x (`transition`),
 

@@ -1,4 +1,4 @@
-"""One route for every question about sums, with whole answers: what the Python client asks."""
+"""`POST …/query`: one route for every question about sums; what the Python client asks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.record.time_ranges import TimeTable
 from tidegate.service.access import Access
 from tidegate.service.answers_json import View, encoded, encoded_table, view_of
 from tidegate.service.gate import Gate
-from tidegate.service.problems import PROBLEMS
+from tidegate.service.problem_details import PROBLEMS
 
 _MOST_RANGES = 100_000
 _MOST_KEYS = 10_000
@@ -100,7 +100,7 @@ class Question(BaseModel):
         return encoded_table(found)
 
 
-def range_routes(gate: Gate, access: Access) -> APIRouter:
+def query_route(gate: Gate, access: Access) -> APIRouter:
     """`POST /v1/streams/{name}/query`."""
     routes = APIRouter(prefix="/v1/streams", responses=PROBLEMS)
 

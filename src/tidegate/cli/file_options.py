@@ -1,4 +1,4 @@
-"""Options of commands that read a stream and write one."""
+"""Options for the files that commands read and write: source, output, column, format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.options import FORMATS, offering
+from tidegate.cli.option_builders import FORMATS, offering
 from tidegate.errors import SettingError
 
 Source = Annotated[

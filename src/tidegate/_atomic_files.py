@@ -1,4 +1,4 @@
-"""Durable files: every call that writes, syncs, renames or locks, in one place; and forks.
+"""Write, sync, rename, lock and remove files so that a crash loses nothing; and forks.
 
     write → fsync → rename → fsync of the folder ║ only now does the file count
 

@@ -13,10 +13,10 @@ import zlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tidegate import _files
+from tidegate import _atomic_files
 from tidegate.io.errors import SinkError, sink_error
 from tidegate.io.file_formats import is_standard
-from tidegate.io.optional import require
+from tidegate.tables.libraries import require_for_files
 
 _BLOCK = 1 << 20  # the compressor gets blocks of exactly this length
 _GZIP = 16 + zlib.MAX_WBITS  # with gzip's header; zlib leaves its time at 0
@@ -34,7 +34,7 @@ class Packed:
         if codec == "gzip":
             self._compressor: Any = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP)
         else:
-            zstandard = require("zstandard")
+            zstandard = require_for_files("zstandard")
             settings = {"level": _ZSTD_LEVEL, "write_checksum": True}
             self._compressor = zstandard.ZstdCompressor(**settings).compressobj()
 
@@ -73,7 +73,7 @@ _PUBLIC = 0o666  # released data: readable by others, as far as the umask allows
 class OutputBytes:
     """A file being written; every write reaches the operating system at once.
 
-    `whole`: written as a draft beside the target and renamed when complete (`_files.Draft`).
+    `whole`: written as a draft beside the target and renamed when complete (`_atomic_files.Draft`).
     `append`: continue at the end of the file.
 
     A write that fails or is interrupted leaves a file with an unknown end. Such a file is never
@@ -85,7 +85,7 @@ class OutputBytes:
     ) -> None:
         self.name = "standard output" if is_standard(path) else os.fspath(path or "")
         self._target: Path | None = None
-        self._draft: _files.Draft | None = None
+        self._draft: _atomic_files.Draft | None = None
         self.closed = False
         self.broken = False  # a write has failed
         self._descriptor = -1
@@ -101,11 +101,11 @@ class OutputBytes:
             if not special:
                 self._target = Path(os.path.realpath(self.name))  # a link stays a link
             if whole and not special:  # a device or a named pipe cannot be replaced
-                self._draft = _files.Draft(self._target, _PUBLIC)
+                self._draft = _atomic_files.Draft(self._target, _PUBLIC)
                 self._descriptor = self._draft.descriptor
             else:
                 flags = os.O_CREAT | os.O_WRONLY | (os.O_APPEND if append else os.O_TRUNC)
-                self._descriptor = _files.open_file(self._target, flags, _PUBLIC)
+                self._descriptor = _atomic_files.open_file(self._target, flags, _PUBLIC)
         except OSError as error:
             raise self._error(error) from None
 
@@ -116,7 +116,7 @@ class OutputBytes:
         self.broken = True  # until all of it has been taken
         try:
             if self._stand_in is None:
-                _files.write_all(self._descriptor, data)
+                _atomic_files.write_all(self._descriptor, data)
             else:
                 self._stand_in.write(data)
                 self._stand_in.flush()  # it may be buffered
@@ -132,7 +132,7 @@ class OutputBytes:
         """Sync a regular file to the disk."""
         try:
             if self._regular():
-                _files.sync(self._descriptor)
+                _atomic_files.sync(self._descriptor)
         except OSError as error:
             self.broken = True
             raise self._error(error) from None
@@ -141,7 +141,7 @@ class OutputBytes:
         """Cut off a regular file after `length` bytes."""
         try:
             if self._regular() and self.tell() > length:
-                _files.truncate(self._descriptor, length)
+                _atomic_files.truncate(self._descriptor, length)
         except OSError as error:
             raise self._error(error) from None
 
@@ -173,7 +173,7 @@ class OutputBytes:
             self._draft.discard()
         if self._target is not None and self._descriptor >= 0:
             with contextlib.suppress(OSError):
-                _files.close(self._descriptor)
+                _atomic_files.close(self._descriptor)
 
     def _error(self, error: OSError) -> SinkError:
         return error if isinstance(error, SinkError) else sink_error(error, self.name)
@@ -182,7 +182,9 @@ class OutputBytes:
 def write_whole(path: Path, data: bytes) -> None:
     """Replace a small file in one step."""
     try:
-        _files.replace_file(Path(os.path.realpath(path)), data, _PUBLIC)  # a link stays a link
+        _atomic_files.replace_file(
+            Path(os.path.realpath(path)), data, _PUBLIC
+        )  # a link stays a link
     except FileExistsError:
         raise SinkError(None, "another process is writing this file", os.fspath(path)) from None
     except OSError as error:

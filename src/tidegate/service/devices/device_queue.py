@@ -1,4 +1,4 @@
-"""The desk: what devices ask and report, a group at a time, each group in one transaction.
+"""The queue of devices' requests: a group at a time, each group in one transaction.
 
 While a group is being committed, others wait and form the next one. Answers leave after the commit.
 If it fails, nothing was handed out or taken, and memory is read from the database again.
@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from tidegate.errors import TidegateError
 from tidegate.service.devices import device_tables, stored_tasks
-from tidegate.service.devices.desk_requests import Request
-from tidegate.service.devices.request_group import RequestGroup
+from tidegate.service.devices.device_requests import Request
 from tidegate.service.devices.stored_tasks import StoredTask, TaskFacts
+from tidegate.service.devices.transaction_group import RequestGroup
 from tidegate.service.gate import Gate
 from tidegate.service.pending_requests import Busy, fulfil
 
@@ -27,7 +27,7 @@ _GROUP = 2048  # requests in a transaction
 _MOST_WAITING = 8192
 
 
-class Desk:
+class DeviceQueue:
     """Owns the tasks in memory; only the gate's thread touches them.
 
     Args:
@@ -129,7 +129,7 @@ class Desk:
                 try:
                     self.listener(working)
                 except Exception as error:  # noqa: BLE001  # or nobody is served any more
-                    _log.warning("a listener of the desk failed: %s", type(error).__name__)
+                    _log.warning("a listener of the queue failed: %s", type(error).__name__)
             with self._lock:
                 self._busy = bool(self._waiting)
             if self._busy:

@@ -1,4 +1,4 @@
-"""The tables of the service's database."""
+"""The tables of the service's database, and their migrations."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.file_formats import is_standard
-from tidegate.io.optional import require
+from tidegate.tables.libraries import require_for_files
 
 Seen = TypeVar("Seen")
 
@@ -80,7 +80,7 @@ class InputBytes:
 
     def _decompressed(self, compression: str) -> Any:
         """A stream of pyarrow, which has no types."""
-        pyarrow = require("pyarrow")
+        pyarrow = require_for_files("pyarrow")
         packed = pyarrow.PythonFile(_Packed(self), mode="r")
         return pyarrow.CompressedInputStream(packed, compression)
 

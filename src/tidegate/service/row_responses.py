@@ -1,4 +1,4 @@
-"""Rows as JSON and Arrow; and how bodies are described in the interface."""
+"""Pages of released rows as answers to a request: JSON or Arrow."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ import numpy as np
 import orjson
 from fastapi import Response
 
-from tidegate.lattice import FloatArray
 from tidegate.service.released_rows import Block, Page
 from tidegate.service.request_bodies import ARROW
-
-NOTHING: FloatArray = np.zeros(0)
 
 
 def as_json(block: Block, names: Sequence[str] | None) -> dict[str, object]:
@@ -65,56 +62,3 @@ def _arrow(blocks: list[Block], names: Sequence[str] | None) -> bytes:
     with pyarrow.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
-
-
-_NUMBER = {"type": ["number", "null"]}
-_TIME = {"type": ["string", "number"]}
-_KEY = {"type": ["string", "integer"]}
-_UNTIL = {"type": "string", "description": "The clock: closes ticks of an event stream."}
-_BODY = {
-    "oneOf": [
-        {"type": "number"},
-        {"type": "array", "items": _NUMBER},
-        {
-            "type": "object",
-            "properties": {"value": _NUMBER, "time": _TIME, "key": _KEY, "until": _UNTIL},
-            "additionalProperties": False,
-        },
-        {
-            "type": "object",
-            "properties": {
-                "values": {"type": "array", "items": _NUMBER},
-                "times": {"type": "array", "items": _TIME},
-                "keys": {"type": "array", "items": _KEY},
-                "until": _UNTIL,
-            },
-            "additionalProperties": False,
-        },
-    ]
-}
-INGEST = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": _BODY},
-            "application/x-ndjson": {"schema": {"type": "string"}},
-            ARROW: {"schema": {"type": "string", "format": "binary"}},
-        },
-    },
-    "parameters": [
-        {
-            "name": "Idempotency-Key",
-            "in": "header",
-            "required": False,
-            "schema": {"type": "string", "minLength": 1, "maxLength": 200},
-        },
-        {
-            "name": "start",
-            "in": "query",
-            "description": "The place of the first value; a gap is answered with 409.",
-            "schema": {"type": "integer", "minimum": 0},
-        },
-        {"name": "zone", "in": "query", "schema": {"type": "string"}},
-        {"name": "until", "in": "query", "schema": {"type": "string"}},
-    ],
-}

@@ -1,4 +1,4 @@
-"""One group of requests: looked up, handed out, taken, kept."""
+"""`RequestGroup`: devices' requests of one transaction: looked up, handed out, taken, kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.local.messages import Report
 from tidegate.local.shuffle import least_hidden
 from tidegate.local.task.task import LEASE
 from tidegate.service.devices import stored_tasks
-from tidegate.service.devices.desk_requests import (
+from tidegate.service.devices.device_requests import (
     ACCEPTED,
     DUPLICATE,
     Asked,

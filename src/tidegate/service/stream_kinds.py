@@ -1,4 +1,4 @@
-"""How a stream of each kind takes the values of some requests: readings, events, keys."""
+"""What differs between kinds of streams (readings, events, keys): push, position, clock, names."""
 
 from __future__ import annotations
 

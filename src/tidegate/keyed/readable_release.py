@@ -1,4 +1,4 @@
-"""What can be read off a keyed release: public facts, and answers from its records."""
+"""`ReadableKeyed`: what can be read off a keyed release: public facts, and answers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee, cost
 from tidegate.keyed.engine_choice import Engine
 from tidegate.keyed.key_names import Names, key_text
+from tidegate.keyed.keyed_verbs import PlottedKeys
 from tidegate.keyed.queries import KeyedQueries
 from tidegate.keyed.views import KeyedView, LazyView
 from tidegate.lattice import IntArray
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tidegate.keyed.specification import Keyed
 
 
-class ReadableKeyed(KeyedQueries):
+class ReadableKeyed(KeyedQueries, PlottedKeys):
     """The side of a `KeyedRelease` that is read: nothing here changes it, or tells a raw value."""
 
     specification: Keyed
@@ -142,21 +143,11 @@ class ReadableKeyed(KeyedQueries):
         """How many keys have rows, and nothing measured: their warm-up or hold-out is open."""
         return 0 if self._engine is None else self._engine.unmeasured()
 
-    def plot(
-        self,
-        key: Any = None,
-        *,
-        keys: Iterable[Any] | None = None,
-        window: int | None = None,
-        confidence: float = 0.95,
-        ax: Any = None,
+    def _plotted(
+        self, key: Any, keys: Iterable[Any] | None, window: int | None, confidence: float, ax: Any
     ) -> Any:
-        """Draw the moving average of one key, of `keys`, or of all if they are few.
-
-        Needs matplotlib. Draws on `ax`, or on new axes; returns the axes.
-        """
-        heading = str(self.guarantee)
-        return self._drawn(key, keys, self._pipeline, heading, window, confidence, ax)
+        chosen, heading = keys if key is None else [key], str(self.guarantee)
+        return self._drawn(chosen, self._pipeline, heading, window, confidence, ax)
 
     def _reading(self) -> AbstractContextManager[Any]:
         return self._ownership.lock

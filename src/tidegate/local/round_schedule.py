@@ -1,4 +1,4 @@
-"""Which round comes next: a survey, then the stream, and from time to time a survey within it.
+"""`Schedule`: which round comes next: a survey, the stream, or a survey within it.
 
     survey │ stream, with the survey's last questions in between │ stream │ survey in between │ …
              └───────────── `rest` positions without questions ──────────┘
@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tidegate.errors import SettingError
+from tidegate.local.canonical_json import exact_of
 from tidegate.local.questions import Question, ValueQuestion
 from tidegate.local.report_noise import expected_variance
 from tidegate.local.square_wave_survey import Objective, PublishedSurvey
@@ -31,7 +32,6 @@ from tidegate.local.tail.survey_size import (
     survey_size,
 )
 from tidegate.local.tail.tail_survey import TailSurvey, TwoSides
-from tidegate.local.wire import exact_of
 
 if TYPE_CHECKING:
     from tidegate.local.topl import Topl

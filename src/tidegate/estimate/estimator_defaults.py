@@ -1,4 +1,4 @@
-"""Default answers of estimators."""
+"""Defaults of estimators: no models, nothing added for truncation."""
 
 from __future__ import annotations
 
