@@ -8,7 +8,9 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
 from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.block_totals import block_totals
 from tidegate.estimate.mixture.cells import cells_of
+from tidegate.estimate.mixture.forward_backward_passes import Task
 from tidegate.estimate.mixture.leaf_noise import noise_path
 from tidegate.estimate.mixture.mixture_posterior import PosteriorSums
 from tidegate.estimate.mixture.mixture_smoother import MixtureOf, mixture_views, reweighted
@@ -20,7 +22,7 @@ from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 
 def again(blocks: list[Measured], model: int) -> list[Measured]:
     """The blocks as they are looked at for the second time."""
-    return reweighted(blocks, ModelSmoother(blocks, HORIZON, model))
+    return reweighted(blocks, *block_totals([Task(blocks, HORIZON, model)]))
 
 
 def test_models_share_the_past_as_they_are_trusted() -> None:

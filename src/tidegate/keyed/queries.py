@@ -74,13 +74,16 @@ class KeyedQueries(KeyedVerbs):
         with self._reading():
             names = self._group(keys)
             records = {name: self.record(name) for name in names}
-            smooth_together(records.values())
+            each = [*records.values()]
             if not isinstance(every, str):
                 if from_ is not None or to is not None:
                     raise QueryError("from_ and to need a length of time, such as every='1d'")
                 size = whole("every", every, minimum=1)
+                smooth_together(each)
                 return KeyedTable({n: one.table(size, confidence) for n, one in records.items()})
-            cuts, note = _cuts([*records.values()], every, from_, to)
+            cuts, note = _cuts(each, every, from_, to)
+            places = [places_of(one, cuts) for one in each]
+            smooth_together(each, [(at[:-1], at[1:]) for at in places])
             return KeyedTable(
                 {
                     name: table_between(record, cuts, confidence, note)
@@ -142,8 +145,8 @@ class KeyedQueries(KeyedVerbs):
         self, records: list[Record], ranges: list[tuple[IntArray, IntArray]], confidence: float
     ) -> Answers:
         confidence = checked_confidence(confidence)
-        smooth_together(records)
         pairs = [one.checked(*places) for one, places in zip(records, ranges, strict=True)]
+        smooth_together(records, pairs)
         found = [one.gathered(*pair, None) for one, pair in zip(records, pairs, strict=True)]
         total, *others = found
         for other in others:

@@ -73,11 +73,9 @@ class Gathered:
         aim: Aim,
     ) -> None:
         """Add what a segment has of these ranges; `hidden` is what its θ could not see."""
-        inside = (end > segment.start) & (begin < segment.end)
-        if not inside.any():
+        here, low, high = segment.part_of(begin, end)
+        if not low.size:
             return
-        here = slice(None) if inside.all() else inside  # no copies where all are inside
-        low, high = np.maximum(begin[here], segment.start), np.minimum(end[here], segment.end)
         parts = segment.parts(low, high, as_of, aim)
         self.estimate[here] += parts.estimate
         self.noise[here] += parts.noise_variance

@@ -29,14 +29,10 @@ from tidegate.estimate.mixture.block_batches import (
     Measured,
     block_batches,
 )
-from tidegate.estimate.mixture.block_chain import solve_chain
-from tidegate.estimate.mixture.cell_covariances import product
-from tidegate.estimate.mixture.closed_loop_transitions import (
-    CellUpdates,
-    closed_updates,
-    enter,
-    transition_entries,
-)
+from tidegate.estimate.mixture.block_chain import BlockChain, solve_chain
+from tidegate.estimate.mixture.cell_adjoints import SmoothedCells, smoothed_cells
+from tidegate.estimate.mixture.cell_covariances import CellCovariances, Cells, Misfits
+from tidegate.estimate.mixture.closed_loop_transitions import CellUpdates, transition_entries
 from tidegate.estimate.mixture.models import SCATTER, models
 from tidegate.lattice import FloatArray, IntArray
 
@@ -60,18 +56,28 @@ class Task(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """Of one task, in units of θ: one entry per edge, or one per cell."""
+    """Of many tasks, in units of θ: one entry per edge, one task after the other.
+
+    Attributes:
+        edges: positions.
+        sums: posterior mean of the sum before each edge.
+        levels: the expected level there.
+        own: posterior variance of these sums.
+        ended: how many leaves of the task ended by then.
+        firsts: the first edge of each task.
+        cells: one entry per cell: one less than edges for each task.
+        covariances, misfits: of these cells, and of the tasks.
+    """
 
     edges: IntArray
-    sums: FloatArray  # posterior mean of the sum before each edge
+    sums: FloatArray
     levels: FloatArray
-    rows: FloatArray  # of P, for the sum
-    ends: FloatArray  # (I − Λ P) e_sum
-    closed_loop: FloatArray  # C, one less than cells; the last axis counts them
-    entries: FloatArray  # what F consists of
-    updates: CellUpdates
-    distances: FloatArray  # e²/s at each edge; 0 where nothing was measured
-    leaves: IntArray  # 1 where a leaf ended
+    own: FloatArray
+    ended: IntArray
+    firsts: IntArray
+    cells: Cells
+    covariances: CellCovariances
+    misfits: Misfits
 
 
 def pieces(tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
@@ -85,7 +91,7 @@ def pieces(tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
     yield tasks[start:]
 
 
-def solved(tasks: Sequence[Task]) -> list[Solved]:
+def solved(tasks: Sequence[Task]) -> Solved:
     """The posterior of each task."""
     return _Passes(tasks).solved()
 
@@ -95,133 +101,108 @@ class _Passes:
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks = tasks
-        known = {key: models(key[0], scatter=key[2]).only(key[1]) for key in map(_key, tasks)}
-        each = [known[_key(task)] for task in tasks]
-        kept = [[block for block in task.blocks if block.end > block.start] for task in tasks]
-        blocks = [block for part in kept for block in part]
-        ones = [one for one, part in zip(each, kept, strict=True) for _ in part]
-        self._batches = block_batches(blocks, ones)
-        self._chain = solve_chain(
-            self._batches,
-            [block.cells.tree.cap_step for block in blocks],
-            [len(part) for part in kept],
-            [one.variance.item(0) for one in each],
-        )
-        per_block = np.zeros(len(blocks), dtype=np.int64)  # cells
+        self._batches, self._chain, self._blocks, counts = chain_of(tasks)
+        per_block = np.zeros(len(self._blocks), dtype=np.int64)  # cells
         for batch in self._batches:
             per_block[batch.numbers] = len(batch.steps)
-        self._ends_of_blocks = np.cumsum(per_block)
-        self._firsts, count = self._ends_of_blocks - per_block, int(per_block.sum())
-        self._starts = np.array([block.start for block in blocks], dtype=np.int64)
-        self._block_counts = [len(part) for part in kept]
-        self._edges: IntArray = np.empty(count, dtype=np.int64)
-        self._sums, self._levels = np.empty((2, count))
-        self._rows: FloatArray = np.empty((count, entry.SIZE))
-        self._ends: FloatArray = np.empty((count, entry.SIZE))
-        self._entries: FloatArray = np.empty((count, 6))
-        self._updates = CellUpdates.empty(count)
-        self._distances, self._leaves = np.zeros(count), np.zeros(count, dtype=np.int64)
+        self._firsts, count = np.cumsum(per_block) - per_block, int(per_block.sum())
+        task_of = np.repeat(np.arange(len(tasks)), counts)
+        self._per_task = np.bincount(task_of, per_block, len(tasks)).astype(np.int64)
+        # The first edge of a task lies before its first cell.
+        self._first_edges = np.cumsum(self._per_task + 1) - self._per_task - 1
+        self._edge_of_block = self._firsts + task_of + 1
+        self._edges: IntArray = np.zeros(count + len(tasks), dtype=np.int64)
+        self._leaves: IntArray = np.zeros(count + len(tasks), dtype=np.int64)
+        self._sums, self._levels, self._own, self._distances = np.zeros((4, count + len(tasks)))
+        self._cells = Cells(
+            np.empty((entry.SIZE, count)),
+            np.empty((entry.SIZE, count)),
+            np.empty((3, count)),
+            np.empty((2, count)),
+            CellUpdates.empty(count),
+            np.empty((6, count)),
+            np.repeat(np.arange(len(self._blocks)), per_block),
+        )
 
-    def solved(self) -> list[Solved]:
-        """Forward, backward, and each task's own part."""
-        passes, updates = [], np.empty((entry.SIZE, entry.SIZE, len(self._rows)))
+    def solved(self) -> Solved:
+        """Forward, backward, and what lies between."""
+        across = np.empty((3, 3, len(self._blocks)))
+        starts = np.array([block.start for block in self._blocks], dtype=np.int64)
         for batch in self._batches:
             numbers = batch.numbers
-            cells = self._firsts[numbers, np.newaxis] + np.arange(len(batch.steps))
             passed = batch.filtered(self._chain.means[numbers], self._chain.covariances[numbers])
-            passes.append((batch, cells, passed))
-            self._distances[cells] = np.square(passed.innovations) / passed.variances
-            self._leaves[cells] = [step.measured is not None for step in batch.steps]
-            widths = np.cumsum([step.width for step in batch.steps])
-            self._edges[cells] = self._starts[numbers, np.newaxis] + widths
-            self._rows[cells] = passed.sum_rows[..., : entry.SIZE]
-            self._updates.keep(cells, batch.steps, passed)
-            updates[..., cells] = closed_updates(batch.steps, passed)
-            self._entries[cells] = transition_entries(batch)
-        # Between two tasks it means nothing, and is not used.
-        closed_loop = enter(updates[..., :-1], self._entries[1:])
-        for batch, cells, passed in passes:
-            after, last = self._chain.after[batch.numbers], updates[..., cells[:, -1]]
-            self._smooth(cells, passed, _adjoints(batch, cells, passed, after, last, closed_loop))
-        found, block = [], 0
-        for task, blocks in zip(self._tasks, self._block_counts, strict=True):
-            first = int(self._ends_of_blocks[block - 1]) if block else 0
-            block += blocks
-            found.append(
-                self._part(
-                    task, first, int(self._ends_of_blocks[block - 1]) if block else 0, closed_loop
-                )
-            )
-        return found
-
-    def _part(self, task: Task, first: int, end: int, closed_loop: FloatArray) -> Solved:
-        begin = task.blocks[0].start if task.blocks else 0
-        here, inside = slice(first, end), slice(first, max(first, end - 1))
-        level = self._levels[first : first + 1] if end > first else np.zeros(1)
+            entries = transition_entries(batch)
+            found = smoothed_cells(batch, passed, self._chain.after[numbers], entries)
+            steps = np.arange(len(batch.steps))[:, np.newaxis]
+            self._keep_edges(batch, steps + self._edge_of_block[numbers], passed, found)
+            edges = np.cumsum([step.widths for step in batch.steps], axis=0)
+            self._edges[steps + self._edge_of_block[numbers]] = starts[numbers] + edges
+            self._keep_cells(batch, steps + self._firsts[numbers], passed, found, entries)
+            across[..., numbers] = found.across
+        first, (begun,) = self._first_edges, self._per_task.nonzero()
+        self._edges[first] = [task.blocks[0].start if task.blocks else 0 for task in self._tasks]
+        self._levels[first[begun]] = self._levels[first[begun] + 1]
+        counts = np.add.reduceat(self._leaves, first)
+        ended = np.cumsum(self._leaves)
+        ended -= np.repeat(np.cumsum(counts) - counts, self._per_task + 1)
         return Solved(
-            np.concatenate(([begin], self._edges[here])),
-            np.concatenate(([0.0], self._sums[here])),
-            np.concatenate((level, self._levels[here])),
-            self._rows[here],
-            self._ends[here],
-            closed_loop[..., inside],
-            self._entries[here],
-            self._updates.of(here),
-            np.concatenate(([0.0], self._distances[here])),
-            np.concatenate(([0], self._leaves[here])),
+            self._edges,
+            self._sums,
+            self._levels,
+            self._own,
+            ended,
+            first,
+            self._cells,
+            CellCovariances(self._cells, across),
+            Misfits(self._distances[self._leaves > 0], counts),
         )
 
-    def _smooth(self, cells: IntArray, passed: FilterPass, adjoints: FloatArray) -> None:
-        """m − P·λ of the sum and of the level, and (I − Λ·P)·e_sum, at the end of each cell."""
-        matrices, vectors = adjoints[..., : entry.SIZE], adjoints[..., entry.SIZE]
-        self._ends[cells] = -(matrices * passed.sum_rows[..., np.newaxis, : entry.SIZE]).sum(
-            axis=-1
-        )
-        self._ends[cells, entry.SUM] += 1.0
-        for smoothed, rows in ((self._sums, passed.sum_rows), (self._levels, passed.level_rows)):
-            smoothed[cells] = rows[..., entry.SIZE] - (rows[..., : entry.SIZE] * vectors).sum(
-                axis=-1
-            )
+    def _keep_edges(
+        self, batch: BlockBatch, at: IntArray, passed: FilterPass, found: SmoothedCells
+    ) -> None:
+        """Put what was found of blocks of one kind to the edges `at`: a column for each block."""
+        self._distances[at] = np.square(passed.innovations) / passed.variances
+        self._leaves[at.T] = [step.measured is not None for step in batch.steps]
+        self._sums[at], self._levels[at], self._own[at] = found.sums, found.levels, found.own
+
+    def _keep_cells(
+        self,
+        batch: BlockBatch,
+        at: IntArray,
+        passed: FilterPass,
+        found: SmoothedCells,
+        entries: FloatArray,
+    ) -> None:
+        """Put what was found of blocks of one kind to the cells `at`: a column for each block."""
+        cells = self._cells
+        cells.rows[:, at] = passed.sum_rows[:, : entry.SIZE].transpose(1, 0, 2)
+        cells.ends[:, at], cells.leaving[:, at] = found.ends, found.leaving
+        cells.arriving[:, at] = found.arriving
+        cells.entries[:, at] = entries.transpose(1, 0, 2)
+        cells.updates.keep(at, batch.steps, passed)
+
+
+class Chained(NamedTuple):
+    """The blocks of many tasks, solved from block to block."""
+
+    batches: list[BlockBatch]
+    chain: BlockChain
+    blocks: list[Measured]
+    counts: list[int]  # blocks of each task
+
+
+def chain_of(tasks: Sequence[Task]) -> Chained:
+    """The blocks of all tasks that have begun, one task after the other."""
+    known = {key: models(key[0], scatter=key[2]).only(key[1]) for key in map(_key, tasks)}
+    each = [known[_key(task)] for task in tasks]
+    kept = [[block for block in task.blocks if block.end > block.start] for task in tasks]
+    blocks = [block for part in kept for block in part]
+    ones = [one for one, part in zip(each, kept, strict=True) for _ in part]
+    batches, counts = block_batches(blocks, ones), [len(part) for part in kept]
+    swings = [one.variance.item(0) for one in each]
+    steps = [block.cells.tree.cap_step for block in blocks]
+    return Chained(batches, solve_chain(batches, steps, counts, swings), blocks, counts)
 
 
 def _key(task: Task) -> tuple[int, int, float]:
     return task.horizon, task.model, task.scatter
-
-
-def _adjoints(
-    batch: BlockBatch,
-    cells: IntArray,
-    passed: FilterPass,
-    after: FloatArray,
-    closed_loop: FloatArray,
-    inside: FloatArray,
-) -> FloatArray:
-    """[Λ | λ] of every cell, backward through blocks of one kind.
-
-    Args:
-        batch: the blocks, `cells` their cells, `passed` what the filter computed there.
-        cells: of each block.
-        passed: of each block.
-        after: Λ and λ of the level and the swing where the blocks end.
-        closed_loop: C of the last cell of each block.
-        inside: C of all cells.
-    """
-    adjoint: FloatArray = np.zeros((entry.SIZE, entry.SIZE + 1, len(cells)))
-    known = (entry.LEVEL, entry.SWING), (entry.LEVEL, entry.SWING, entry.SIZE)
-    adjoint[np.ix_(*known)] = after.transpose(1, 2, 0)
-    found: FloatArray = np.empty((*cells.shape, entry.SIZE, entry.SIZE + 1))
-    for cell in range(len(batch.steps) - 1, -1, -1):
-        adjoint = product(closed_loop.transpose(1, 0, 2), adjoint)  # Cᵀ·[Λ | λ]
-        adjoint[:, : entry.SIZE] = product(adjoint[:, : entry.SIZE], closed_loop)
-        leaf = batch.steps[cell].measured
-        if leaf is not None:
-            variances, innovations = passed.variances[:, cell], passed.innovations[:, cell]
-            direction = ((entry.LEAF, 1.0 - leaf.share), (entry.INNER, leaf.share))  # h
-            for row, share in direction:
-                for column, other in direction:
-                    adjoint[row, column] += share * other / variances
-                adjoint[row, entry.SIZE] -= share * innovations / variances
-        found[:, cell] = adjoint.transpose(2, 0, 1)
-        if cell:
-            closed_loop = inside[..., cells[:, cell - 1]]
-    return found
