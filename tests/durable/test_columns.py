@@ -133,7 +133,7 @@ def test_killed_at_any_moment_every_row_is_released_once():
             "durable/commit",
             "durable/output_writer",
         )
-        traced((*places, "io/text_sink", "_files"), reached, lambda: run(work))
+        traced((*places, "io/text_sink", "_atomic_files"), reached, lambda: run(work))
         assert found > 30
         for number in range(1, found + 1, 3):
             killed = copies / str(number)

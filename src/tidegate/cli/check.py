@@ -11,11 +11,11 @@ import typer
 
 from tidegate.cli.check_times import Timing
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.file_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
 from tidegate.cli.show import sparkline
-from tidegate.cli.stream_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import exact, positive, said
-from tidegate.tables.text import shown, table
+from tidegate.tables.plain_text import shown, table
 
 if TYPE_CHECKING:
     from tidegate.plan.profile import Profile

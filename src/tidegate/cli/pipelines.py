@@ -1,4 +1,4 @@
-"""Build a pipeline from command-line options or a TOML file.
+"""Build a pipeline from command-line options or from a TOML file (--config).
 
 `--period` is how many rows a cycle has, written as rows or as a length of time.
 """

@@ -1,4 +1,4 @@
-"""`advance` of a durable release: ticks are committed before they are handed out."""
+"""`EventTicks`: `advance` of a durable release commits ticks before it hands them out."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The engine in columns for `adaptive`: trees, filters and noise of all keys in arrays.
+"""The array engine for `adaptive`: trees, filters and noise of all keys in arrays.
 
     place of the open block and cell │ Kalman filters: 12 models a key │ noise of the open block
     ─────────────────────────────────────────────────────────────────────────────────────────
     about 200 bytes a key            │ 4.3 kB (stored: 2.6 kB)         │ 1 kB, made ahead
 
-Rows and bits are those of the general engine (`objects`): a law test compares them. Keys may be at
+Rows and bits are those of `object_engine`: a law test compares them. Keys may be at
 different positions; those whose cells end together are moved on together.
 
 Privacy: values are capped next to the noise (`_close`), at the cap of the tree that was chosen for

@@ -1,11 +1,11 @@
-"""The engine in columns: the state of all keys in arrays, for fixed methods with one threshold.
+"""The array engine: state of all keys in arrays, for fixed methods with one threshold.
 
     position   total   prediction   carry │ noise of the open grove │ noise of the next one
     ─────────────────────────────────────────────────────────────────────────────────────────
     per key: 32 bytes                     │ 4 bytes a leaf, twice: made ahead, in the background
                                           │ of earlier pushes, since it does not depend on data
 
-Rows and bits are those of the general engine (`objects`): a law test compares them. The released
+Rows and bits are those of `object_engine`: a law test compares them. The released
 past goes to the sink: nothing is kept of it, so nothing can be asked here.
 """
 

@@ -1,4 +1,4 @@
-"""What both engines in columns share: one threshold, newest times, public facts."""
+"""What both array engines share: one threshold, newest times, public facts."""
 
 from __future__ import annotations
 

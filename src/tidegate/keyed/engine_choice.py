@@ -1,4 +1,4 @@
-"""Which engine runs the keys: columns where they can and no record is kept, or objects."""
+"""Which engine runs the keys: arrays where they can and no record is kept, or objects."""
 
 from __future__ import annotations
 

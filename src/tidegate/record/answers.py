@@ -1,4 +1,4 @@
-"""`Answers`: the results of many range queries; and who can be asked for them."""
+"""`Answers`, the results of many queries; `RangeQueries`, the methods that ask."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import time_sums
 from tidegate.record.answer import out_of_range
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile, paired
+from tidegate.record.before_first_leaf import expected_as_before, unmeasured
 from tidegate.record.joined_segments import NOT_ONE_RELEASE, joined
 from tidegate.record.levels import small_picture
 from tidegate.record.segment import WARMING, Segment
@@ -71,14 +72,15 @@ class Gathered:
         as_of: int | None,
         hidden: Hidden,
         aim: Aim,
+        before: Segment | None,
     ) -> None:
         """Add what a segment has of these ranges; `hidden` is what its θ could not see."""
-        inside = (end > segment.start) & (begin < segment.end)
-        if not inside.any():
+        here, low, high = segment.part_of(begin, end)
+        if not low.size:
             return
-        here = slice(None) if inside.all() else inside  # no copies where all are inside
-        low, high = np.maximum(begin[here], segment.start), np.minimum(end[here], segment.end)
         parts = segment.parts(low, high, as_of, aim)
+        if before is not None and unmeasured(segment, as_of):
+            parts = expected_as_before(parts, low, high, before, segment)
         self.estimate[here] += parts.estimate
         self.noise[here] += parts.noise_variance
         self.prediction[here] += parts.prediction_variance
@@ -219,8 +221,10 @@ class Record(RangeQueries):
         last = self.segments[-1]
         found = Gathered.empty(begin.size, last.threshold_value, last.floor)
         known = zip(self.segments, self._unseen(), self._aims(as_of), strict=True)
+        before = None
         for segment, hidden, aim in known:
-            found.add(segment, begin, end, as_of, hidden, aim)
+            found.add(segment, begin, end, as_of, hidden, aim, before)
+            before = segment
         return found
 
     def _aims(self, as_of: int | None) -> list[Aim]:

@@ -15,7 +15,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer_text import SHOWN, cautions, figure, numbers
 from tidegate.record.answers import Answers
 from tidegate.record.time_index import TimeIndex
-from tidegate.tables import html, text
+from tidegate.tables import html, plain_text
 from tidegate.tables.from_numpy import Tabular
 from tidegate.timestamps import read_times
 
@@ -194,7 +194,7 @@ class TimeTable(Tabular):
 
     def __repr__(self) -> str:
         said = filter(None, (*cautions(self.answers), self.note))
-        return "\n".join([self._about, text.table(*self._cells()), *said])
+        return "\n".join([self._about, plain_text.table(*self._cells()), *said])
 
     def _repr_html_(self) -> str:
         answers, times, about = self.answers, self.times, self._about

@@ -138,14 +138,9 @@ class Released(ReleasedTable):
         phases: Sequence[Phase] = (),
         beyond: int = 0,
     ) -> None:
-        self._rows = rows
-        self.record = record
-        self.pipeline = pipeline
-        self._threshold = threshold
-        self.promise = promise
-        self._name = name
-        self._phases = tuple(phases)
-        self._beyond = beyond
+        self._rows, self.record, self.pipeline = rows, record, pipeline
+        self._threshold, self.promise, self._name = threshold, promise, name
+        self._phases, self._beyond = tuple(phases), beyond
 
     def __len__(self) -> int:
         """How many rows there are."""

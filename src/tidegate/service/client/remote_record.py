@@ -21,7 +21,7 @@ from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 
 if TYPE_CHECKING:
     from tidegate.service.client.remote_keyed import KeyedStream
-    from tidegate.service.client.stream_requests import RemoteStream
+    from tidegate.service.client.remote_stream_base import RemoteStream
 
 
 class RemoteRecord:
