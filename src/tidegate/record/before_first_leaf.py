@@ -43,7 +43,8 @@ def expected_as_before(
         return parts
     if not before.measured or before.end <= before.start:
         return parts
-    width = min(before.end - before.start, max(_LEAST, after.end - after.start))
+    until = after.end if as_of is None else min(as_of, after.end)
+    width = min(before.end - before.start, max(_LEAST, until - after.start))
     last = before.parts(np.array([before.end - width]), np.array([before.end]))
     cap = after.highest_cap * after.method.step if after.method.bounded else np.inf
     level = float(np.clip(last.estimate[0] / width, after.floor, cap))
