@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +19,7 @@ from tidegate.record.answer import out_of_range
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile, paired
 from tidegate.record.joined_segments import NOT_ONE_RELEASE, joined
 from tidegate.record.levels import small_picture
+from tidegate.record.many_time_ranges import by_time
 from tidegate.record.segment import WARMING, Segment
 from tidegate.record.threshold_evidence import Hidden, aims, unseen
 from tidegate.record.time_index import TimeIndex
@@ -247,6 +249,12 @@ class Record(RangeQueries):
     ) -> Answers:
         """The sum over a range of time."""
         return time_sums.between(self, from_, to, confidence, as_of)
+
+    def answers_by_time(
+        self, starts: Any, ends: Any, confidence: float, as_of: int | None
+    ) -> Answers:
+        """The sums over many ranges of time at once."""
+        return by_time(self, starts, ends, confidence, as_of)
 
     def table_of(
         self, every: str, from_: Moment | None, to: Moment | None, confidence: float
