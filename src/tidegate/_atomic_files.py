@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import stat
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
@@ -137,6 +138,34 @@ def unlock(descriptor: int) -> None:
     """Close a descriptor and release its lock. Errors mean nothing: whatever counts was synced."""
     with suppress(OSError):
         os.close(descriptor)
+
+
+class OneName:
+    """A file that must have one name only, and keep it while it is open.
+
+    A database has a log beside it, and the folder a lock. Under a second name (a link to the file,
+    or another folder put in the place of its own) both are others: two processes would go on from
+    one state.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()  # the working directory may change
+        self._file = os.lstat(self.path)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it must not be used or written to; None: nothing is wrong."""
+        if not stat.S_ISREG(self._file.st_mode):
+            return "is a link, or no regular file: link its folder instead, never the file"
+        try:
+            now = os.lstat(self.path)
+        except OSError:
+            now = None
+        if now is None or not os.path.samestat(now, self._file):
+            return "is no longer the file that was opened: put it back, and open it again"
+        if now.st_nlink != 1:
+            return "has a second name (a hard link): remove one of the names"
+        return None
 
 
 class Draft:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tidegate as tg
 from tidegate.run.refinement import Refinement
@@ -39,6 +40,27 @@ def test_a_refined_warm_up() -> None:
         release.finish()
         found.append(standardised(release.query(0, 24), 24 * 97))
     assert 0.4 < np.mean(np.square(found)) < 0.8
+
+
+@pytest.mark.parametrize("level", [100, 60])
+def test_values_that_a_new_threshold_has_not_measured(level: int) -> None:
+    """Two values of a new phase are expected where the stream is, not at a tenth of θ.
+
+    With values at the bound none of 40 intervals held the sum, and most missed it by twice their
+    reach. The interval of the two alone is as wide as that of a segment of which nothing is known.
+    """
+    for seed in range(4):
+        release = tg.adaptive(50, 100).start(tg.seeded(seed))
+        release.push(np.full(50, level))
+        last = release.record.segments[-1]
+        assert (last.start, last.released.size) == (48, 0)
+        for start in (0, 40, 48):
+            answer = release.query(start, 50)
+            assert answer.low <= level * (50 - start) <= answer.high
+        assert abs(release.query(48, 50).estimate / 2 - level) < 15
+        reach = release.query(48, 50).high - release.query(48, 50).estimate
+        assert 0.25 * 200 < reach < 0.6 * 200
+        assert release.query(48, 50, as_of=50).estimate == release.query(48, 50).estimate
 
 
 def test_a_mean_of_events() -> None:

@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import Any
 
 from tidegate.clock import Clock
 from tidegate.durable.commit import Committed, Committer
@@ -36,8 +36,6 @@ class Reading(RangeQueries):
     After a push that was interrupted they describe the last commit, never what is in memory only.
     """
 
-    resumable: ClassVar[bool] = True  # by another process, with an output that it completes
-
     def __init__(
         self,
         store: StateStore,
@@ -56,6 +54,11 @@ class Reading(RangeQueries):
         self._seen = release.seen
         self._first_threshold = release.threshold  # before anything that may not be committed
         self._open = True
+
+    @property
+    def resumable(self) -> bool:
+        """True: another process may go on with the state, and completes the output."""
+        return True
 
     def __repr__(self) -> str:
         # How many events there were is not public.
@@ -230,9 +233,6 @@ class Reading(RangeQueries):
     def fingerprint(self, content: bytes) -> bytes:
         """A keyed digest, to recognise something secret that comes again."""
         return hmac.digest(self._release.derived_key("requests"), content, "sha256")
-
-    def end_input(self) -> None:
-        """Nothing: another transfer may go on with the state, also within an open warm-up."""
 
     def recogniser(self, start: int = 0) -> Recogniser:
         """Compares an input that is read again, from value `start` on, with the one before."""

@@ -25,6 +25,7 @@ from tidegate.durable.charging import Charging, costs_together
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import FolderLock, StateError
 from tidegate.durable.output_writer import Output
+from tidegate.durable.state_file import refuse_other_states
 from tidegate.durable.store import Store
 from tidegate.durable.transfer import Passage, Transferred
 from tidegate.errors import SettingError
@@ -68,8 +69,8 @@ class DurableColumns(Closed):
     ) -> DurableColumns:
         """Begin in an empty folder, or continue. Arguments as of `DurableRelease.open`."""
         names = checked_names(list(pipelines))
-        place = Path(folder).absolute()
-        store = Store(place)
+        store = Store(Path(folder))
+        place = store.folder
         lock = store.lock
         with ExitStack() as opened:
             lock.acquire()
@@ -141,8 +142,7 @@ class DurableColumns(Closed):
 def _agree(folder: Path, names: list[str]) -> None:
     """The columns of a folder never change: another set would be other noise on the same rows."""
     path = folder / _NAMES
-    if (folder / "state.sqlite").exists():
-        raise StateError(f"{folder} holds a release of one column: use another folder")
+    refuse_other_states(folder, _NAMES)
     if not path.exists():
         _atomic_files.replace_file(path, json.dumps(names).encode())
         return

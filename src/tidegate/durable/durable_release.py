@@ -101,7 +101,7 @@ class DurableRelease(EventTicks, Closed):
                 before. It must be complete: it is compared with the anchors in the old state and
                 in the lock file, for which the old key is not needed.
         """
-        store = Store(Path(folder).absolute())  # the working directory may change
+        store = Store(Path(folder))
         store.lock.acquire()
         try:
             if new_epoch:

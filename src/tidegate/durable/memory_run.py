@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
@@ -21,8 +21,6 @@ class MemoryRun:
     What it tells is what whole pushes gave: a push that fails half-way has moved the release in
     memory, and nothing of that leaves.
     """
-
-    resumable: ClassVar[bool] = False
 
     def __init__(self, release: Release) -> None:
         if release.seen:
@@ -42,6 +40,11 @@ class MemoryRun:
         self._keeps_journal = self._recorded or self.pipeline.reselect is not None
         if self._keeps_journal:
             release.journal_entries()
+
+    @property
+    def resumable(self) -> bool:
+        """False: nothing can go on with it."""
+        return False
 
     @property
     def holding(self) -> int:
@@ -97,7 +100,7 @@ class MemoryRun:
         self.position = self._release.position
         return rows
 
-    def end_input(self) -> None:
+    def finish(self) -> None:
         """End an open warm-up: nothing will continue, and the end of the input is public."""
         self._release.finish()
         self._take()

@@ -135,7 +135,8 @@ class Passage:
         if until is not None:
             self._writer.write(run.advance(until))
         unmeasured = 0 if run.phases else run.warming
-        run.end_input()
+        if not run.resumable:  # nothing will go on, and the end of the input is public
+            run.finish()
         run.save()
         return Transferred(run.seen, run.position, run.holding, run.threshold, unmeasured)
 

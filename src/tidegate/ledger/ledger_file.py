@@ -21,6 +21,7 @@ class LedgerFile(HashedLines, Inherited):
     def __init__(self, path: Path, *, create: bool, read_only: bool, key: bytes | None) -> None:
         super().__init__(path, key)
         self._process = os.getpid()
+        self._place = path.absolute()  # the working directory may change
         self.torn = 0
         self._size = 0
         self._ended = True  # the last entry has its newline
@@ -45,7 +46,7 @@ class LedgerFile(HashedLines, Inherited):
         self._check_in_place()
         # What a killed writer left may not be on the disk yet, and a new entry would build on it.
         _atomic_files.sync(self._file.fileno())
-        _atomic_files.sync_folder(self.path.resolve().parent)
+        _atomic_files.sync_folder(self._place.resolve().parent)
 
     def read(self) -> Iterator[Link]:
         """Verify and return all entries; call it once and exhaust it, before anything else."""
@@ -131,7 +132,7 @@ class LedgerFile(HashedLines, Inherited):
     def _check_in_place(self) -> None:
         """Refuse if the file was deleted or replaced: a charge written to it would be lost."""
         try:
-            same = os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
+            same = os.path.samestat(os.fstat(self._file.fileno()), self._place.stat())
         except FileNotFoundError:
             same = False
         if not same:

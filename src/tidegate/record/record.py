@@ -17,6 +17,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import time_sums
 from tidegate.record.answer import out_of_range
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile, paired
+from tidegate.record.before_first_leaf import expected_as_before, unmeasured
 from tidegate.record.joined_segments import NOT_ONE_RELEASE, joined
 from tidegate.record.levels import small_picture
 from tidegate.record.many_time_ranges import by_time
@@ -73,12 +74,15 @@ class Gathered:
         as_of: int | None,
         hidden: Hidden,
         aim: Aim,
+        before: Segment | None,
     ) -> None:
         """Add what a segment has of these ranges; `hidden` is what its θ could not see."""
         here, low, high = segment.part_of(begin, end)
         if not low.size:
             return
         parts = segment.parts(low, high, as_of, aim)
+        if before is not None and unmeasured(segment, as_of):
+            parts = expected_as_before(parts, low, high, before, segment)
         self.estimate[here] += parts.estimate
         self.noise[here] += parts.noise_variance
         self.prediction[here] += parts.prediction_variance
@@ -219,8 +223,10 @@ class Record(RangeQueries):
         last = self.segments[-1]
         found = Gathered.empty(begin.size, last.threshold_value, last.floor)
         known = zip(self.segments, self._unseen(), self._aims(as_of), strict=True)
+        before = None
         for segment, hidden, aim in known:
-            found.add(segment, begin, end, as_of, hidden, aim)
+            found.add(segment, begin, end, as_of, hidden, aim, before)
+            before = segment
         return found
 
     def _aims(self, as_of: int | None) -> list[Aim]:

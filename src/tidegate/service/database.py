@@ -29,8 +29,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from tidegate import _atomic_files
+from tidegate._atomic_files import Inherited
 from tidegate.durable import StateError, StorageError
 from tidegate.durable.folder_lock import Anchor, FolderLock
+from tidegate.durable.state_file import refuse_other_states
 from tidegate.randomness import random_bytes
 from tidegate.service import database_schema
 from tidegate.service.ledger_mirror import LedgerMirror
@@ -48,7 +50,7 @@ RESTORED = "restored"  # a mark in the database itself: it came from a backup
 _WAIT = 5  # seconds for a connection, or for SQLite's lock
 
 
-class Database:
+class Database(Inherited):
     """The connection that writes, and connections for reading.
 
     Args:
@@ -71,6 +73,8 @@ class Database:
         self._readers: Engine | None = None
         self._connection: Connection | None = None
         self._commits: Anchor = (0, "")
+        self._name: _atomic_files.OneName | None = None  # of the SQLite file
+        self.guard()
 
     @property
     def kind(self) -> str:
@@ -98,8 +102,11 @@ class Database:
     def _engines(self) -> None:
         if self._url is None:
             path = self.folder / FILE
+            refuse_other_states(self.folder, FILE)
             if not path.exists():
                 _atomic_files.close(_atomic_files.create(path))
+            self._name = _atomic_files.OneName(path)
+            self._check_name()
             url = f"sqlite:///{path}"
         else:
             url = self._url.replace("postgresql://", "postgresql+psycopg://", 1)
@@ -118,6 +125,12 @@ class Database:
         if self._url is None:
             _prepare_sqlite(self._writer, "BEGIN IMMEDIATE")
             _prepare_sqlite(self._readers, "BEGIN")
+
+    def _check_name(self) -> None:
+        """Refuse unless the SQLite file has its one name: else the lock guards another one."""
+        trouble = None if self._name is None else self._name.trouble
+        if trouble:
+            raise StateError(f"{self.folder / FILE} {trouble}. Two services would share noise")
 
     def _check_not_restored(self) -> None:
         kept = self.lock.commit
@@ -138,6 +151,13 @@ class Database:
         for engine in (self._writer, self._readers):
             if engine is not None:
                 engine.dispose()
+        self.lock.release()
+
+    def disown(self) -> None:
+        """In a forked process: neither used nor closed, as the state of a release (`StateFile`)."""
+        for thing in (self._connection, self._writer, self._readers):
+            self.keep_for_ever(thing)
+        self._connection = self._writer = self._readers = None
         self.lock.release()
 
     def _disconnect(self) -> None:
@@ -162,6 +182,7 @@ class Database:
             connection = self._connected()
             with connection.begin():
                 yield connection
+                self._check_name()
                 after = self._counted(connection)
         except SQLAlchemyError as error:
             self.mirror.drop()
