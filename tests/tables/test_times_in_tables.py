@@ -249,9 +249,9 @@ def test_many_ranges_by_time_are_asked_at_once(late: bool) -> None:
 
 
 def test_a_period_may_be_a_length_of_time() -> None:
-    frame = pd.DataFrame(
-        {"v": np.ones(400)}, index=pd.date_range("2024-01-01", periods=400, freq="h")
-    )
+    hours = pd.date_range("2024-01-01", periods=400, freq="h")
+    frame = pd.DataFrame({"v": np.ones(400)}, index=hours)
+    uneven = frame.iloc[[0, 1, 3, *range(4, 300)]]
     released = tg.release(frame, "v", epsilon=1, bound=5, period=["1d", 168])
     assert released.pipeline.estimator.period == (24, 168)  # type: ignore[attr-defined]
     with pytest.raises(tg.SettingError, match="evenly spaced"):
