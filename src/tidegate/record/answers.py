@@ -221,7 +221,9 @@ class RangeQueries(RangeTables):
         """
         start, end, from_, to = places_or_times(start, end, from_, to)
         if start is not None and end is not None and from_ is None and to is None:
-            return self.queries([start], [end], confidence, as_of=as_of)[0]
+            return self._answered(lambda record: record.answers([start], [end], confidence, as_of))[
+                0
+            ]
         if start is None and end is None and from_ is None and to is None:
             return self._answered(
                 lambda record: record.answers(
