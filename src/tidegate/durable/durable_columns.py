@@ -32,7 +32,7 @@ from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.io import Source
 from tidegate.ledger import Ledger
-from tidegate.run.column_budgets import checked_names, label
+from tidegate.run.column_budgets import checked_names, label, together
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 
@@ -155,13 +155,6 @@ def _agree(folder: Path, names: list[str]) -> None:
             f"the state in {folder} was begun with other columns (or in another order): use those, "
             "or another folder"
         )
-
-
-def together(guarantees: Mapping[str, Guarantee]) -> dict[str, Any]:
-    """What the file of each column says about all of them."""
-    total = sequential(*guarantees.values())
-    shares = {name: str(one.epsilon) for name, one in guarantees.items()}
-    return {"columns": shares, "guarantee": str(total)}
 
 
 def transfer_columns(

@@ -12,6 +12,7 @@ from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import Number, positive, said
 from tidegate.guarantee import sequential
 from tidegate.methods._feasibility import SEEN
+from tidegate.methods._periods import periods_in_rows
 from tidegate.randomness import Randomness
 from tidegate.released.released import Released
 from tidegate.released.released_columns import OfColumn, ReleasedColumns
@@ -89,7 +90,8 @@ def release(
         randomness: `tidegate.seeded(7)` for a simulation without a guarantee.
         settings: of the method, such as `resolution`, `unit` or `horizon` (default: as many as
             there are rows, at most 2²⁰). A `holdout` that is usual and longer than the table
-            becomes a tenth of its rows: these are not released.
+            becomes a tenth of its rows: these are not released. A `period` may be a length of time,
+            such as "1d", where rows are evenly spaced.
 
     Returns:
         A `Released`; of several columns a `ReleasedColumns`, where `released["tip"]` is one.
@@ -125,9 +127,11 @@ def release(
     rows = _count(values)
     if not rows:
         raise InputError("the table has no rows: nothing was released, and nothing was spent")
-    pipeline = _pipeline(method, epsilon, bound, rows, settings)
     if time is not None:
         time = read_times(time, zone=zone)  # before anything is spent
+        if settings.get("period") is not None:
+            settings = {**settings, "period": periods_in_rows(settings["period"], time.ticks)}
+    pipeline = _pipeline(method, epsilon, bound, rows, settings)
     running = pipeline.keeping(rows).start(randomness)
     out = running.push_rows(values, users, time, late)
     running.finish()  # the table is over, and its length is public
