@@ -31,23 +31,12 @@ from tidegate.timestamps import read_times
 _HORIZON = 1 << 20  # of the presets
 _FEW = 1000  # rows: more of them need no remark that they are few
 _OWN = ("lower", "resolution")  # settings that a column may have of its own
+Bounds = Number | Mapping[str, Number]  # of a value; or by column
 
 
 @overload
 def release(
-    table: Any,
-    value: str | None = None,
-    *,
-    time: Any = None,
-    epsilon: Number,
-    bound: Number | Mapping[str, Number],
-    users: Any = None,
-    zone: str | None = None,
-    late: str = "refuse",
-    method: str = "adaptive",
-    share: Mapping[str, Number] | None = None,
-    randomness: Randomness | None = None,
-    **settings: Any,
+    table: Any, value: str | None = None, *, epsilon: Number, bound: Bounds, **settings: Any
 ) -> Released: ...
 
 
@@ -56,15 +45,8 @@ def release(
     table: Any,
     value: list[str] | tuple[str, ...],
     *,
-    time: Any = None,
     epsilon: Number,
-    bound: Number | Mapping[str, Number],
-    users: Any = None,
-    zone: str | None = None,
-    late: str = "refuse",
-    method: str = "adaptive",
-    share: Mapping[str, Number] | None = None,
-    randomness: Randomness | None = None,
+    bound: Bounds,
     **settings: Any,
 ) -> ReleasedColumns: ...
 
@@ -75,7 +57,7 @@ def release(
     *,
     time: Any = None,
     epsilon: Number,
-    bound: Number | Mapping[str, Number],
+    bound: Bounds,
     users: Any = None,
     zone: str | None = None,
     late: str = "refuse",
