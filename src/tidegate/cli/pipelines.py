@@ -94,6 +94,7 @@ _ARGUMENTS = {
 
 BY_COLUMN = ("column", "bound", "lower", "resolution", "share")  # may be given several times
 _LONGEST_CONFIG = 1 << 20
+_MOST_BITS = 1 << 12
 _DIGITS = 20  # of a whole number; longer ones are left to the setting, which refuses them
 
 
@@ -129,6 +130,9 @@ def with_config(
 
 def _typed(name: str, value: Any, wanted: type) -> Any:
     """A value of the TOML file as the command line would have given it."""
+    # TOML's hexadecimal numbers have no limit; Python refuses to write so many digits.
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise SettingError(name, "has too many digits")
     if wanted is list and isinstance(value, dict):
         return [f"{key}={_typed(name, one, str)}" for key, one in value.items()]
     if wanted is list:

@@ -14,6 +14,7 @@ of one column is; after a crash they may stand at different places, and each goe
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -55,6 +56,9 @@ class DurableColumns(Closed):
         self._charging = Charging(
             ledger, lambda: costs_together(pipelines), self.epoch, source, lock
         )
+        turn = threading.Lock()  # columns may be pushed to by threads of their own
+        for run in runs.values():
+            run._charging = _WithAll(run._charging, self._charging, turn)
 
     @classmethod
     def open(
@@ -137,6 +141,27 @@ class DurableColumns(Closed):
     def close(self) -> None:
         """Commit what was taken, and unlock the folder."""
         self._opened.close()
+
+
+class _WithAll(Charging):
+    """Of one column: whoever pushes to it, the sum of all columns is charged first.
+
+    Without it a push to the run of a column went around the ledger of the columns, and its cap.
+    """
+
+    def __init__(self, own: Charging, together: Charging, turn: threading.Lock) -> None:
+        self._own, self._together, self._turn = own, together, turn
+
+    def check(self, count: int) -> None:
+        """Of both."""
+        self._together.check(count)
+        self._own.check(count)
+
+    def charge(self, seen: int, count: int) -> int:
+        """Of both; what is charged already costs nothing again."""
+        with self._turn:
+            allowed = self._together.charge(seen, count)
+        return self._own.charge(seen, allowed)
 
 
 def _agree(folder: Path, names: list[str]) -> None:

@@ -16,7 +16,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import time_sums
 from tidegate.record.answer import out_of_range
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile, paired
-from tidegate.record.before_first_leaf import expected_as_before, unmeasured
+from tidegate.record.before_first_leaf import expected_as_before
 from tidegate.record.joined_segments import all_segments
 from tidegate.record.levels import small_picture
 from tidegate.record.many_time_ranges import by_time
@@ -80,8 +80,9 @@ class Gathered:
         if not low.size:
             return
         parts = segment.parts(low, high, as_of, aim)
-        if before is not None and unmeasured(segment, as_of):
-            parts = expected_as_before(parts, low, high, before, segment)
+        first = segment.blocks[0].first if segment.blocks else 0
+        if before is not None and (as_of is not None or segment.leaves.closed <= first):
+            parts = expected_as_before(parts, low, high, as_of, before, segment)
         self.estimate[here] += parts.estimate
         self.noise[here] += parts.noise_variance
         self.prediction[here] += parts.prediction_variance
