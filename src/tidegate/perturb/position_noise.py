@@ -112,7 +112,7 @@ class MeasurementNoise:
             if not self._first <= start < self._end:
                 chunk, tree = divmod(start, 1 << _CHUNK_BITS)
                 # More at once where positions follow each other: for speed alone.
-                ahead = _GROUPS * DRAWS if start == self._end else DRAWS
+                ahead = _GROUPS * DRAWS if 0 < start == self._end else DRAWS
                 count = min(ahead, (1 << _CHUNK_BITS) - tree)
                 words = self._keystream.first_words(chunk=chunk, tree=tree, count=count)
                 self._kept = signed_logarithms(words)
