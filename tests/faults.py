@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import tidegate as tg
-from tidegate import _files
+from tidegate import _atomic_files
 from tidegate.cli.exits import complain, stopping
 from tidegate.durable import DurableRelease, transfer
 from tidegate.io import Batch, read_metadata
@@ -132,7 +132,7 @@ def _done(name: str, real, place, *more):
 
 
 class Disk:
-    """Stands in for `os` in `tidegate._files`: notes calls, and makes one of them fail.
+    """Stands in for `os` in `tidegate._atomic_files`: notes calls, and makes one of them fail.
 
     Args:
         folder: only calls on files in here count, and not on those in folders below: the output and
@@ -183,9 +183,9 @@ class Disk:
 @contextmanager
 def failing_disk(disk: Disk) -> Iterator[Disk]:
     """Have the durable files of Tidegate on such a disk."""
-    before = _files.os
-    _files.os = disk
+    before = _atomic_files.os
+    _atomic_files.os = disk
     try:
         yield disk
     finally:
-        _files.os = before
+        _atomic_files.os = before
