@@ -14,6 +14,7 @@ of one column is; after a crash they may stand at different places, and each goe
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,7 +33,7 @@ from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.io import Source
 from tidegate.ledger import Ledger
-from tidegate.run.column_budgets import checked_names, label
+from tidegate.run.column_budgets import checked_names, label, together
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 
@@ -55,6 +56,9 @@ class DurableColumns(Closed):
         self._charging = Charging(
             ledger, lambda: costs_together(pipelines), self.epoch, source, lock
         )
+        turn = threading.Lock()  # columns may be pushed to by threads of their own
+        for run in runs.values():
+            run._charging = _WithAll(run._charging, self._charging, turn)
 
     @classmethod
     def open(
@@ -139,6 +143,27 @@ class DurableColumns(Closed):
         self._opened.close()
 
 
+class _WithAll(Charging):
+    """Of one column: whoever pushes to it, the sum of all columns is charged first.
+
+    Without it a push to the run of a column went around the ledger of the columns, and its cap.
+    """
+
+    def __init__(self, own: Charging, together: Charging, turn: threading.Lock) -> None:
+        self._own, self._together, self._turn = own, together, turn
+
+    def check(self, count: int) -> None:
+        """Of both."""
+        self._together.check(count)
+        self._own.check(count)
+
+    def charge(self, seen: int, count: int) -> int:
+        """Of both; what is charged already costs nothing again."""
+        with self._turn:
+            allowed = self._together.charge(seen, count)
+        return self._own.charge(seen, allowed)
+
+
 def _agree(folder: Path, names: list[str]) -> None:
     """The columns of a folder never change: another set would be other noise on the same rows."""
     path = folder / _NAMES
@@ -155,13 +180,6 @@ def _agree(folder: Path, names: list[str]) -> None:
             f"the state in {folder} was begun with other columns (or in another order): use those, "
             "or another folder"
         )
-
-
-def together(guarantees: Mapping[str, Guarantee]) -> dict[str, Any]:
-    """What the file of each column says about all of them."""
-    total = sequential(*guarantees.values())
-    shares = {name: str(one.epsilon) for name, one in guarantees.items()}
-    return {"columns": shares, "guarantee": str(total)}
 
 
 def transfer_columns(
