@@ -182,6 +182,17 @@ def _agree(folder: Path, names: list[str]) -> None:
         )
 
 
+class _MemoryColumns:
+    """New releases of several columns, without durable state."""
+
+    def __init__(self, runs: Mapping[str, Release]) -> None:
+        self.runs = runs
+
+    def charge(self, end: int) -> int:
+        """All of it: there is no ledger."""
+        return end
+
+
 def transfer_columns(
     source: Source,
     releases: DurableColumns | Mapping[str, Release],
@@ -203,10 +214,8 @@ def transfer_columns(
         sinks: the file of each column.
         format, start, progress, warn: as in `transfer`.
     """
-    durable = releases if isinstance(releases, DurableColumns) else None
-    runs: dict[str, DurableRelease | Release] = {
-        **(releases.runs if isinstance(releases, DurableColumns) else releases)
-    }
+    columns = releases if isinstance(releases, DurableColumns) else _MemoryColumns(releases)
+    runs: dict[str, DurableRelease | Release] = {**columns.runs}
     more = {"together": together({name: run.guarantee for name, run in runs.items()})}
     place = start or 0
     with ExitStack() as stack:
@@ -222,8 +231,7 @@ def transfer_columns(
                 raise SettingError("source", "must have a column for each release")
             rest, place = batch, place if batch.start is None else batch.start
             while len(rest):
-                end = place + len(rest)
-                part = rest.part(0, (end if durable is None else durable.charge(end)) - place)
+                part = rest.part(0, columns.charge(place + len(rest)) - place)
                 for passage, values in zip(passages, part.by_column(), strict=True):
                     passage.take(values)
                 place, rest = place + len(part), rest.part(len(part))
