@@ -20,7 +20,7 @@ from tidegate.perturb.forest_geometry import Forest
 HORIZON = 1 << 20
 SCALE = 1000  # of θ in steps: as good as continuous
 RANGES, RUNNING_SUMS = 60_000, 20_000
-_FEW = 200  # ranges of a law that needs a long product for each; it hardly depends on them
+_FEW = 60  # ranges of a law that needs a long product for each; it hardly depends on them
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 Ends = tuple[IntArray, IntArray]

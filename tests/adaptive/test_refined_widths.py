@@ -29,7 +29,9 @@ def test_a_refined_warm_up() -> None:
     """The default release of short streams, whose first values are measured again and again.
 
     Its intervals are a little wide here: E z² is 0.59 (400 seeds), 1.2 with intervals of 70 %. Over
-    120 seeds the mean has a standard error of 0.085.
+    120 seeds the mean has a standard error of 0.085. Why: variances are scaled by how well the
+    models foresaw the sums (`Misfits`), never below 1; of two to four sums that scale is mostly
+    chance, and one-sided. It stays: streams that jump need more, not less (decision 0060).
     """
     pipeline = tg.adaptive(10, 100, horizon=4096, resolution=1)
     assert isinstance(pipeline.reselect, Refinement)
@@ -60,7 +62,9 @@ def test_values_that_a_new_threshold_has_not_measured(level: int) -> None:
         assert abs(release.query(48, 50).estimate / 2 - level) < 15
         reach = release.query(48, 50).high - release.query(48, 50).estimate
         assert 0.25 * 200 < reach < 0.6 * 200
-        assert release.query(48, 50, as_of=50).estimate == release.query(48, 50).estimate
+        then = release.query(0, 50)
+        release.push(np.full(60, level))
+        assert release.query(0, 50, as_of=50) == then  # nothing of what came later
 
 
 def test_a_mean_of_events() -> None:

@@ -213,13 +213,13 @@ class DurableRelease(EventTicks, Closed):
     def push(
         self, values: Any, users: Any = None, times: Any = None, late: str = "refuse"
     ) -> tuple[int, FloatArray]:
-        """Release values: as `push_rows`, without levels.
+        """Release values: as `push_rows`, without levels. Events: `push(times, values)`.
 
         Returns:
             The position of the first released value, and the values.
         """
         try:
-            rows = self.push_rows(values, users, times, late)
+            rows = self.push_rows(*self._in_order(values, users, times), late)
             return rows.first, rows.values
         except TidegateError:  # `push_rows` has seen to it
             raise

@@ -21,7 +21,7 @@ from tidegate.stages import Parts
 _LEAST = 16  # values, at least, whose mean is the level: as many as are unknown, if that is more
 
 
-def unmeasured(segment: Segment, as_of: int | None) -> bool:
+def _unmeasured(segment: Segment, as_of: int | None) -> bool:
     """Whether none of its leaves was released by then, though its values are measured."""
     if segment.method.estimator.adds_up or not segment.measured or not segment.blocks:
         return False
@@ -31,12 +31,20 @@ def unmeasured(segment: Segment, as_of: int | None) -> bool:
 
 
 def expected_as_before(
-    parts: Parts, starts: IntArray, ends: IntArray, before: Segment, after: Segment
+    parts: Parts,
+    starts: IntArray,
+    ends: IntArray,
+    as_of: int | None,
+    before: Segment,
+    after: Segment,
 ) -> Parts:
     """The same at the level of the segment `before`, for ranges of an unmeasured one `after` it."""
-    if not before.measured or before.end <= before.start or unmeasured(before, None):
+    if not _unmeasured(after, as_of) or _unmeasured(before, None):
         return parts
-    width = min(before.end - before.start, max(_LEAST, after.end - after.start))
+    if not before.measured or before.end <= before.start:
+        return parts
+    until = after.end if as_of is None else min(as_of, after.end)
+    width = min(before.end - before.start, max(_LEAST, until - after.start))
     last = before.parts(np.array([before.end - width]), np.array([before.end]))
     cap = after.highest_cap * after.method.step if after.method.bounded else np.inf
     level = float(np.clip(last.estimate[0] / width, after.floor, cap))

@@ -66,7 +66,7 @@ class EndedLeaves:
     noisy: FloatArray
 
 
-class FilterColumns:
+class FiltersOfManyStreams:
     """By stream: [P | m] of every model, the models' likelihoods and weights.
 
     Means are those of the present cell, covariances those of the beginning of the open leaf: they
