@@ -34,17 +34,19 @@ PIPELINES = {
 }  # fmt: skip
 VALUES = np.random.default_rng(1).integers(0, 400, 2800)
 PIECE = 400
+# Within the hold-out, over its end, within a phase, over a new threshold: a batch of each kind.
+FEW_PIECES = 700
 
 
 class Pieces:
-    """A source in memory, in batches of `PIECE` values."""
+    """A source in memory, in batches of `piece` values."""
 
-    def __init__(self, values=VALUES):
-        self._values = values
+    def __init__(self, values=VALUES, piece=PIECE):
+        self._values, self._piece = values, piece
 
     def batches(self) -> Iterator[Batch]:
-        for start in range(0, self._values.size, PIECE):
-            yield Batch(self._values[start : start + PIECE].astype(float))
+        for start in range(0, self._values.size, self._piece):
+            yield Batch(self._values[start : start + self._piece].astype(float))
 
     def fraction(self) -> None:
         return None
@@ -78,7 +80,7 @@ class Run:
             stopping(None),
             DurableRelease.open(self.state, self.pipeline) as run,
         ):
-            transfer(Pieces(values), run, self.output, warn=complain)
+            transfer(Pieces(values, FEW_PIECES), run, self.output, warn=complain)
 
     def left(self) -> dict[str, bytes]:
         """Everything beside the state: the output, its metadata, what should not be there."""

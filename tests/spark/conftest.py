@@ -60,7 +60,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     builder = builder.config("spark.local.dir", str(place / "local"))
     builder = builder.config("spark.sql.warehouse.dir", str(place / "warehouse"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", WORKERS_PATH)  # Java hands it on
+        patch.setenv("PYTHONPATH", WORKERS_PATH, prepend=os.pathsep)  # Java hands it on
         session = builder.getOrCreate()
     yield session
     session.stop()
