@@ -7,20 +7,27 @@ order of w-event methods and PeGaSus are measured on streams of the kind that th
 
 from __future__ import annotations
 
-from fractions import Fraction
 from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
 
 import tidegate as tg
+from benchmarks.noise_variances import (
+    HORIZON,
+    SCALE,
+    cover,
+    forest,
+    mean_variance,
+    of_method,
+    random_ranges,
+    running_sums,
+    smallest_cover,
+)
 from benchmarks.table import Row, within
-from tidegate.perturb.forest_geometry import Forest
 from tidegate.units import Window
 
-_HORIZON, _SMALL = 1 << 20, 1 << 12
-_SCALE = 1000  # of θ in steps: as good as continuous
-Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
+_SMALL = 1 << 12
 
 
 def measure(quick: bool = False) -> list[Row]:
@@ -29,46 +36,25 @@ def measure(quick: bool = False) -> list[Row]:
     return [*_trees(seeds), *_running_sums(), *_windows(3 if quick else 20), *_pegasus(quick)]
 
 
-def _ranges(count: int, leaves: int) -> Ends:
-    ends = np.sort(np.random.default_rng(1).integers(0, leaves + 1, size=(2, count)), axis=0)
-    return ends[0], ends[1]
-
-
-def _forest(fanout: int, levels: int, leaves: int, consistent: bool) -> Forest:
-    return Forest(fanout, leaves, (Fraction(levels * _SCALE),) * levels, consistent)
-
-
-def cover(fanout: int, levels: int, ends: Ends) -> NDArray[np.float64]:
-    """Nodes of the smallest cover of each range."""
-    starts, stops = ends
-    total, done = np.zeros(starts.size), starts == stops
-    for level in range(levels):
-        last = (starts // fanout == stops // fanout) | (level == levels - 1)
-        here = np.where(last, stops - starts, -starts % fanout + stops % fanout)
-        total += np.where(done, 0, here)
-        done |= last
-        starts, stops = -(-starts // fanout), stops // fanout
-    return total
-
-
 def _trees(seeds: int) -> list[Row]:
     rows = []
     for name, fanout, levels, small, published in (
         ("binary", 2, 20, 12, 14_402),
         ("16-ary", 16, 5, 3, 3_180),
     ):
-        ends = _ranges(60_000, _HORIZON)
-        found = float(cover(fanout, levels, ends).mean()) * 2 * levels**2
+        found = mean_variance(smallest_cover(fanout, levels), random_ranges())
         draws = np.square(_covered(fanout, small, seeds)).mean()
-        expected = cover(fanout, small, _ranges(400, _SMALL)).mean() * 2 * (small * _SCALE) ** 2
+        expected = (
+            cover(fanout, small, random_ranges(400, _SMALL)).mean() * 2 * (small * SCALE) ** 2
+        )
         note = f"smallest cover; simulated at 2^12 over its law: {draws / expected:.3f}"
         rows.append(within(f"{name} tree, random ranges", found, published, 0.03, note))
     for name, fanout, levels, small, published in (
         ("binary", 2, 20, 12, 2_976),
         ("16-ary", 16, 5, 3, 1_197),
     ):
-        law = _forest(fanout, levels, _HORIZON, consistent=True)
-        found = float(law.range_variance(*_ranges(60_000, _HORIZON)).mean()) / _SCALE**2
+        law = forest(fanout, levels, HORIZON, consistent=True)
+        found = mean_variance(law.range_variance, random_ranges())
         note = f"simulated at 2^12 over its law: {_simulated(fanout, small, seeds):.3f}"
         rows.append(within(f"{name} tree, consistent, random ranges", found, published, 0.03, note))
     return rows
@@ -80,8 +66,8 @@ def _noise(seed: int) -> tg.randomness.Keystream:
 
 def _simulated(fanout: int, levels: int, seeds: int) -> float:
     """Mean squared noise of random ranges over what the law says."""
-    law = _forest(fanout, levels, _SMALL, consistent=True)
-    starts, ends = _ranges(4000, _SMALL)
+    law = forest(fanout, levels, _SMALL, consistent=True)
+    starts, ends = random_ranges(4000, _SMALL)
     squares = []
     for seed in range(seeds):
         noise, _ = law.combine(law.nodes(_noise(seed), 0, 0), 0.0)
@@ -92,8 +78,8 @@ def _simulated(fanout: int, levels: int, seeds: int) -> float:
 
 def _covered(fanout: int, levels: int, seeds: int) -> NDArray[np.float64]:
     """The noise of the smallest covers of 400 ranges, node by node."""
-    law = _forest(fanout, levels, _SMALL, consistent=False)
-    starts, stops = _ranges(400, _SMALL)
+    law = forest(fanout, levels, _SMALL, consistent=False)
+    starts, stops = random_ranges(400, _SMALL)
     found = []
     for seed in range(seeds):
         sums = [np.concatenate(([0], np.cumsum(level))) for level in law.nodes(_noise(seed), 0, 0)]
@@ -111,22 +97,21 @@ def _covered(fanout: int, levels: int, seeds: int) -> NDArray[np.float64]:
 
 
 def _running_sums() -> list[Row]:
-    ends = np.random.default_rng(2).integers(1, _HORIZON + 1, size=20_000)
-    plain = {"horizon": _HORIZON, "holdout": 0, "resolution": 1}
     honaker, signed = (
-        float(make(1, _SCALE, **plain).perturber.noise_law(_SCALE)
-              .range_variance(np.zeros_like(ends), ends).mean())
+        mean_variance(of_method(make), running_sums())
         for make in (tg.honaker, tg.signed_digit_tree)
-    )  # fmt: skip
+    )
     rows = [
         within("Honaker over signed digits, running sums", honaker / signed, 4.0, 0.1,
-               f"{honaker / _SCALE**2:,.0f} and {signed / _SCALE**2:,.0f}")
+               f"{honaker:,.0f} and {signed:,.0f}")
     ]  # fmt: skip
-    starts, stops = _ranges(20_000, _SMALL)  # both at the ends of blocks of 256 values
-    tree = _forest(16, 5, _HORIZON, consistent=True).range_variance(starts * 256, stops * 256)
+    starts, stops = random_ranges(20_000, _SMALL)  # both at the ends of blocks of 256 values
+    tree = forest(16, 5, HORIZON, consistent=True).range_variance(starts * 256, stops * 256)
     for delta, published in (("1e-6", 2.0), ("1e-9", 1.0)):
-        root = tg.square_root(1, _SCALE, delta=delta, **plain).perturber
-        ratio = tree.mean() / root.noise_law(_SCALE).range_variance(starts, stops).mean()
+        root = tg.square_root(
+            1, SCALE, delta=delta, horizon=HORIZON, holdout=0, resolution=1
+        ).perturber
+        ratio = tree.mean() / root.noise_law(SCALE).range_variance(starts, stops).mean()
         name = f"consistent 16-ary tree over square root, random ranges, δ = {delta}"
         note = "another promise: here for the relation only"
         rows.append(within(name, float(ratio), published, 0.2, note))

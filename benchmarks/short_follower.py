@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from tidegate.estimate.mixture import tree_choice as costs
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
-from tidegate.estimate.mixture.kalman import mixed
+from tidegate.estimate.mixture.kalman_filters import mixed
 from tidegate.estimate.mixture.leaf_noise import noise_path
 from tidegate.estimate.mixture.mixture_run import MixtureRun
 from tidegate.estimate.mixture.models import LEVEL, SUM, Transition

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import tidegate as tg
-from tidegate import _files
+from tidegate import _atomic_files
 from tidegate.cli.exits import complain, stopping
 from tidegate.durable import DurableRelease, transfer
 from tidegate.io import Batch, read_metadata
@@ -34,17 +34,19 @@ PIPELINES = {
 }  # fmt: skip
 VALUES = np.random.default_rng(1).integers(0, 400, 2800)
 PIECE = 400
+# Within the hold-out, over its end, within a phase, over a new threshold: a batch of each kind.
+FEW_PIECES = 700
 
 
 class Pieces:
-    """A source in memory, in batches of `PIECE` values."""
+    """A source in memory, in batches of `piece` values."""
 
-    def __init__(self, values=VALUES):
-        self._values = values
+    def __init__(self, values=VALUES, piece=PIECE):
+        self._values, self._piece = values, piece
 
     def batches(self) -> Iterator[Batch]:
-        for start in range(0, self._values.size, PIECE):
-            yield Batch(self._values[start : start + PIECE].astype(float))
+        for start in range(0, self._values.size, self._piece):
+            yield Batch(self._values[start : start + self._piece].astype(float))
 
     def fraction(self) -> None:
         return None
@@ -78,7 +80,7 @@ class Run:
             stopping(None),
             DurableRelease.open(self.state, self.pipeline) as run,
         ):
-            transfer(Pieces(values), run, self.output, warn=complain)
+            transfer(Pieces(values, FEW_PIECES), run, self.output, warn=complain)
 
     def left(self) -> dict[str, bytes]:
         """Everything beside the state: the output, its metadata, what should not be there."""
@@ -130,7 +132,7 @@ def _done(name: str, real, place, *more):
 
 
 class Disk:
-    """Stands in for `os` in `tidegate._files`: notes calls, and makes one of them fail.
+    """Stands in for `os` in `tidegate._atomic_files`: notes calls, and makes one of them fail.
 
     Args:
         folder: only calls on files in here count, and not on those in folders below: the output and
@@ -181,9 +183,9 @@ class Disk:
 @contextmanager
 def failing_disk(disk: Disk) -> Iterator[Disk]:
     """Have the durable files of Tidegate on such a disk."""
-    before = _files.os
-    _files.os = disk
+    before = _atomic_files.os
+    _atomic_files.os = disk
     try:
         yield disk
     finally:
-        _files.os = before
+        _atomic_files.os = before

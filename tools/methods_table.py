@@ -1,6 +1,6 @@
 """Writes what the docs say about all methods: `methods_table.py [--check]`.
 
-The table in docs/guides/choosing-methods.md, and the page docs/reference/presets.md.
+The tables in docs/guides/choosing-methods.md, and the page docs/reference/presets.md.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # when a test imports it
+sys.path.insert(1, str(Path(__file__).parents[1]))  # benchmarks
 
 from generated import write_or_check
 
+from benchmarks import noise_variances
 from tidegate.methods import Method, names, registered, series_schemes
 from tidegate.methods._registration import SHARED
 
@@ -19,6 +21,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "guides" / "choosing-methods.md"
 REFERENCE = DOCS / "reference" / "presets.md"
 BEGIN, END = "<!-- methods: begin (tools/methods_table.py) -->", "<!-- methods: end -->"
+BEGIN_NOISE = "<!-- noise: begin (tools/methods_table.py) -->"
+END_NOISE = "<!-- noise: end -->"
 
 _UNITS = {
     "event": "one event",
@@ -58,12 +62,27 @@ def tables() -> str:
     )
 
 
-def with_table() -> str:
-    """The page with a current table."""
+def variances() -> str:
+    """What the noise of hierarchies and running sums amounts to."""
+    rows = [
+        f"| {row.noise} | {row.guarantee} | {row.ranges:,.0f}"
+        + (f" ({row.published:,})" if row.published else "")
+        + f" | {row.running_sums:,.0f} |"
+        for row in noise_variances.table()
+    ]
+    return "\n".join(
+        ("| noise | guarantee | random ranges | running sums |", "|---" * 4 + "|", *rows)
+    )
+
+
+def with_tables() -> str:
+    """The page with current tables."""
     text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{tables()}\n{END}{after}"
+    for (begin, end), made in {(BEGIN, END): tables, (BEGIN_NOISE, END_NOISE): variances}.items():
+        before, _, rest = text.partition(begin)
+        _, _, after = rest.partition(end)
+        text = f"{before}{begin}\n{made()}\n{end}{after}"
+    return text
 
 
 def reference() -> str:
@@ -85,7 +104,7 @@ and the stages that only this method has. Arguments with these names mean the sa
 
 def main() -> int:
     """Write the pages, or say whether they are current."""
-    wanted = {PAGE: with_table(), REFERENCE: reference()}
+    wanted = {PAGE: with_tables(), REFERENCE: reference()}
     return write_or_check(wanted, "methods_table.py")
 
 

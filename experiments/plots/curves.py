@@ -97,7 +97,7 @@ def _panel(axes: Axes, figure: Figure, rows: list[Row], styles: dict[str, Line])
         mean, std = np.array([row.mean for row in mine]), np.array([row.std for row in mine])
         # Mean ± standard deviation; on a log axis the lower end is as many times below as the
         # upper one is above, since mean − std may be negative.
-        low, high = mean - mean**2 / (mean + std), std
+        low, high = mean * std / (mean + std), std
         axes.errorbar(
             x, mean, yerr=(low, high), label=method.name, capsize=2, elinewidth=0.7,
             **styles[method.name].options(),

@@ -38,7 +38,7 @@ def _panel(axes: Axes, figure: Figure, rows: list[Row]) -> None:
         x, mean = [int(row.at) for row in drawn], np.array([row.mean for row in drawn])
         std = np.array([row.std for row in drawn])
         if std.any():
-            low = mean - mean**2 / (mean + std)
+            low = mean * std / (mean + std)
             axes.errorbar(x, mean, yerr=(low, std), label=method.name, capsize=2, **style)
         else:
             axes.plot(x, np.where(mean > 0, mean, np.nan), label=method.name, **style)

@@ -1,4 +1,4 @@
-"""`Clock`: how the times of a stream are written, and what they mean. Times are public.
+"""`Clock`: zone and text form of a stream's times, offsets of zones. Times are public.
 
 A time is kept as whole nanoseconds since 1970: of universal time if the clock has a zone, of the
 wall clock if it is naive. A naive time stays naive: nothing is guessed about where it was written.

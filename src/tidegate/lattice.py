@@ -113,7 +113,9 @@ class Lattice:
         self._low = -self.bottom
         self.step = float(resolution)
         self._per_unit = float(1 / resolution)
-        self.whole = resolution == 1  # units are the whole numbers themselves
+        # Units of 1, if that is a whole number: an integer times it needs no rounding (the product
+        # of floats is exact, too, up to 2**53). Otherwise every product but 0 is out of range.
+        self.factor = resolution.denominator if resolution.numerator == 1 else _LARGEST
 
     def __repr__(self) -> str:
         lower = f", lower={self.lower}" if self.lower else ""
@@ -155,7 +157,7 @@ class Lattice:
 
     def units(self, numbers: NDArray[Any]) -> IntArray:
         """Clamped and rounded lattice units; a new array of int64."""
-        if numbers.dtype.kind == "f" or not self.whole:
+        if numbers.dtype.kind == "f" or self.factor != 1:
             with np.errstate(all="ignore"):  # whatever the value, it is no event
                 scaled = np.multiply(numbers, self._per_unit, dtype=np.float64, casting="unsafe")
                 if self.bottom:
@@ -181,8 +183,9 @@ class Lattice:
         """Clamp and round one value to lattice units: the same result as `units` gives."""
         low, top = self._low, self.top
         kind = type(value)
-        if kind is int and self.whole:
-            return value if low <= value <= top else low if value < low else top
+        if kind is int and self.factor != _LARGEST:
+            unit: int = value * self.factor
+            return unit if low <= unit <= top else low if unit < low else top
         if kind is not float and (kind is not int or not -_LARGEST < value < _LARGEST):
             value = self._float(value, position)
         scaled: float = value * self._per_unit

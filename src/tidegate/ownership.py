@@ -1,4 +1,4 @@
-"""Who may change the state: one process, one thread at a time, and nobody after an interruption.
+"""Who may change a state: one process, one thread at a time, nobody after an interruption.
 
 Two processes that continue from the same state would share noise, and the difference of what they
 publish is raw data. A change that was interrupted and tried again would count an event twice.
@@ -40,6 +40,8 @@ from contextlib import contextmanager
 from tidegate.errors import TidegateError
 
 _REMEDY = "resume the last snapshot and push exactly the same values again, or start a new release"
+
+_REOPEN = "open the state again; what was committed is there"
 
 # Stands for this process. A fork replaces it in the child by one assignment: however many owners
 # there are, and whatever they were doing, none is missed. (A process id could be used again. A fork
@@ -106,6 +108,9 @@ class Ownership:
             self.check()
         self._cut_short = True
 
+    def check_not_held(self) -> None:
+        """Refuse a copy of the state where another object commits it; here nobody does."""
+
     def done(self) -> None:
         """Call after the last change. In a process that was forked meanwhile the mark stays."""
         if self._process is not _process:
@@ -121,6 +126,46 @@ class Ownership:
             f"this process was forked, and the {self._owner} with it. Only the parent may use it: "
             "two processes would share noise and files. Open or start one in this process"
         )
+
+
+class HeldOwnership(Ownership):
+    """Of a release that another object holds, which charges and commits what it releases.
+
+    The release can be asked by everyone and changed by its holder only: what is changed behind the
+    holder's back is neither charged nor committed, and its noise comes again after a restart.
+    """
+
+    __slots__ = ("_inside",)
+
+    def __init__(self, owner: str = "release", remedy: str = _REOPEN) -> None:
+        super().__init__(owner, remedy)
+        self._inside = False
+
+    @contextmanager
+    def by_holder(self) -> Iterator[None]:
+        """Changes are allowed within, to this thread. Refuses after an interruption."""
+        with self.lock:
+            self.check()
+            if self._inside:  # a signal handler, or a callback
+                raise TidegateError(f"this {self._owner} is being changed: wait until that is over")
+            self._inside = True
+            try:
+                yield
+            finally:
+                self._inside = False
+
+    def begin(self) -> None:
+        """As always, and only for the holder."""
+        self.check_not_held()
+        super().begin()
+
+    def check_not_held(self) -> None:
+        """Refuse whoever is not the holder."""
+        if not self._inside:
+            raise TidegateError(
+                f"this {self._owner} is kept in a store, which would not know of the change: push "
+                "to what was opened there"
+            )
 
 
 @contextmanager

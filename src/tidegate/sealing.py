@@ -1,4 +1,4 @@
-"""State as bytes: versioned, checked on opening, sealed when a key is given. Never pickle.
+"""State as bytes and back: versioned, checked, encrypted if a key is given; keys as text.
 
     magic · version · header length · header (public JSON) · body
 

@@ -1,4 +1,4 @@
-"""Settings: checked on entry, kept exactly, printed and digested canonically.
+"""Settings of stages as checked fields (`Exact`, `Whole`, `Choice`, `Flag`), kept exactly.
 
 A stage is a frozen, keyword-only dataclass whose fields are the descriptors below. They turn what
 a user may write (0.1, "1/10", Decimal, …) into one exact value, or refuse it by name:

@@ -8,9 +8,9 @@ import pytest
 from tests.adaptive.paths import covariance_of, dense, least_squares_covariance
 from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.cells import Cells
-from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
-from tidegate.estimate.mixture.kalman import KalmanFilters
+from tidegate.estimate.mixture.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.model_smoother import ModelSmoother
 from tidegate.estimate.mixture.models import LEVEL, SUM, SWING, Transition, models
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR

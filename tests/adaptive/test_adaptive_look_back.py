@@ -11,9 +11,9 @@ from tidegate.estimate.mixture import models as entry
 from tidegate.estimate.mixture.block_batches import Measured, block_batches
 from tidegate.estimate.mixture.cap_steps import moved
 from tidegate.estimate.mixture.cells import Cells
-from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
-from tidegate.estimate.mixture.kalman import KalmanFilters
+from tidegate.estimate.mixture.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
+from tidegate.estimate.mixture.model_smoother import ModelSmoother
 from tidegate.estimate.mixture.models import Transition, models
 
 

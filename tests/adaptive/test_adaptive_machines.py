@@ -14,8 +14,8 @@ import pytest
 
 import tidegate as tg
 import tidegate.estimate.mixture
-from tidegate.estimate.mixture.covariances import applied, product
-from tidegate.estimate.mixture.kalman import KalmanFilters
+from tidegate.estimate.mixture.cell_covariances import applied, product
+from tidegate.estimate.mixture.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.portable_math import exp, expm1, halved, log, one_exp
 from tidegate.noise import discrete_laplace_variance
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees

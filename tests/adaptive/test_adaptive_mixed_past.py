@@ -8,11 +8,13 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
 from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.block_totals import block_totals
 from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
+from tidegate.estimate.mixture.forward_backward_passes import Task
 from tidegate.estimate.mixture.leaf_noise import noise_path
-from tidegate.estimate.mixture.mixture_posterior import MixtureSmoother
+from tidegate.estimate.mixture.mixture_posterior import PosteriorSums
 from tidegate.estimate.mixture.mixture_smoother import MixtureOf, mixture_views, reweighted
+from tidegate.estimate.mixture.model_smoother import ModelSmoother
 from tidegate.estimate.mixture.model_weights import MOST_MODELS, UNDECIDED, packed, unpacked
 from tidegate.estimate.mixture.models import COUNT, models
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
@@ -20,14 +22,14 @@ from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 
 def again(blocks: list[Measured], model: int) -> list[Measured]:
     """The blocks as they are looked at for the second time."""
-    return reweighted(blocks, ModelSmoother(blocks, HORIZON, model))
+    return reweighted(blocks, *block_totals([Task(blocks, HORIZON, model)]))
 
 
 def test_models_share_the_past_as_they_are_trusted() -> None:
     """Mean and variance of a mixture: within its models, and between them."""
     blocks = blocks_of("1/2", 40)
     model_weights = packed([(0, 0.2), (4, 0.8)])
-    both = MixtureSmoother(*mixture_views([MixtureOf(blocks, HORIZON, model_weights)]))
+    both = PosteriorSums(*mixture_views([MixtureOf(blocks, HORIZON, model_weights)]))
     weighed = again(blocks, 4)
     calm, rough = (ModelSmoother(weighed, HORIZON, model) for model in (0, 4))
     np.testing.assert_allclose(both.sums, 0.2 * calm.sums + 0.8 * rough.sums, rtol=1e-12)
@@ -65,7 +67,7 @@ def test_blocks_with_a_large_draw_of_noise_count_less() -> None:
     truth = THETA * 128 * 0.1 / THETA
     plain, better = (
         ModelSmoother(blocks, HORIZON, 0),
-        MixtureSmoother(*mixture_views([MixtureOf(blocks, HORIZON, model_weights)])),
+        PosteriorSums(*mixture_views([MixtureOf(blocks, HORIZON, model_weights)])),
     )
     first, last = (int(np.searchsorted(plain.edges, at)) for at in (7 * 128, 8 * 128))
     errors = [abs(seen.sums[last] - seen.sums[first] - truth) for seen in (plain, better)]

@@ -13,9 +13,9 @@ from tidegate.estimate.mixture.block_batches import Measured
 from tidegate.estimate.mixture.cells import Cells
 from tidegate.estimate.mixture.cycle_filters import RARER, CycleFilters, prior_variances
 from tidegate.estimate.mixture.cycle_smoother import CycleResponses
-from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
 from tidegate.estimate.mixture.harmonics import Harmonics
-from tidegate.estimate.mixture.kalman import KalmanFilters
+from tidegate.estimate.mixture.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.model_smoother import ModelSmoother
 from tidegate.estimate.mixture.model_weights import cycle_shares, packed, unpacked
 from tidegate.estimate.mixture.models import SUM, Transition, models
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees

@@ -17,13 +17,38 @@ from tidegate.threshold.least_threshold import has_fallen, least_threshold, lift
 def test_the_least_threshold_is_public_and_fades_with_what_is_known() -> None:
     lattice = Lattice(Fraction(1000), Fraction(1))
     least = [
-        least_threshold(TailQuantile(epsilon=1, bound=1000, holdout=count, horizon=1000), lattice)
+        least_threshold(TailQuantile(epsilon=1, bound=1000, holdout=count, horizon=2048), lattice)
         for count in (1, 14, 20, 100)
     ]
     assert least == [1000, 135, 18, 1]  # 1000/exp((count − 3 − 5)/3)
     far = Lattice(Fraction(10**6), Fraction(1))
     few = TailQuantile(epsilon=1, bound=10**6, holdout=14, horizon=1000)
     assert least_threshold(few, far) == 16  # of 135,335: whole numbers are a unit of the data
+
+
+def test_the_least_threshold_leaves_more_than_noise_of_a_short_stream() -> None:
+    """1000·ε·n/2048: what the bound itself would drown is not where θ begins."""
+    lattice = Lattice(Fraction(1000), Fraction(1))
+    stages = [
+        TailQuantile(epsilon=share, bound=1000, holdout=2, horizon=length, stream_epsilon="1/600")
+        for share, length in (("1/800", 20_000), ("1/800", 200), ("1/1200", 20_000))
+    ]
+    assert [least_threshold(stage, lattice) for stage in stages] == [16, 1, 16]
+
+
+@pytest.mark.parametrize("bound", [500, 2000])
+def test_a_window_with_little_budget_is_not_published_as_noise(bound: int) -> None:
+    """20,000 values and ε = 0.1 for any 60: no worse than zeros, and the interval holds."""
+    values = np.random.default_rng(bound).poisson(bound / 100, 20_000)
+    squares = []
+    for seed in range(3):
+        window = tg.units.Window(length=60)
+        release = tg.adaptive(0.1, bound, horizon=20_000, unit=window).start(tg.seeded(seed))
+        release.push(values)
+        answer = release.query(0, 20_000)
+        assert answer.low <= values.sum() <= answer.high
+        squares.append((answer.estimate / values.sum() - 1) ** 2)
+    assert np.median(squares) < 1  # several hundred with θ at the bound
 
 
 def test_values_that_are_mostly_zero_lift_a_later_threshold_once_they_can_be_seen() -> None:

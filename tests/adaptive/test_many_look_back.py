@@ -10,9 +10,10 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of
 from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.block_totals import block_totals
 from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
-from tidegate.estimate.mixture.smoother_pass import Task, pieces
+from tidegate.estimate.mixture.forward_backward_passes import Task, pieces
+from tidegate.estimate.mixture.model_smoother import ModelSmoother
 from tidegate.record.joint_smoothing import smooth_together
 from tidegate.record.record import Record
 
@@ -26,7 +27,9 @@ def streams() -> list[list[Measured]]:
     ]
     last = found[1][-1]
     empty = [Measured(last.end, last.cells, last.sums[:0], last.end)]
-    return [found[1], other, found[0][:9], empty, found[2][:5], [], found[3][:7], found[0][:1]]
+    shorter = [*found[1][:-1], replace(last, end=last.end - 1)]  # in the same cell
+    some = [found[1], other, found[0][:9], empty, found[2][:5], [], found[3][:7], found[0][:1]]
+    return [*some, shorter]
 
 
 def assert_same(one: ModelSmoother, other: ModelSmoother) -> None:
@@ -51,6 +54,18 @@ def test_streams_together_are_streams_alone() -> None:
     ]
     for task, found in zip(tasks, ModelSmoother.of_each(tasks), strict=True):
         assert_same(found, ModelSmoother(*task))
+
+
+def test_totals_of_blocks_are_those_of_their_cells() -> None:
+    tasks = [Task(blocks, HORIZON, (5 * at) % 12) for at, blocks in enumerate(streams())]
+    for task, found in zip(tasks, block_totals(tasks), strict=True):
+        (alone,) = block_totals([task])
+        assert [part.tobytes() for part in found] == [part.tobytes() for part in alone]
+        seen = ModelSmoother(*task)
+        begun = [(block.start, block.end) for block in task.blocks if block.end > block.start]
+        first, last = np.searchsorted(seen.edges, np.array(begun).reshape(-1, 2)).T
+        np.testing.assert_allclose(found.sums, seen.sums[last] - seen.sums[first], rtol=1e-9)
+        np.testing.assert_allclose(found.variances, seen.variances(first, last), rtol=1e-9)
 
 
 def test_a_piece_has_a_bounded_number_of_cells() -> None:
@@ -87,10 +102,12 @@ def records(pipeline: tg.Pipeline) -> list[Record]:
 @pytest.mark.parametrize("kind", PIPELINES)
 def test_answers_together_are_answers_alone(kind: str) -> None:
     alone, together = records(PIPELINES[kind]), records(PIPELINES[kind])
-    smooth_together(together)
-    for one, other in zip(alone, together, strict=True):
+    ranges = []
+    for one in alone:
         edges = np.arange(0, one.end + 1, max(1, one.end // 12))
-        starts, ends = np.append(edges[:-1], 0), np.append(edges[1:], one.end)
+        ranges.append((np.append(edges[:-1], 0), np.append(edges[1:], one.end)))
+    smooth_together(together, ranges)
+    for one, other, (starts, ends) in zip(alone, together, ranges, strict=True):
         expected, found = one.queries(starts, ends), other.queries(starts, ends)
         for name in ("estimate", "low", "high", "noise_error", "prediction_error"):
             assert getattr(expected, name).tobytes() == getattr(found, name).tobytes(), name

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from tidegate.estimate.mixture.filter_packing import packed_filters, unpacked_filters
-from tidegate.estimate.mixture.kalman import normalised
+from tidegate.estimate.mixture.filters_of_many_streams import _tiled
+from tidegate.estimate.mixture.kalman_filters import KalmanFilters, normalised
+from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.mixture_of_many_streams import ratios
 from tidegate.estimate.mixture.model_weights import weight_rows
-from tidegate.estimate.mixture.models import SIZE, SWING
+from tidegate.estimate.mixture.models import SIZE, SWING, Transition, models
 from tidegate.estimate.mixture.portable_math import halved, halved_each
+from tidegate.estimate.mixture.wide_kalman_filters import WideKalmanFilters
 
 
 def test_halving_many_is_halving_each() -> None:
@@ -55,3 +58,22 @@ def test_packed_filters_come_back_bit_for_bit(asymmetry: float) -> None:
         assert state["asymmetric"].size == 0
     with pytest.raises(ValueError, match=r"number of streams|reshape"):
         unpacked_filters(state, 6, swings)
+
+
+def test_many_filters_have_the_bits_of_few() -> None:
+    every = _tiled(models(600), 9)
+    few, many = KalmanFilters(every), WideKalmanFilters(every)
+    random = np.random.default_rng(0)
+    for width in (1, 5, 5, 2, 40):
+        share, noisy, contrast = random.random((3, every.count))
+        along = np.stack((1.0 - share, share))
+        for filters in (few, many):
+            filters.fade(0.3)
+            filters.predict(Transition(every, width))
+            filters.update_along(along[:, np.newaxis], along, contrast, noisy)
+            filters.open_leaf(Leaf(0.2, 0.1, 0.5, 0.5, 0.01))
+        assert few.augmented.tobytes() == many.augmented.tobytes()
+        assert few.halvings() == many.halvings()
+        assert few.weights() == many.weights()
+        for one, other in zip(few.last_update(), many.last_update(), strict=True):
+            assert one.tobytes() == other.tobytes()

@@ -74,7 +74,7 @@ def test_a_stream_that_is_long_enough_has_no_warning() -> None:
 
 
 def test_the_bound_itself_hides_nothing() -> None:
-    answer = _released(np.full(100, 5), 0.1, 5, 1).query(0, 100)
+    answer = _released(np.full(100, 5), 1, 5, 1).query(0, 100)
     assert answer.threshold == 5
     assert not answer.blind
 

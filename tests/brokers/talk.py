@@ -72,6 +72,40 @@ class Redis:
         return [json.loads(fields[b"row"]) for _, fields in self.client.xrange("private")]
 
 
+class Kafka:
+    """Closes what it opens: librdkafka has threads, and drivers of kills fork."""
+
+    source, output = "readings/0", "private/0"
+
+    def __init__(self, server: Server) -> None:
+        from confluent_kafka import Producer
+
+        self.settings = {"bootstrap.servers": f"127.0.0.1:{server.port}", "log_level": 0}
+        for topic in ("readings", "private"):  # asking for them creates them
+            Producer(self.settings).list_topics(topic, timeout=30)
+
+    def send(self, payloads: list[bytes]) -> None:
+        from confluent_kafka import Producer
+
+        producer = Producer(self.settings)
+        for payload in payloads:
+            producer.produce("readings", payload, partition=0)
+        assert producer.flush(30) == 0
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What a reader finds who begins with the first message."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({**self.settings, "group.id": "dashboard"})
+        low, high = consumer.get_watermark_offsets(TopicPartition("private", 0), timeout=30)
+        consumer.assign([TopicPartition("private", 0, low)])
+        found: list[dict[str, Any]] = []
+        while len(found) < high - low:
+            found += [json.loads(one.value()) for one in consumer.consume(high - low, timeout=1)]
+        consumer.close()
+        return found
+
+
 class Mqtt:
     """Keeps every message that it ever got from the topic of the rows."""
 
@@ -116,4 +150,4 @@ class Mqtt:
         raise AssertionError(f"{len(self.got)} rows came")
 
 
-TALKS = {"nats": Nats, "redis": Redis, "mqtt": Mqtt}
+TALKS = {"nats": Nats, "redis": Redis, "kafka": Kafka, "mqtt": Mqtt}

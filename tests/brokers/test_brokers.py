@@ -19,14 +19,13 @@ for _module in ("nats", "paho.mqtt.client", "redis", "confluent_kafka"):
 
 from typer.testing import CliRunner
 
-import tidegate as tg
 from tests.brokers.conftest import Server, program
 from tests.brokers.talk import TALKS, VALUES, Mqtt, Nats
 from tidegate.cli.app import app
 from tidegate.durable import DurableRelease
-from tidegate.durable.subscription import Marks, subscribe
+from tidegate.durable.subscription import Marks
 from tidegate.errors import InputError, SettingError
-from tidegate.io.brokers import Message, open_reader
+from tidegate.io.brokers import Message
 from tidegate.io.brokers.address import Address, is_broker
 from tidegate.io.brokers.payloads import Payloads
 
@@ -52,7 +51,7 @@ def expected(state: Path) -> np.ndarray:
 
 def test_messages_become_rows_each_once(servers: Any, tmp_path: Path) -> None:
     """In two runs and a third one without news; the offset is in the state."""
-    for kind in ("nats", "redis"):
+    for kind in ("nats", "redis", "kafka"):
         server = servers(kind)
         talk = TALKS[kind](server)
         state = tmp_path / kind
@@ -107,32 +106,7 @@ def test_mqtt_counts_no_message_twice(servers: Any, tmp_path: Path) -> None:
     assert len(talk.rows()) == 200
 
 
-def test_kafka_offsets_are_ours(tmp_path: Path) -> None:
-    """Against the mock broker inside librdkafka; no real broker was started."""
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1, "log_level": 0})
-    broker = next(iter(producer.list_topics(timeout=10).brokers.values()))
-    address = f"kafka://{broker.host}:{broker.port}"
-    for topic in ("in", "out"):
-        producer.produce(topic, b"0" if topic == "in" else None, partition=0)
-    producer.flush(10)
-    pipeline = tg.tops(epsilon=1, bound=50, horizon=500, holdout=HOLDOUT)
-    with DurableRelease.open(tmp_path / "state", pipeline) as run:
-        reader = open_reader(f"{address}/in/0", client="a")
-        for start, end in ((1, 200), (200, 260)):
-            for one in VALUES[start:end]:
-                producer.produce("in", b"%r" % float(one), partition=0)
-            producer.flush(10)
-            result = subscribe(reader, Payloads(), run, str(tmp_path / "o.csv"), warn=print)
-            assert result.read == end
-        reader.close()
-        again = open_reader(f"{address}/in/0", client="a")
-        assert subscribe(again, Payloads(), run, str(tmp_path / "o.csv"), warn=print).read == 260
-        again.close()
-
-
-KINDS = ("nats", "redis", "mqtt")
+KINDS = ("nats", "redis", "kafka", "mqtt")
 KILLS = HEAVY or 4
 Drivers = dict[str, tuple[subprocess.Popen[bytes], Path]]
 
@@ -147,7 +121,8 @@ def kill_drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
         with suppress(pytest.skip.Exception):  # its test says that the broker is missing
             program(kind)
             folder = tmp_path_factory.mktemp(f"killed-{kind}")
-            words = [str(folder), kind, "7", str(KILLS), str(max(1, KILLS // 5))]
+            of_server = 0 if kind == "kafka" else max(1, KILLS // 5)  # it forgets all
+            words = [str(folder), kind, "7", str(KILLS), str(of_server)]
             with (folder / "result").open("wb") as result, (folder / "errors").open("wb") as errors:
                 process = subprocess.Popen(
                     [sys.executable, str(driver), *words],

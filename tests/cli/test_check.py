@@ -110,3 +110,39 @@ def test_money_is_told_from_other_text(meters: Path, written: str) -> None:
     meters.write_text("time;watts\nx;12a\n")
     result = run("check", meters.name, "--column", "watts", "--delimiter", ";")
     assert "currency" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "how", [["--by", "zone"], ["--every", "15min"], ["--by", "zone", "--every", "1h"]]
+)
+def test_streams_by_key_and_per_tick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: list[str]
+) -> None:
+    random = np.random.default_rng(2)
+    rows = [
+        f"2024-01-{1 + at // 1000:02}T{at % 1000 // 42:02}:{at % 42:02},{'abc'[at % 3]},{value:.2f}"
+        for at, value in enumerate(random.gamma(2, 5, 6000))
+    ]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trips.csv").write_text("\n".join(["pickup,zone,fare", *rows]) + "\n")
+    (tmp_path / "keys.txt").write_text("a\nb\nc\nd\n")
+    result = run("check", "trips.csv", "--column", "fare", "--time", "pickup", *how)
+    assert result.exit_code == 0, result.output
+    if "--by" in how:
+        assert "3 in 'zone': 2,000 to 2,000 rows each" in result.stdout
+        assert "a total of a key" in result.stdout
+    if "--every" in how:
+        assert f"of {how[-1]}:" in result.stdout
+        assert "in the busiest" in result.stdout
+    command = shlex.split(result.stdout.splitlines()[-1])
+    assert set(how) < set(command)
+    released = run(*command[1:])
+    assert released.exit_code == 0, released.output
+    assert run("query", "private.csv").exit_code == 0
+
+
+def test_ticks_need_times(tmp_path: Path) -> None:
+    (tmp_path / "values.csv").write_text("value\n1\n2\n")
+    result = run("check", str(tmp_path / "values.csv"), "--every", "15min")
+    assert result.exit_code != 0
+    assert "--time" in result.stderr

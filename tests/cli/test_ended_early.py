@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.faults import PIECE, PIPELINES, VALUES, Disk, Pieces, failing_disk
-from tidegate._contexts import uninterrupted
+from tidegate._context_managers import uninterrupted
 from tidegate.cli.exits import stopping
 from tidegate.durable import transfer
 from tidegate.errors import InputError

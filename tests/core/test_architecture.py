@@ -1,4 +1,4 @@
-"""docs/architecture.md is true: files, layers and walks are those of the code."""
+"""docs/architecture.md and docs/files.md are true: they say what the code says."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LONGEST = 300
 FOUNDATION = {
     *(
         "_hash_chain",
-        "_contexts",
-        "_files",
+        "_context_managers",
+        "_atomic_files",
         "_version",
         "clock",
         "errors",
@@ -45,6 +45,23 @@ def walks() -> list[architecture.Walk]:
 def test_the_page_is_current(walks: list[architecture.Walk]) -> None:
     page = architecture.PAGE.read_text(encoding="utf-8")
     assert page == architecture.page(walks), "run python tools/architecture.py"
+
+
+def test_every_file_is_listed_with_what_it_holds() -> None:
+    told = architecture.FILES.read_text(encoding="utf-8")
+    assert told == architecture.tree(), "run python tools/architecture.py"
+    lines = told.splitlines()
+    place = lines.index(
+        f"randomness.py  {architecture.summary(architecture.PACKAGE / 'randomness.py')}"
+    )
+    assert "KeystreamWords" in lines[place + 1]
+    assert "_" not in {line.strip()[:1] for line in lines if line.startswith("    ")}
+
+
+def test_every_file_says_what_it_is_in_one_line() -> None:
+    for path in architecture.PACKAGE.rglob("*.py"):
+        said = architecture.summary(path)
+        assert said.endswith((".", "?")), path  # else the sentence goes on in the next line
 
 
 def test_the_walks_are_short(walks: list[architecture.Walk]) -> None:

@@ -123,8 +123,15 @@ def test_a_number_in_metadata_is_limited_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", [deep("a = ["), "a = " + deep("["), "epsilon = " + "9" * 9999, "é"]
-)
+    "text",
+    [
+        deep("a = ["), "a = " + deep("["), "epsilon = " + "9" * 9999, "é",
+        # Hexadecimal numbers are read, however long they are.
+        *(f"{form}0x" + "f" * 9999 for form in ("epsilon = ", "horizon = ", "bound.a = ")),
+        "column = [0b" + "1" * 99_999 + "]",
+    ],
+    ids=range(8),
+)  # fmt: skip
 def test_hostile_config(tmp_path, text):
     path = tmp_path / "config.toml"
     path.write_text(text, encoding="latin-1")

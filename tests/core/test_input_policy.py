@@ -101,13 +101,25 @@ NUMBERS = st.one_of(
 )
 
 
-@given(st.lists(NUMBERS, max_size=12), st.sampled_from([WHOLE, CENTS]))
+ODD = Lattice(bound=Fraction(30), resolution=Fraction(3, 10))  # no whole number of units in 1
+
+
+@given(st.lists(NUMBERS, max_size=12), st.sampled_from([WHOLE, CENTS, ODD]))
 def test_one_value_and_an_array_agree(values: list[Any], lattice: Lattice) -> None:
     single = [lattice.unit(value) for value in values]
     assert all(type(unit) is int for unit in single)
     assert single == units(lattice, values)
     assert single == units(lattice, np.array([*values, None], dtype=object))[:-1]
     assert all(0 <= unit <= lattice.top for unit in single)
+
+
+@pytest.mark.parametrize("resolution", ["1", "0.01", "0.3"])
+def test_integers_one_by_one_are_released_as_in_an_array(resolution: str) -> None:
+    pipeline = tg.tops(epsilon=1, bound=30, horizon=50, holdout=10, resolution=resolution)
+    values = [-1, 0, 1, 7, 29, 30, 31, 2**70, 0, 3] * 7
+    single = pipeline.start(tg.seeded(3))
+    whole = pipeline.start(tg.seeded(3)).push(np.array(values, dtype=object))
+    assert [single.push(value) for value in values][10:] == whole.tolist()
 
 
 @given(st.integers(0, 3000))

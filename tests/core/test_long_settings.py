@@ -24,9 +24,9 @@ from tidegate.exact_numbers import said
 from tidegate.guarantee import Guarantee
 from tidegate.io import SinkError, SourceError
 from tidegate.ledger import Ledger, LedgerError
+from tidegate.local.canonical_json import MessageError
 from tidegate.local.client import Client
 from tidegate.local.memory import Memory
-from tidegate.local.wire import MessageError
 from tidegate.methods._registration import EXAMPLE
 from tidegate.noise._arguments import exact_fraction, whole_number
 from tidegate.run.column_budgets import checked_names, shares_of

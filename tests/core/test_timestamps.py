@@ -142,3 +142,36 @@ def test_numbers_beyond_every_time_are_refused_and_not_computed_with(number, uni
         for values in (np.array([number]), [number], [0.0, number]):
             with pytest.raises(InputError, match="position"):
                 read_times(values, clock=clock)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["2024-01-01T00:00:00", "2024-01-01T00:00:10.5", "2024-01-01T00:01:10.512"],
+        ["2024-03-31T01:30:00+01:00", "2024-03-31T03:00:00+02:00", "2024-03-31T03:00:00.5+02:00"],
+        ["2024-01-01T00:00Z", "2024-01-01T00:00:01Z", "2024-01-01"],
+        ["999", "1000", "100000000000"],
+        ["2024-01-01T00:00:00", "2024-01-01T00:00:10Z"],
+        ["2024-01-01", "1704067200"],
+        ["2024-01-01T00:00:00", "2024-01-01T00:00:00\0", "2024-01-01T00:00:01"],
+        ["2024-01-01T00:00:00", "2024-02-30T00:00:10.5"],
+        ["2024-01-01T00:00:00", ""],
+    ],
+)
+def test_many_times_of_different_lengths_are_read_as_each_alone(texts: list[str]) -> None:
+    def read(some: list[str]) -> object:
+        try:
+            found = read_times(some)
+        except InputError as error:
+            return str(error)
+        return found.ticks.tolist(), found.clock
+
+    many, few = texts * 9, texts * 4
+    assert len(many) >= 16 > len(texts)
+    one_by_one = read(texts)
+    if isinstance(one_by_one, str):
+        assert read(many) == one_by_one
+    else:
+        ticks, clock = one_by_one
+        assert read(many) == (ticks * 9, clock)
+        assert read(few) == (ticks * 4, clock)

@@ -26,14 +26,14 @@ import typer
 import zstandard  # noqa: F401  # the same
 
 import tidegate.io
-from tidegate import _files
+from tidegate import _atomic_files
 from tidegate.cli import release as command
 from tidegate.cli.pipelines import build
 from tidegate.durable import DurableRelease
 from tidegate.durable.store import Store
 from tidegate.io import output_recovery
 from tidegate.io.batches import Batch
-from tidegate.io.output_bytes import OutputBytes
+from tidegate.io.output_file_or_pipe import OutputBytes
 from tidegate.ledger import Ledger
 from tidegate.ledger.ledger_file import LedgerFile
 
@@ -187,8 +187,8 @@ FAULTS = {
     ),
     "in replay": lambda n: replay_dies(1 + n % 3),
     "after mending": lambda n: countdown(output_recovery, "_mend", 1 + n % 2, after=dies),
-    "before rename": lambda n: countdown(_files, "rename", 1 + n % 3, before=dies),
-    "after rename": lambda n: countdown(_files, "rename", 1 + n % 3, after=dies),
+    "before rename": lambda n: countdown(_atomic_files, "rename", 1 + n % 3, before=dies),
+    "after rename": lambda n: countdown(_atomic_files, "rename", 1 + n % 3, after=dies),
     "recognising": lambda n: countdown(Batch, "__init__", 4 * n, before=dies),
 }
 

@@ -94,6 +94,22 @@ def test_a_cap_refuses_all_columns_before_anything_is_read(tmp_path):
         DurableColumns.open(tmp_path / "other", held)
 
 
+def test_a_column_by_itself_is_charged_with_all(tmp_path):
+    """Whoever pushes to the run of one column; before, the ledger of all knew nothing of it."""
+    total = sum(pipeline.guarantee.epsilon for pipeline in PIPELINES.values())
+    with DurableColumns.open(tmp_path / "low", PIPELINES, cap=total * Fraction(9, 10)) as columns:
+        for run in columns.runs.values():
+            with pytest.raises(CapExceeded):
+                run.push(np.ones(10))
+            assert run.seen == 0
+    with DurableColumns.open(tmp_path / "enough", PIPELINES, source="trips", cap=total) as columns:
+        for _ in range(2):
+            for run in columns.runs.values():
+                run.push(np.ones(50))
+    with Ledger.open(tmp_path / "enough" / "ledger.jsonl", read_only=True) as ledger:
+        assert [charge.guarantee.epsilon for charge in ledger.charges("trips")] == [total]
+
+
 def test_a_new_epoch_is_charged_on_top(tmp_path):
     run(tmp_path)
     for sink in tmp_path.glob("out*"):
@@ -133,7 +149,7 @@ def test_killed_at_any_moment_every_row_is_released_once():
             "durable/commit",
             "durable/output_writer",
         )
-        traced((*places, "io/text_sink", "_files"), reached, lambda: run(work))
+        traced((*places, "io/text_sink", "_atomic_files"), reached, lambda: run(work))
         assert found > 30
         for number in range(1, found + 1, 3):
             killed = copies / str(number)

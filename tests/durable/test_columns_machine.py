@@ -24,7 +24,7 @@ from tests.interruptions import Interrupted
 from tidegate.durable import StateError
 from tidegate.durable.durable_columns import DurableColumns
 
-PLACES = ("durable", "ledger", "io/text_sink", "_files")
+PLACES = ("durable", "ledger", "io/text_sink", "_atomic_files")
 
 
 class Columns(RuleBasedStateMachine):

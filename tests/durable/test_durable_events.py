@@ -152,3 +152,19 @@ def test_a_warm_up_that_is_still_open_says_so_and_no_message_tells_of_an_event(t
         assert "4711" not in str(caught.value)
         rows = run.advance("2024-02-01T01:30")  # a refused push changes nothing
         assert (rows.first, rows.values.size) == (40, 50)
+
+
+def test_events_are_pushed_as_in_memory(tmp_path):
+    times, values = MOMENTS[:40], VALUES[:40]
+    counting = tg.events(epsilon=8, **COMMON)
+    for number, pipeline in enumerate((PIPELINE, counting)):
+        given = (times,) if pipeline is counting else (times, values)
+        with DurableRelease.open(tmp_path / f"{number}", pipeline) as run:
+            run.push(*given)
+            old = values if pipeline is not counting else np.ones(40)
+            units = pipeline.lattice.units(old)
+            assert run.seen == 40
+            assert run.recogniser().push(units, None, TIMES.ticks[:40])
+            with pytest.raises(InputError, match="push"):
+                run.push(times, None if pipeline is PIPELINE else values)
+            assert run.seen == 40

@@ -30,7 +30,8 @@ pytestmark = pytest.mark.filterwarnings(
 # Where something changes: what lies between only computes.
 PLACES = (
     "durable/durable_release", "durable/commit", "durable/store", "durable/charging",
-    "durable/folder_lock", "durable/user_log", "ledger/ledger", "ledger/ledger_file", "_files",
+    "durable/folder_lock", "durable/user_log", "ledger/ledger", "ledger/ledger_file",
+    "_atomic_files",
 )  # fmt: skip
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
 

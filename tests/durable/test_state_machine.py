@@ -118,7 +118,7 @@ class Durable(RuleBasedStateMachine):
                 raise Interrupted
 
         try:
-            traced(("durable", "ledger", "_files"), reached, lambda: out.append(push()))
+            traced(("durable", "ledger", "_atomic_files"), reached, lambda: out.append(push()))
         except Interrupted:
             if self.run.seen == self.run._release.seen and not self.run._ownership.cut_short:
                 return  # before anything was begun: it goes on

@@ -103,8 +103,8 @@ def test_there_is_no_way_around_the_journal(tmp_path):
         public = {name for name in dir(run) if not name.startswith("_")}
         facts = {
             "clock", "cut_short", "dropped", "epoch", "guarantee", "holding", "offset", "phases",
-            "pipeline", "position", "record", "sealed", "seen", "source", "threshold", "waiting",
-            "warming",
+            "pipeline", "position", "record", "resumable", "sealed", "seen", "source", "threshold",
+            "waiting", "warming",
         }  # fmt: skip
         reading = {
             "facts", "fingerprint", "queries", "query", "recogniser", "replay", "replay_rows",

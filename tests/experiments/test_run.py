@@ -19,7 +19,7 @@ from experiments.results import COLUMNS
 from experiments.scoring import METRICS
 
 ROOT = Path(__file__).parent.parent.parent
-SMALL = ["smooth", "--quick", "--runs", "2", "--datasets", "pos"]
+SMALL = ["smooth", "--quick", "--runs", "1", "--datasets", "pos"]
 
 
 def lines(path: Path) -> list[dict[str, str]]:

@@ -14,7 +14,7 @@ from tests.fuzz import harness
 COUNTS = {"metadata": 100, "local store": 200, "record": 400, "snapshot": 500, "ledger": 500,
           "event-settings": 200, "event-snapshot": 150, "keyed-snapshot": 50, "keyed-file": 25,
           "service-request": 100}  # fmt: skip
-OTHERS = 600
+OTHERS = 420
 TARGETS = harness.targets()
 
 

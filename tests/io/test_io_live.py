@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.errors import InputError, SettingError
-from tidegate.io import SourceError, input_bytes, open_source
+from tidegate.io import SourceError, input_file_or_pipe, open_source
 
 # Far longer than any of this takes: on a loaded machine slowness is no failure.
 PATIENCE = 240.0
@@ -215,7 +215,7 @@ def test_only_plain_files_are_followed(tmp_path, name):
 class ClosingAt:
     """A signal's handler that meets the reading thread at its line `number`, locks held or not."""
 
-    PLACES = (input_bytes.__file__, threading.__file__)
+    PLACES = (input_file_or_pipe.__file__, threading.__file__)
 
     def __init__(self, source, number):
         self.source, self.left, self.lines = source, number, set()
@@ -233,8 +233,8 @@ class ClosingAt:
 
 
 def test_a_signal_between_any_two_lines_ends_a_followed_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(input_bytes, "_FIRST_WAIT", 1e-6)
-    monkeypatch.setattr(input_bytes, "_LONGEST_WAIT", 1e-6)
+    monkeypatch.setattr(input_file_or_pipe, "_FIRST_WAIT", 1e-6)
+    monkeypatch.setattr(input_file_or_pipe, "_LONGEST_WAIT", 1e-6)
     path = tmp_path / "s.csv"
     path.write_text("1\n")
     descriptors = len(list(Path("/dev/fd").iterdir()))

@@ -15,7 +15,7 @@ from tests.cli.invoking import run
 from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
 from tidegate.io.batches import objects
-from tidegate.io.output_bytes import OutputBytes
+from tidegate.io.output_file_or_pipe import OutputBytes
 from tidegate.keyed.durable_release import DurableKeyed
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.sink import RowText

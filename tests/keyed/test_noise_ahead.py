@@ -11,7 +11,7 @@ from tidegate.keyed.key_names import Names
 from tidegate.keyed.noise_ahead import GroveNoise
 from tidegate.keyed.noise_cache import GroveCache
 from tidegate.noise import discrete_laplace
-from tidegate.noise.discrete_laplace import discrete_laplace_rows
+from tidegate.noise.laplace_from_words import discrete_laplace_rows
 from tidegate.perturb.forest_geometry import Forest
 
 LAW = Forest(3, 27, (Fraction(40), Fraction(90, 7), Fraction(5)))

@@ -246,9 +246,11 @@ def courses(release: tg.Release) -> list[Segment]:
 
 
 def length(pipeline: tg.Pipeline) -> int:
-    """Enough values for the hold-out and two and a half horizons (of long ones, one and a bit)."""
+    """Enough for the hold-out and two and a half horizons (of longer ones, one and a half)."""
     horizon = pipeline.perturber.horizon
-    return pipeline.holdout + (5 * horizon // 2 + 40 if horizon < 1000 else horizon + 300)
+    if horizon < 400:
+        return pipeline.holdout + 5 * horizon // 2 + 40
+    return pipeline.holdout + horizon + min(horizon // 2 + 40, 300)
 
 
 def stream(count: int, seed: int = 0, top: int = 60) -> np.ndarray:

@@ -11,7 +11,7 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import bits, exported, make, method_stages, stream
-from tidegate.local.series import Changes, PopulationDivision, Updates
+from tidegate.local.series import Changes, Patterns, PopulationDivision, Updates
 from tidegate.local.topl import Topl
 from tidegate.perturb.forest_geometry import Forest
 from tidegate.run.refinement import Refinement
@@ -54,6 +54,7 @@ GOLDEN = {
     "reselection.Reselection": "60e62ea702bcceaa",
     "pipeline.Pipeline": "980e5de856664830",
     "local.series.Changes": "d3457409b53638c5",
+    "local.series.Patterns": "5111e356139b5640",
     "local.series.PopulationDivision": "90827663af4d5528",
     "local.series.Updates": "ae8e80caf55ac664",
     "local.Topl": "c4cd197a2ba6ff69",
@@ -97,6 +98,7 @@ def examples() -> list[Any]:
         Topl(epsilon=1, bound=40, resolution=1),
         Changes(epsilon=1, horizon=8),
         Updates(epsilon=1),
+        Patterns(epsilon=1, window=5),
         PopulationDivision(epsilon=1, window=5),
     ]
 

@@ -8,7 +8,7 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import answers, inputs, pipelines, stream
-from tidegate.record.view import RecordView
+from tidegate.record.record_view import RecordView
 from tidegate.run.snapshot import stored_record
 
 

@@ -174,3 +174,16 @@ def test_relative_and_linked_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert ledger.count == 1
         with pytest.raises(LedgerError, match="in use"):
             Ledger.open("here")
+
+
+def test_another_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Charges go to the file that was opened, and nowhere else."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Ledger.open("here") as ledger:
+        before = ledger.count
+        monkeypatch.chdir("elsewhere")
+        ledger.set_cap(5)
+    assert not list(Path().iterdir())
+    with Ledger.open(tmp_path / "here", read_only=True) as ledger:
+        assert ledger.count > before

@@ -11,7 +11,7 @@ import tidegate as tg
 from tidegate.local.collection import STREAM, THRESHOLD, Collection
 from tidegate.local.mechanisms import stochastic_rounding
 from tidegate.local.questions import TailQuestion
-from tidegate.local.schedule import Repetition
+from tidegate.local.round_schedule import Repetition
 from tidegate.local.survey import Decision, Given, Round
 
 EPSILON = Fraction(1)

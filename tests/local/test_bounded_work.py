@@ -10,7 +10,7 @@ import pytest
 from tests.local.devices import asked, device
 from tests.local.settings import GIVEN
 from tidegate.errors import RefusedError
-from tidegate.local import privacy_loss, wire
+from tidegate.local import canonical_json, privacy_loss
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Announcement, MessageError, Report
 from tidegate.local.questions import ValueQuestion
@@ -24,13 +24,13 @@ REPORT = Report(round="r1", phase="stream", epsilon=Fraction(1), slot=0, client=
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many characters were handed to the JSON decoder, call by call."""
     lengths: list[int] = []
-    decode = wire._DECODER.decode
+    decode = canonical_json._DECODER.decode
 
     def counted(text: str) -> Any:
         lengths.append(len(text))
         return decode(text)
 
-    monkeypatch.setattr(wire._DECODER, "decode", counted)
+    monkeypatch.setattr(canonical_json._DECODER, "decode", counted)
     return lengths
 
 
@@ -78,7 +78,7 @@ def test_everything_that_tidegate_says_is_short_enough() -> None:
         question = MECHANISMS[name](2**53, Fraction(epsilon))
         text = asked("r" * 128, question).json()
         assert Announcement.from_json(text).question == question, name
-        assert len(text) < wire.LONGEST["announcement"] * 0.6
+        assert len(text) < canonical_json.LONGEST["announcement"] * 0.6
     longest = Report(
         round="r" * 128,
         phase="threshold",
@@ -88,7 +88,7 @@ def test_everything_that_tidegate_says_is_short_enough() -> None:
         report=2**32 - 1,
     )
     escaped = longest.json().replace("c", "\\u0063").replace("r", "\\u0072")
-    assert len(longest.json()) < len(escaped) < wire.LONGEST["report"]
+    assert len(longest.json()) < len(escaped) < canonical_json.LONGEST["report"]
 
 
 def test_a_device_computes_one_exponential_for_a_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from tidegate.local.topl import Topl
 # What only reads, and so cannot be left half-way: not followed, for the sake of time.
 PURE = (
     *(
-        "local/wire.py",
+        "local/canonical_json.py",
         "local/messages.py",
         "local/questions/",
         "local/privacy_loss.py",

@@ -30,7 +30,7 @@ def test_the_types_hold_and_the_declarations_are_current(tmp_path: Path) -> None
     modules = tmp_path / "node_modules"
     modules.mkdir()
     made = tmp_path / "types"
-    run(*tsc, "--project", "tsconfig.json", "--outDir", made, folder=CLIENT)
+    run(*tsc, "--project", "tsconfig.json", "--skipLibCheck", "--outDir", made, folder=CLIENT)
     assert _texts(made) == _texts(CLIENT / "types"), "see clients/js/README.md"
     (modules / "@tidegate").mkdir()
     (modules / "@tidegate" / "client").symlink_to(CLIENT)  # as if it were installed

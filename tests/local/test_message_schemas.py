@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tidegate.local.canonical_json import MessageError
 from tidegate.local.message_schemas import schemas
 from tidegate.local.messages import Report
 from tidegate.local.report_checks import REASONS
 from tidegate.local.task_messages import FINAL, RoundMessage, outcomes_from_json, outcomes_json
 from tidegate.local.topl import Topl
-from tidegate.local.wire import MessageError
 
 ROOT = Path(__file__).parent.parent.parent
 # What the readers refuse and a schema cannot say.

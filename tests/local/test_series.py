@@ -234,7 +234,7 @@ def test_mistakes_are_refused() -> None:
         simulate(Changes(epsilon=1, horizon=2), np.zeros((3, 3), dtype=np.bool_))
     with pytest.raises(SettingError, match="is too long for 3 users"):
         simulate(PopulationDivision(epsilon=1, window=4), np.zeros((3, 3), dtype=np.bool_))
-    with pytest.raises(SettingError, match="must be Changes, Updates or"):
+    with pytest.raises(SettingError, match="must be Changes, Patterns, "):
         simulate(object(), np.zeros((3, 3), dtype=np.bool_))
     with pytest.raises(InputError, match="one for each user"):
         UpdateDevices(Updates(epsilon=1), 4, words()).push(np.zeros(3, dtype=np.bool_))

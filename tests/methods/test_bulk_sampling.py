@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.noise import USUAL_EDGE, USUAL_SCALES, edge, one_discrete_laplace, signed_logarithms
-from tidegate.perturb.measurement_noise import MeasurementNoise
+from tidegate.noise import (
+    USUAL_EDGE,
+    USUAL_SCALES,
+    discrete_laplace,
+    edge,
+    one_discrete_laplace,
+    signed_logarithms,
+)
+from tidegate.noise.laplace_from_words import discrete_laplace_from, words_for
+from tidegate.perturb.position_noise import MeasurementNoise, PositionNoise
 from tidegate.perturb.sampled_values import Stretch
 from tidegate.sealing import state_of
 from tidegate.units import Window
@@ -92,3 +100,29 @@ def test_samplers_sweep_what_they_push(name: str, filled: int) -> None:
         total += len(expected)
         at, filled = stop, stop - opened
     assert total > 50
+
+
+@pytest.mark.parametrize("scale", [Fraction(1), Fraction(7, 3), Fraction(10**6), Fraction(1 << 41)])
+def test_noise_from_words_read_ahead_is_that_of_its_source(scale: Fraction) -> None:
+    """In order, without −0; what needs other words is left to the source."""
+    sources = [KEYSTREAM.at(tree=tree).take for tree in range(20)]
+    words = np.stack([take(words_for(50, scale)) for take in sources])
+    rows = discrete_laplace_from(words, 50, scale)
+    for tree, row in enumerate(rows):
+        expected = discrete_laplace(KEYSTREAM.at(tree=tree), 50, scale)
+        assert row is None or row.tolist() == expected.tolist()
+    missing = sum(row is None for row in rows)
+    assert missing == (20 if scale > 1 << 40 else 0)
+    assert discrete_laplace_from(words[:, :49], 50, scale) == [None] * 20  # too few words
+
+
+@pytest.mark.parametrize("scale", [1, 1 << 30, 1 << 41])
+def test_noise_is_found_by_position_alone(scale: int) -> None:
+    """Drawn ahead, again, and in any order."""
+    here, there = PositionNoise(KEYSTREAM, {3: scale}), PositionNoise(KEYSTREAM, {3: scale})
+    for position in (0, 1024, 2048, 6144, 5119, 1023, 3 << 20):
+        (noise,), index = here.at(position)
+        listed, place = there.ahead(position)
+        source = KEYSTREAM.at(tree=position // 1024, level=3)
+        expected = discrete_laplace(source, 1024, Fraction(scale))
+        assert noise[index] == listed[place] == expected[position % 1024]

@@ -57,6 +57,7 @@ SAMPLED: dict[str, Callable[[], tg.Pipeline]] = {
     "sampling": lambda: tg.sampling(1, THETA, every=5, **WINDOW),
     # A level that may be anywhere after a step: the filter believes the number that it measured.
     "fast": lambda: tg.fast(300, THETA, horizon=100, movement=5, resolution=1, history=COUNT),
+    "rescue_dp": lambda: tg.rescue_dp(100, THETA, movement=5, **WINDOW),
 }
 
 

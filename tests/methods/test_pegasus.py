@@ -11,6 +11,7 @@ import tidegate as tg
 from tests.methods.coverage import coverage
 from tests.methods.enumerated import worst_loss
 from tidegate.errors import SettingError
+from tidegate.estimate.group_means import OPENS
 from tidegate.methods._grouping import Grouping
 from tidegate.methods.pegasus import GroupedValues, pegasus
 from tidegate.noise import discrete_laplace_variance
@@ -62,19 +63,20 @@ def test_many_tests_are_decided_as_one_by_one(public, longest):
         (random.integers(0, THETA + 1, 400), np.repeat(random.integers(0, THETA, 20), 15))
     )
     tests, limits = random.laplace(0, public / 8, (2, values.size)).astype(np.int64)
-    expected = plain_marks(
+    marks = plain_marks(
         *(array.tolist() for array in (values, tests, limits)), public, max(2, longest)
     )
+    expected = [place for place, mark in enumerate(marks) if mark == OPENS]
     cuts = np.sort(random.integers(0, values.size, 5))
     for splits in ([], cuts):
-        group, found = Grouping(public, longest), []
+        group, found, done = Grouping(public, longest), [], 0
         for part in zip(
             *(np.split(array, splits) for array in (values, tests, limits)), strict=True
         ):
             again = Grouping(public, longest)  # resumed between any two pushes
             again.members, again.limit = sorted(group.members), group.limit
-            found += again.mark(*part)
-            group = again
+            found += [done + place for place in again.opens(*part)]
+            group, done = again, done + part[0].size
         assert found == expected
 
 
@@ -89,7 +91,7 @@ def test_groups_by_hand():
     9 begin a group that the last one joins (11)."""
     values = np.array([4, 6, 20, 9, 20, 7, 7])
     nothing = np.zeros(7, dtype=np.int64)
-    assert Grouping(10, 50).mark(values, nothing, nothing) == [1, 2, 1, 1, 1, 1, 2]
+    assert Grouping(10, 50).opens(values, nothing, nothing) == [0, 2, 3, 4, 5]
 
 
 def probability(stage, values, marks):

@@ -54,8 +54,8 @@ def test_a_budget_that_is_not_kept_is_noticed(monkeypatch: pytest.MonkeyPatch) -
         lambda self, threshold, parts=1 << 12: right(self, threshold, parts * 13 // 10),
     )
     monkeypatch.setattr(method, "_MOST", method._PARTS)
-    monkeypatch.setattr(method, "_MOST_SHARE", 1)
-    monkeypatch.setattr(method, "_SHARE", 1)
+    for name in ("_MOST_SHARE", "_ROUGH_MOST", "_SHARE", "_ROUGH_SHARE"):
+        monkeypatch.setattr(method, name, 1)
     assert worst_window(STAGE, np.full(600, 50)) > 2
 
 

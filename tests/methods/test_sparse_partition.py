@@ -32,7 +32,7 @@ def test_by_hand():
     run = run_of(OnlinePartition(epsilon=2, limit="5/3", horizon=9))
     nothing = np.zeros(1024, dtype=np.int64)
     run._noise.at = lambda position: ([nothing, nothing], 0)
-    run._sums.next_noise = lambda: 1000
+    run._sums.next_noises = lambda count: np.full(count, 1000)
     found = run.push(np.array([0, 30, 20, 0, 1, 99, 20, 0, 0]))  # 99 counts as 30
     assert found.sums.tolist() == [1051, 1050]
     assert found.spans.tolist() == [5, 4]

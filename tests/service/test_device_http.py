@@ -17,7 +17,13 @@ import pytest
 from tests.service.conftest import PLAIN, Place, served
 from tidegate.errors import RefusedError
 from tidegate.local.client import Client
-from tidegate.local.delivery import Answer, Delivered, NotAskedError, UnreachableError, patiently
+from tidegate.local.report_delivery import (
+    Answer,
+    Delivered,
+    NotAskedError,
+    UnreachableError,
+    patiently,
+)
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, REPORTS, ROUND
 from tidegate.local.topl import Topl
 from tidegate.service.server import Service

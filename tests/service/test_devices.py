@@ -18,8 +18,8 @@ from tidegate.local.client import Client
 from tidegate.local.memory import Memory
 from tidegate.local.messages import Report
 from tidegate.local.task.task import LEASE
-from tidegate.service.devices.desk import Desk
-from tidegate.service.devices.desk_requests import Asked, NotNow, Question, Reports
+from tidegate.service.devices.device_queue import DeviceQueue
+from tidegate.service.devices.device_requests import Asked, NotNow, Question, Reports
 from tidegate.service.devices.task_routes import NewTask
 from tidegate.service.server import Service
 
@@ -38,21 +38,21 @@ class Time:
 
 
 class Fleet:
-    """A task and its devices, at the desk of a service."""
+    """A task and its devices, at the queue of a service."""
 
     def __init__(self, place: Place, time: Time, **settings: Any) -> None:
         self.place, self.time = place, time
         self.service: Service = place.opened()
-        self.desk = Desk(self.service.gate, time)
+        self.queue = DeviceQueue(self.service.gate, time)
         new = {"name": "steps", "epsilon": "1", "bound": 100, "settings": {"threshold": 20}}
-        self.facts = self.desk.create(NewTask(**{**new, **settings}).facts()).result()
+        self.facts = self.queue.create(NewTask(**{**new, **settings}).facts()).result()
         self.id = self.facts.task_id
 
     def reopened(self) -> None:
         """As after a crash: nothing is left but the database."""
         self.service.gate.close()
         self.service = self.place.opened()
-        self.desk = Desk(self.service.gate, self.time)
+        self.queue = DeviceQueue(self.service.gate, self.time)
 
     @property
     def round(self) -> str:
@@ -60,12 +60,12 @@ class Fleet:
 
     def ask(self, client: str, name: str | None = None) -> Asked | NotNow:
         question = Question(self.id, name or self.round, client)
-        self.desk.submit(question)
+        self.queue.submit(question)
         return question.answer.result(timeout=240)
 
     def send(self, *reports: Report | str) -> list[str]:
         request = Reports(self.id, list(reports))
-        self.desk.submit(request)
+        self.queue.submit(request)
         return request.answer.result(timeout=240)
 
     def device(self) -> Client:
@@ -205,7 +205,7 @@ def test_a_crowd_chooses_a_threshold_and_is_summed_up_by_day(place: Place, time:
         from tidegate.service.devices.answers_by_time import collected
 
         asked = {"confidence": str(1 - 1e-9), "population": "1000"}
-        answer = collected(fleet.desk, fleet.id, asked)
+        answer = collected(fleet.queue, fleet.id, asked)
         assert [(row["from"][:10], row["devices"]) for row in answer["rows"]] == [
             ("2025-11-17", size),
             ("2025-11-18", size),
@@ -218,13 +218,13 @@ def test_a_crowd_chooses_a_threshold_and_is_summed_up_by_day(place: Place, time:
             assert total["low"] < sum(cut) / size * 1000 < total["high"]
             assert total["estimate"] == pytest.approx(1000 / size * row["sum"]["estimate"])
         assert answer["rows"][0]["reports"] < answer["rows"][1]["reports"] == size
-        both = collected(fleet.desk, fleet.id, {"every": "2d", "from": "2025-11-17"})["rows"]
+        both = collected(fleet.queue, fleet.id, {"every": "2d", "from": "2025-11-17"})["rows"]
         assert [row["devices"] for row in both] == [2 * size]
-        one = collected(fleet.desk, fleet.id, {"from": "2025-11-18", "to": "2025-11-19"})["rows"]
+        one = collected(fleet.queue, fleet.id, {"from": "2025-11-18", "to": "2025-11-19"})["rows"]
         assert one[0]["sum"]["estimate"] == answer["rows"][1]["sum"]["estimate"]
         for wrong in ({"from": "2025-11-18T01:00"}, {"every": "36h"}, {"population": "9"}):
             with pytest.raises(Exception, match=r"must be|cannot be"):
-                collected(fleet.desk, fleet.id, wrong)
+                collected(fleet.queue, fleet.id, wrong)
 
 
 def test_what_is_not_committed_was_not_handed_out_or_taken(
@@ -270,7 +270,7 @@ def test_many_threads_at_the_desk(place: Place, time: Time) -> None:
 
 def test_a_retired_task_asks_nobody_and_takes_what_was_asked(fleet: Fleet) -> None:
     report = fleet.answered(fleet.device(), 7)
-    assert fleet.desk.retire(fleet.id).result().retired is not None
+    assert fleet.queue.retire(fleet.id).result().retired is not None
     with pytest.raises(Exception, match="was retired"):
         fleet.ask("another")
     assert fleet.send(report) == ["accepted"]

@@ -14,7 +14,7 @@ import tidegate as tg
 from tests.service.conftest import Place, sender
 from tests.service.test_http import Clients, http
 from tidegate.errors import SettingError
-from tidegate.keyed.snapshot import resumed
+from tidegate.keyed.snapshot import resumed, sealed
 from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.released_rows import between
 from tidegate.service.server import Service
@@ -51,7 +51,9 @@ def test_events_by_key_are_released_as_the_library_does(place: Place) -> None:
     service = place.opened()
     create(service)
     run = service.gate.ask("calls", lambda run: run)
-    whole = resumed(run.specification, run.release.snapshot(), None)  # the same noise, in memory
+    whole = resumed(
+        run.specification, sealed(run.release, None, brief=False), None
+    )  # the same noise, in memory
     times = times_of(SECONDS)
     send = sender(service, "calls")
     for first, last in ((0, 1), (1, 200), (200, 500)):

@@ -33,7 +33,7 @@ PIPELINES = [
     tg.adaptive(epsilon=1, bound=100, resolution=1, horizon=32),
 ]
 CAP = 1
-PARTS = ("gate.py", "transaction_group.py", "open_streams.py", "push_by_kind.py", "sql_store.py",
+PARTS = ("gate.py", "transaction_group.py", "open_streams.py", "stream_kinds.py", "sql_store.py",
          "sql_ledger.py", "released_rows.py", "database.py", "release.py", "commit.py",
          "journal.py", "account.py", "book.py")  # fmt: skip
 OUTSIDE = ("_next", "_abandoned")  # takes requests from the queue; answers after a fault

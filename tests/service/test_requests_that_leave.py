@@ -12,7 +12,7 @@ import tidegate as tg
 from tests.service.conftest import Place, sender
 from tests.service.test_devices import Fleet, Time
 from tidegate.errors import TidegateError
-from tidegate.service.devices.desk_requests import Question
+from tidegate.service.devices.device_requests import Question
 from tidegate.service.pending_requests import Pending
 
 PIPELINE = tg.tops(epsilon=1, bound=100, resolution=1, holdout=5, horizon=16)
@@ -72,14 +72,14 @@ def test_nor_a_listener_that_fails(service: Any, caplog: pytest.LogCaptureFixtur
 
 
 def test_nor_a_device_that_leaves(tmp_path: Any) -> None:
-    # Catches: a desk that was busy for ever, so that no device was answered any more.
+    # Catches: a queue that was busy for ever, so that no device was answered any more.
     fleet = Fleet(Place(tmp_path / "gate", None), Time())
-    fleet.desk.listener = lambda working: 1 / 0
+    fleet.queue.listener = lambda working: 1 / 0
     gone = Question(fleet.id, fleet.round, "one")
     with fleet.service.gate.lock:
-        fleet.desk.submit(gone)
+        fleet.queue.submit(gone)
         assert gone.answer.cancel()
     other = Question(fleet.id, fleet.round, "two")
-    fleet.desk.submit(other)
+    fleet.queue.submit(other)
     assert other.answer.result(60)
     fleet.service.gate.close()

@@ -9,7 +9,7 @@ import pytest
 
 import tidegate as tg
 from tests.service.conftest import Place, sender
-from tidegate.service import schema
+from tidegate.service import database_schema
 
 ADDED = {  # columns by the version that brought them
     2: {"tidegate_streams": ("part", "keys"), "tidegate_released": ("time_first", "time_last")},
@@ -28,7 +28,7 @@ def test_an_earlier_database_is_migrated_and_goes_on(tmp_path: Path, version: in
     sender(service, "meters")(1.0, 2.0)
     service.gate.close()
     with sqlite3.connect(place.folder / "service.sqlite") as connection:
-        for later in range(version + 1, schema.VERSION + 1):
+        for later in range(version + 1, database_schema.VERSION + 1):
             for table, columns in ADDED[later].items():
                 for column in columns:
                     connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
@@ -43,4 +43,4 @@ def test_an_earlier_database_is_migrated_and_goes_on(tmp_path: Path, version: in
 
 
 def test_every_step_has_a_migration() -> None:
-    assert set(schema.MIGRATIONS) == set(range(1, schema.VERSION))
+    assert set(database_schema.MIGRATIONS) == set(range(1, database_schema.VERSION))

@@ -17,7 +17,7 @@ from tests.service.conftest import PLAIN, served
 from tests.service.test_command import free_port
 from tests.service.test_device_http import TOPL, Served, fleet_with_a_task
 from tidegate.errors import RefusedError
-from tidegate.local.delivery import UnreachableError
+from tidegate.local.report_delivery import UnreachableError
 from tidegate.service.shuffler.app import ShufflerApp
 from tidegate.service.shuffler.forwarding import Forwarder
 from tidegate.service.shuffler.store import ShufflerStore

@@ -16,6 +16,8 @@ JAVA = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
+_HERE = Path(__file__).parent
+WORKERS_PATH = os.pathsep.join(map(str, (_HERE / "python_path", _HERE.parents[1])))
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -27,6 +29,7 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than these rows
     "spark.driver.extraJavaOptions": JAVA,
+    "spark.python.daemon.module": "tests.spark.warm_daemon",
 }
 
 
@@ -55,7 +58,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         builder = builder.config(name, value)
     place = tmp_path_factory.mktemp("spark")
     builder = builder.config("spark.local.dir", str(place / "local"))
-    session = builder.config("spark.sql.warehouse.dir", str(place / "warehouse")).getOrCreate()
+    builder = builder.config("spark.sql.warehouse.dir", str(place / "warehouse"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", WORKERS_PATH, prepend=os.pathsep)  # Java hands it on
+        session = builder.getOrCreate()
     yield session
     session.stop()
 

@@ -22,7 +22,7 @@ pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 import pandas as pd
 import pyspark
 
-from tests.spark.conftest import JAVA, SECRET, needed
+from tests.spark.conftest import JAVA, SECRET, WORKERS_PATH, needed
 from tests.spark.streams import alone, fixed, made_up
 
 KILLS, DRIVER_KILLS = 11, 3
@@ -70,7 +70,8 @@ class Cluster:
 
     def driver(self) -> subprocess.Popen[bytes]:
         path = Path(__file__).with_name("cluster_driver.py")
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        path_of_python = os.pathsep.join((WORKERS_PATH, *sys.path))
+        environment = {**os.environ, "PYTHONPATH": path_of_python}
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"
         return subprocess.Popen(
             [sys.executable, str(path), self.url, str(self.folder)],

@@ -220,3 +220,55 @@ def test_days_are_those_of_the_columns_own_zone(library):
         ["2024-01-01T00:00:00+01:00", "24"],
         ["2024-01-02T00:00:00+01:00", "24"],
     ]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_many_ranges_by_time_are_asked_at_once(late: bool) -> None:
+    times = pd.date_range("2024-01-01", periods=600, freq="15min").to_series(index=range(600))
+    if late:
+        times[300] = times[10]
+    values = np.random.default_rng(0).gamma(2, 5, 600)
+    released = tg.release(
+        {"v": values, "t": times}, "v", time="t", epsilon=1, bound=50, late="keep"
+    )
+    starts, ends = ["2024-01-01", "2024-01-02T12:00"], ["2024-01-02", "2024-01-05"]
+    found = released.queries(starts, ends)
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        one = released.query(start, end)
+        assert (found.estimate[number], found.low[number]) == (one.estimate, one.low)
+        assert found.high[number] == one.high
+    stamps = (pd.DatetimeIndex([pd.Timestamp(one) for one in some]) for some in (starts, ends))
+    dates = released.queries(*stamps)
+    assert dates.estimate.tolist() == found.estimate.tolist()
+    with pytest.raises(tg.QueryError, match="no row"):
+        released.queries(["2025-01-01"], ["2025-01-02"])
+    with pytest.raises(tg.QueryError, match="same length"):
+        released.queries(starts, ends[:1])
+    with pytest.raises(tg.QueryError, match="after"):
+        released.queries(ends, starts)
+
+
+def test_a_period_may_be_a_length_of_time() -> None:
+    hours = pd.date_range("2024-01-01", periods=400, freq="h")
+    frame = pd.DataFrame({"v": np.ones(400)}, index=hours)
+    uneven = frame.iloc[[0, 1, 3, *range(4, 300)]]
+    released = tg.release(frame, "v", epsilon=1, bound=5, period=["1d", 168])
+    assert released.pipeline.estimator.period == (24, 168)  # type: ignore[attr-defined]
+    with pytest.raises(tg.SettingError, match="evenly spaced"):
+        tg.release(uneven, "v", epsilon=1, bound=5, period="1d")
+    with pytest.raises(tg.SettingError, match="number of rows, such as 96"):
+        tg.adaptive(1, 50, period="1d")
+
+
+def test_several_columns_are_saved_and_opened_together(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).gamma(2, 5, (2, 300))
+    table = {"fare": values[0], "Tip amount": values[1]}
+    released = tg.release(table, [*table], epsilon=1, bound=50)
+    names = released.save(tmp_path / "out.csv")
+    assert [Path(name).name for name in names] == ["out.fare.csv", "out.Tip_amount.csv"]
+    opened = tg.released.open_columns(tmp_path / "out.csv", [*table])
+    assert opened.guarantee == released.guarantee
+    ratio, known = opened.ratio("Tip amount", "fare"), released.ratio("Tip amount", "fare")
+    assert (ratio.estimate, ratio.low) == (known.estimate, known.low)
+    with pytest.raises(tg.SettingError, match="copy those"):
+        opened.save(tmp_path / "again.csv")

@@ -1,4 +1,4 @@
-"""Tables of answers, by time and of ratios, and the notes below them: text or JSON.
+"""Print answers by time and ratios as text or JSON, with the same notes below all of them.
 
 The same notes stand under every table: where values were cut, the guarantee, what is doubtful.
 """
@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import QueryError, SettingError
-from tidegate.tables.text import percent, shown, table
+from tidegate.tables.plain_text import percent, shown, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,7 +28,7 @@ from tidegate.cli import (
     shuffle,
     state,
 )
-from tidegate.cli.options import context_settings, examples_last
+from tidegate.cli.option_builders import context_settings, examples_last
 
 app = typer.Typer(
     name="tidegate",

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from tidegate.cli.check_streams import Streams
 from tidegate.cli.check_times import Timing
 from tidegate.cli.exits import plain_errors
+from tidegate.cli.file_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
 from tidegate.cli.show import sparkline
-from tidegate.cli.stream_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import exact, positive, said
-from tidegate.tables.text import shown, table
+from tidegate.tables.plain_text import shown, table
 
 if TYPE_CHECKING:
     from tidegate.plan.profile import Profile
@@ -59,6 +60,12 @@ def check(
         str | None,
         typer.Option(help="How times are written, unless ISO 8601: e.g. '%d.%m.%Y %H:%M'."),
     ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Column with the key of a row: a stream for each key.")
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option(help="Rows are events: look at sums per tick, e.g. 15min.")
+    ] = None,
     header: Header = None,
     delimiter: Delimiter = None,
     decimal: DecimalSign = None,
@@ -75,26 +82,29 @@ def check(
     \b
       tidegate check meters.csv --column watts
       tidegate check meters.csv --column watts --bound 10000 --epsilon 0.1 --time time
+      tidegate check trips.csv --column fare --by zone --time pickup --every 15min
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         typer.echo(_FIRST)
         reading = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
         if column is None and source != "-":
             _name_columns(source, reading)
-        timing = Timing.found(source, time, zone, time_format, reading)
-        profile = _profile(source, column, timing, reading)
+        timing, streams = Timing.found(source, time, zone, time_format, reading), Streams(by, every)
+        streams.check(timing)
+        profile = _profile(source, column, timing, streams, reading)
         if not profile.rows or profile.rows == profile.missing:
             raise InputError(_empty(profile, column))
         typer.echo("")
         thought = {"bound": bound, "lower": lower, "resolution": resolution, "epsilon": epsilon}
-        for name, fact in [*_facts(profile, lower), *timing.facts()]:
+        for name, fact in [*_facts(profile, lower), *timing.facts(), *streams.facts()]:
             typer.echo(f"{name:<11}{fact}")
         means = profile.means
         if len(means) > 1:
             typer.echo(f"{'over time':<11}{sparkline(means)}")
         typer.echo("")
-        reading |= timing.options()
-        for line in _settings(profile, thought, source, {"column": column, **reading}):
+        reading |= {**timing.options(), **streams.options(timing)}
+        told = {"column": column, **reading}
+        for line in _settings(profile, thought, source, told, (streams, timing)):
             typer.echo(line)
 
 
@@ -109,21 +119,31 @@ def _name_columns(source: str, reading: dict[str, Any]) -> None:
         typer.echo(f"Choose a column with --column: {', '.join(map(repr, names))}")
 
 
-def _profile(source: str, column: str | None, timing: Timing, reading: dict[str, Any]) -> Profile:
+def _profile(
+    source: str,
+    column: str | None,
+    timing: Timing,
+    streams: Streams,
+    reading: dict[str, Any],
+) -> Profile:
     """What is in the values. Times that a release would refuse are looked at no further."""
     from tidegate.io import open_source
     from tidegate.plan.profile import Profile
 
     profile = Profile()
     try:
-        with open_source(source, column=column, **timing.source(), **reading) as opened:
+        how = {**timing.source(), **streams.source(), **reading}
+        with open_source(source, column=column, **how) as opened:
             for batch in opened.batches():
                 profile.push(np.asarray(batch.values, dtype=np.float64))
                 timing.push(batch.times)
+                streams.push(batch)
     except InputError as error:
         if not timing.refused(error) or source == "-":
             raise
-        return _profile(source, column, timing, reading)
+        if streams.every is not None:
+            raise
+        return _profile(source, column, timing, Streams(streams.by), reading)
     return profile
 
 
@@ -168,6 +188,7 @@ def _settings(
     thought: dict[str, str | None],
     source: str,
     reading: dict[str, Any],
+    about: tuple[Streams, Timing],
 ) -> list[str]:
     """What the settings that were thought of would do, and a command with good ones."""
     from tidegate.plan.profile import round_above
@@ -189,8 +210,9 @@ def _settings(
     low, cap = profile.quantiles(1 - _CAP, _CAP)
     cap = min(cap, float(bound))
     floor = max(float(lower), min(0.0, low))
-    errors = _errors(profile, (lower, bound), thought, (floor, cap))
-    head = ["epsilon", "a total (95 %)", "a sixteenth of it", "rounding moves it by"]
+    errors, streams = _errors(profile, (lower, bound), thought, (floor, cap), about), about[0]
+    of_key = " of a key" if streams.by is not None else ""
+    head = ["epsilon", f"a total{of_key} (95 %)", "a sixteenth of it", "rounding moves it by"]
     cells = [
         [budget, "hopeless", "", ""]
         if error is None
@@ -222,11 +244,11 @@ def _settings(
         command += ["--lower", f"{float(lower):.15g}"]
     if thought["resolution"] is not None:
         command += ["--resolution", thought["resolution"]]
-    command += ["--horizon", str(max(1, profile.rows)), "--state", "state"]
+    command += ["--horizon", str(streams.values(profile)), "--state", "state"]
     head_line = "To release it:"
     if lost_above >= _MUCH_LOST:
         head_line = "To release it with a bound that cuts nothing:"
-    return [*lines, "", head_line, f"  {shlex.join(command)}"]
+    return [*lines, *streams.notes(), "", head_line, f"  {shlex.join(command)}"]
 
 
 def _lower(profile: Profile, given: str | None) -> Fraction:
@@ -246,20 +268,22 @@ def _errors(
     bounds: tuple[Fraction, Fraction],
     thought: dict[str, str | None],
     cuts: tuple[float, float],
+    about: tuple[Streams, Timing],
 ) -> dict[str, tuple[float, float, float] | None]:
     """By epsilon: errors of a total and of a sixteenth, and of rounding; None: hopeless."""
-    from tidegate.methods.adaptive import adaptive
     from tidegate.plan import expect, half_width
 
-    (lower, bound), (floor, cap) = bounds, cuts
-    horizon = max(1, profile.rows)
+    (lower, bound), (floor, cap), (streams, timing) = bounds, cuts, about
+    horizon = streams.values(profile)
     positive_sum = profile.sum - profile.negative_sum
     total = max(positive_sum - (profile.negative_sum if lower else 0.0), 1e-300)
+    total *= streams.share(profile)
     found: dict[str, tuple[float, float, float] | None] = {}
     for budget in _EPSILONS if thought["epsilon"] is None else (thought["epsilon"],):
         resolution = thought["resolution"]
         try:
-            pipeline = adaptive(budget, bound, horizon=horizon, resolution=resolution, lower=lower)
+            given = {"horizon": horizon, "resolution": resolution, "lower": lower}
+            pipeline = streams.pipeline(budget, bound, timing, **given)
         except SettingError as problem:
             if problem.setting != "epsilon" or "too small" not in problem.problem:
                 raise
@@ -268,7 +292,7 @@ def _errors(
         level = min(max(cap, pipeline.lattice.step), float(bound))
         assumed: dict[str, Any] = {"threshold": repr(level), "floor": floor if lower else None}
         whole, part = (
-            half_width(pipeline, each) / (total * each.length / profile.rows)
+            half_width(pipeline, each) / (total * each.length / horizon)
             for each in expect(pipeline, [horizon, max(1, horizon // 16)], **assumed)
         )
         found[budget] = whole, part, profile.rounded(pipeline.resolution, bound, lower)

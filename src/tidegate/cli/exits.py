@@ -1,4 +1,4 @@
-"""Exit codes, errors as one line on stderr (never a traceback or a value), and stopping."""
+"""Exit codes; errors as one line on stderr, never a traceback or a value; stop on a signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidegate local`: collect from devices that perturb their own values; rehearse it on a file."""
+"""`tidegate local`: announce, collect and query reports of devices that perturb their values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.local_options import with_topl_options
 from tidegate.cli.query import AsJson, Confidence, End, Ranges, Start, asked
 from tidegate.errors import MissingError, SettingError
-from tidegate.tables.text import percent, shown, table
+from tidegate.tables.plain_text import percent, shown, table
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.local.poisoning import PoisoningBound
@@ -161,7 +161,6 @@ def _opened(
     state: Path, given: dict[str, Any] | None = None, by_name: bool | None = None
 ) -> Server:
     """The server of a state file; settings must be those of the file, if there are any."""
-    from tidegate.local.stored_settings import stored_settings
     from tidegate.local.topl import Topl
 
     settings = {name: value for name, value in (given or {}).items() if value is not None}
@@ -172,13 +171,27 @@ def _opened(
             )
         server: Server = topl_of(settings).server(state, by_name=by_name)
         return server
-    known = Topl.from_settings(stored_settings(state))
+    known = Topl.from_settings(_stored_settings(state))
     for name, value in settings.items():
         if getattr(Topl.from_settings({**known.settings(), name: value}), name) != getattr(
             known, name
         ):
             raise SettingError(name, f"the collection in {state} has {getattr(known, name)}")
     return known.server(state, by_name=by_name)
+
+
+def _stored_settings(path: Path) -> dict[str, Any]:
+    """The settings that the collection in this file was begun with."""
+    from tidegate.local.store import ServerStateError, Store
+
+    store = Store(path, create=False)
+    try:
+        settings = store.plain("settings")
+    finally:
+        store.close()
+    if not isinstance(settings, dict):
+        raise ServerStateError(f"{path} was created, but no collection was begun in it: remove it")
+    return settings
 
 
 def _received(server: Server, accepted: int, rejected: Counter[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.cli.options import flag, text, whole, with_options
+from tidegate.cli.option_builders import flag, text, whole, with_options
 
 with_topl_options = with_options(
     {

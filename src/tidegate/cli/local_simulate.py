@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tidegate.cli import stream_options as streams
+from tidegate.cli import file_options as streams
 from tidegate.cli.exits import complain, plain_errors
 from tidegate.cli.local import topl_of
 from tidegate.cli.local_options import with_topl_options

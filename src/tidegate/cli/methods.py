@@ -12,7 +12,7 @@ from tidegate.cli.exits import plain_errors
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.methods import Method, registered, series_schemes
-from tidegate.tables.text import table
+from tidegate.tables.plain_text import table
 
 
 def methods(

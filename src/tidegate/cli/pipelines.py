@@ -1,4 +1,4 @@
-"""Build a pipeline from command-line options or a TOML file.
+"""Build a pipeline from command-line options or from a TOML file (--config).
 
 `--period` is how many rows a cycle has, written as rows or as a length of time.
 """
@@ -13,18 +13,14 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import tidegate as tg
 from tidegate.errors import MissingError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.methods import registered
-from tidegate.methods._periods import in_rows, is_length
+from tidegate.methods._periods import in_rows, is_length, spacing
 from tidegate.methods._preset import HORIZON
 from tidegate.stages import Estimator
 from tidegate.units import Unit, unit_named
-
-_ROWS = 64  # whose times are looked at
 
 
 def parts_of(options: dict[str, Any]) -> list[str]:
@@ -62,14 +58,9 @@ def _spacing(source: str, reading: dict[str, Any]) -> int:
     with open_source(source, **{**reading, "follow": False}) as opened:
         first = next(iter(opened.batches()), None)
     times = None if first is None else first.times
-    if times is None or times.ticks.size < 2:
+    if times is None:
         raise SettingError("period", "must be a number of rows: the file has too few to tell")
-    steps = np.diff(times.ticks[:_ROWS])
-    if steps.min() != steps.max() or steps[0] <= 0:
-        raise SettingError(
-            "period", "must be a number of rows: those of this file are not evenly spaced in time"
-        )
-    return int(steps[0])
+    return spacing(times.ticks)
 
 
 FEW_ROWS = 8  # of a file with hardly a row, its length is not what is wrong
@@ -103,6 +94,7 @@ _ARGUMENTS = {
 
 BY_COLUMN = ("column", "bound", "lower", "resolution", "share")  # may be given several times
 _LONGEST_CONFIG = 1 << 20
+_MOST_BITS = 1 << 12
 _DIGITS = 20  # of a whole number; longer ones are left to the setting, which refuses them
 
 
@@ -138,6 +130,9 @@ def with_config(
 
 def _typed(name: str, value: Any, wanted: type) -> Any:
     """A value of the TOML file as the command line would have given it."""
+    # TOML's hexadecimal numbers have no limit; Python refuses to write so many digits.
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise SettingError(name, "has too many digits")
     if wanted is list and isinstance(value, dict):
         return [f"{key}={_typed(name, one, str)}" for key, one in value.items()]
     if wanted is list:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.options import PLANNED, offering
+from tidegate.cli.option_builders import PLANNED, offering
 from tidegate.cli.pipelines import DEFAULT_PRESET
 from tidegate.cli.pipelines import unit as parsed_unit
 from tidegate.cli.plan_report import Report, Row

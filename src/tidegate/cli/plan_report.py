@@ -10,7 +10,7 @@ from typing import Any
 from tidegate.plan import Choice, Expectation
 from tidegate.plan.needed_epsilon import Target
 from tidegate.run.pipeline import Pipeline
-from tidegate.tables.text import percent, shown, table
+from tidegate.tables.plain_text import percent, shown, table
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import typer
 
 from tidegate.cli.answer_tables import facts, remarks
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.stream_options import Released, ReleasedColumn, ReleasedFormat, file_of
+from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of
 from tidegate.errors import QueryError, SettingError
-from tidegate.tables.text import percent, shown, table
+from tidegate.tables.plain_text import percent, shown, table
 
 if TYPE_CHECKING:
     from tidegate.record.answers import Answers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.cli.answer_tables import printed_times
 from tidegate.errors import QueryError, SettingError
-from tidegate.tables.text import percent, shown, table
+from tidegate.tables.plain_text import percent, shown, table
 
 if TYPE_CHECKING:
     from tidegate.keyed.released_file import KeyedFile

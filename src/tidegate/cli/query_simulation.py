@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.cli.answer_tables import capped, warned
 from tidegate.errors import SettingError
 from tidegate.io import SourceError
-from tidegate.tables.text import percent, shown, table
+from tidegate.tables.plain_text import percent, shown, table
 
 if TYPE_CHECKING:
     from tidegate.cli.query import Ranged

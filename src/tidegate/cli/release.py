@@ -9,13 +9,13 @@ import typer
 
 from tidegate.cli import release_events
 from tidegate.cli.exits import NOTHING, complain, plain_errors, stopping
-from tidegate.cli.options import EMITTED, LATE, PIPES, of_one_column
+from tidegate.cli.file_options import Source, check_output, holds_something
+from tidegate.cli.option_builders import EMITTED, LATE, PIPES, of_one_column
 from tidegate.cli.pipelines import build, with_config, with_length, with_rows
 from tidegate.cli.release_broker import check_broker, of_broker, run_broker
 from tidegate.cli.release_by import check_by, run_by
 from tidegate.cli.release_options import KINDS, with_release_options
 from tidegate.cli.sealing_key import READABLE, read_key
-from tidegate.cli.stream_options import Source, check_output, holds_something
 from tidegate.errors import MissingError, SettingError
 from tidegate.run.pipeline import Pipeline
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tidegate.cli.exits import complain, stopping
-from tidegate.cli.options import by_column
+from tidegate.cli.file_options import holds_something
+from tidegate.cli.option_builders import by_column
 from tidegate.cli.pipelines import build, with_length
 from tidegate.cli.release import (
     check_options,
@@ -14,7 +15,6 @@ from tidegate.cli.release import (
     state_options,
     tell_unsealed,
 )
-from tidegate.cli.stream_options import holds_something
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import positive
 from tidegate.guarantee import sequential

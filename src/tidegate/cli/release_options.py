@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate.cli.options import (
+from tidegate.cli.file_options import (
+    DecimalSign,
+    Delimiter,
+    Header,
+    InputFormat,
+    OutputFile,
+    OutputFormat,
+)
+from tidegate.cli.option_builders import (
     EMITTED,
     LATE,
     PIPES,
@@ -17,14 +25,6 @@ from tidegate.cli.options import (
     with_options,
 )
 from tidegate.cli.pipelines import DEFAULT_PRESET, PRESETS, SMOOTHERS
-from tidegate.cli.stream_options import (
-    DecimalSign,
-    Delimiter,
-    Header,
-    InputFormat,
-    OutputFile,
-    OutputFormat,
-)
 
 OPTIONS: dict[str, Any] = {
     "output": OutputFile,

@@ -17,7 +17,7 @@ from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.guarantee import sequential
 from tidegate.run.release import Release
-from tidegate.tables.text import percent, shown
+from tidegate.tables.plain_text import percent, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ import typer
 
 from tidegate.cli.answer_tables import warned
 from tidegate.cli.exits import plain_errors
-from tidegate.cli.stream_options import Released, ReleasedColumn, ReleasedFormat, file_of
+from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of
 from tidegate.errors import QueryError, SettingError, TidegateError
-from tidegate.tables.text import percent
+from tidegate.tables.plain_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,12 +1,19 @@
-"""`advance` of a durable release: ticks are committed before they are handed out."""
+"""`EventTicks`: `advance` of a durable release commits ticks before it hands them out."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 
 from tidegate.durable.charging import Charging
 from tidegate.durable.key_changes import KeyChanges
 from tidegate.errors import SettingError
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment
+from tidegate.run.event_ticks import check_values
+from tidegate.tables.column_kind import are_times
+from tidegate.timestamps import Times
 
 
 class EventTicks(KeyChanges):
@@ -30,6 +37,16 @@ class EventTicks(KeyChanges):
     def waiting(self) -> bool:
         """Whether ticks that are not released yet have events. For the operator alone."""
         return bool(getattr(self._release, "waiting", False))
+
+    def _in_order(self, values: Any, users: Any, times: Any) -> tuple[Any, Any, Any]:
+        """Arguments of `push` as `push_rows` takes them; of events also `push(times, values)`."""
+        if self._pipeline.ticks is None or not (isinstance(values, Times) or are_times(values)):
+            return values, users, times
+        values, users, times = users, times, values
+        check_values(self._pipeline, values)
+        if values is None:  # each counts as one
+            values = np.ones(times.ticks.size if isinstance(times, Times) else len(times))
+        return values, users, times
 
     def advance(self, until: Moment) -> Rows:
         """Release every tick that is over at `until`. When this returns they are committed.

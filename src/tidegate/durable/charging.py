@@ -1,4 +1,4 @@
-"""Charge the cost of the input by position, before it is read."""
+"""Charge the ledger for the input, by position, before it is read."""
 
 from __future__ import annotations
 
@@ -85,12 +85,8 @@ class Charging:
         *,
         part: str = "",
     ) -> None:
-        self._ledger = ledger
-        self._part = part
-        self._lock = lock
-        self._source = source
-        self._all = of
-        self._epoch = epoch
+        self._ledger, self._lock, self._all = ledger, lock, of
+        self._source, self._part, self._epoch = source, part, epoch
         charged = sum(charge.epoch == epoch for charge in ledger.charges(source))
         self._costs = islice(of(), charged, None)
         self._next = next(self._costs, None)

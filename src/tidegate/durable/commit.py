@@ -1,4 +1,4 @@
-"""Commit everything that a push changes, in one transaction."""
+"""`Committer`: everything that a push changes, in one transaction."""
 
 from __future__ import annotations
 

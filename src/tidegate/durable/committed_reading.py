@@ -1,4 +1,4 @@
-"""The public side of a durable release: facts, answers and replays, from committed state only."""
+"""`Reading`: facts, answers and replays of a durable release, from committed state only."""
 
 from __future__ import annotations
 
@@ -54,6 +54,11 @@ class Reading(RangeQueries):
         self._seen = release.seen
         self._first_threshold = release.threshold  # before anything that may not be committed
         self._open = True
+
+    @property
+    def resumable(self) -> bool:
+        """True: another process may go on with the state, and completes the output."""
+        return True
 
     def __repr__(self) -> str:
         # How many events there were is not public.

@@ -14,24 +14,26 @@ of one column is; after a crash they may stand at different places, and each goe
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tidegate import _files
-from tidegate._contexts import Closed
+from tidegate import _atomic_files
+from tidegate._context_managers import Closed
 from tidegate.durable.charging import Charging, costs_together
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import FolderLock, StateError
 from tidegate.durable.output_writer import Output
+from tidegate.durable.state_file import refuse_other_states
 from tidegate.durable.store import Store
 from tidegate.durable.transfer import Passage, Transferred
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.io import Source
 from tidegate.ledger import Ledger
-from tidegate.run.column_budgets import checked_names, label
+from tidegate.run.column_budgets import checked_names, label, together
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 
@@ -54,6 +56,9 @@ class DurableColumns(Closed):
         self._charging = Charging(
             ledger, lambda: costs_together(pipelines), self.epoch, source, lock
         )
+        turn = threading.Lock()  # columns may be pushed to by threads of their own
+        for run in runs.values():
+            run._charging = _WithAll(run._charging, self._charging, turn)
 
     @classmethod
     def open(
@@ -68,8 +73,8 @@ class DurableColumns(Closed):
     ) -> DurableColumns:
         """Begin in an empty folder, or continue. Arguments as of `DurableRelease.open`."""
         names = checked_names(list(pipelines))
-        place = Path(folder).absolute()
-        store = Store(place)
+        store = Store(Path(folder))
+        place = store.folder
         lock = store.lock
         with ExitStack() as opened:
             lock.acquire()
@@ -138,13 +143,33 @@ class DurableColumns(Closed):
         self._opened.close()
 
 
+class _WithAll(Charging):
+    """Of one column: whoever pushes to it, the sum of all columns is charged first.
+
+    Without it a push to the run of a column went around the ledger of the columns, and its cap.
+    """
+
+    def __init__(self, own: Charging, together: Charging, turn: threading.Lock) -> None:
+        self._own, self._together, self._turn = own, together, turn
+
+    def check(self, count: int) -> None:
+        """Of both."""
+        self._together.check(count)
+        self._own.check(count)
+
+    def charge(self, seen: int, count: int) -> int:
+        """Of both; what is charged already costs nothing again."""
+        with self._turn:
+            allowed = self._together.charge(seen, count)
+        return self._own.charge(seen, allowed)
+
+
 def _agree(folder: Path, names: list[str]) -> None:
     """The columns of a folder never change: another set would be other noise on the same rows."""
     path = folder / _NAMES
-    if (folder / "state.sqlite").exists():
-        raise StateError(f"{folder} holds a release of one column: use another folder")
+    refuse_other_states(folder, _NAMES)
     if not path.exists():
-        _files.replace_file(path, json.dumps(names).encode())
+        _atomic_files.replace_file(path, json.dumps(names).encode())
         return
     try:
         stored = json.loads(path.read_bytes())
@@ -157,11 +182,15 @@ def _agree(folder: Path, names: list[str]) -> None:
         )
 
 
-def together(guarantees: Mapping[str, Guarantee]) -> dict[str, Any]:
-    """What the file of each column says about all of them."""
-    total = sequential(*guarantees.values())
-    shares = {name: str(one.epsilon) for name, one in guarantees.items()}
-    return {"columns": shares, "guarantee": str(total)}
+class _MemoryColumns:
+    """New releases of several columns, without durable state."""
+
+    def __init__(self, runs: Mapping[str, Release]) -> None:
+        self.runs = runs
+
+    def charge(self, end: int) -> int:
+        """All of it: there is no ledger."""
+        return end
 
 
 def transfer_columns(
@@ -185,10 +214,8 @@ def transfer_columns(
         sinks: the file of each column.
         format, start, progress, warn: as in `transfer`.
     """
-    durable = releases if isinstance(releases, DurableColumns) else None
-    runs: dict[str, DurableRelease | Release] = {
-        **(releases.runs if isinstance(releases, DurableColumns) else releases)
-    }
+    columns = releases if isinstance(releases, DurableColumns) else _MemoryColumns(releases)
+    runs: dict[str, DurableRelease | Release] = {**columns.runs}
     more = {"together": together({name: run.guarantee for name, run in runs.items()})}
     place = start or 0
     with ExitStack() as stack:
@@ -204,8 +231,7 @@ def transfer_columns(
                 raise SettingError("source", "must have a column for each release")
             rest, place = batch, place if batch.start is None else batch.start
             while len(rest):
-                end = place + len(rest)
-                part = rest.part(0, (end if durable is None else durable.charge(end)) - place)
+                part = rest.part(0, columns.charge(place + len(rest)) - place)
                 for passage, values in zip(passages, part.by_column(), strict=True):
                     passage.take(values)
                 place, rest = place + len(part), rest.part(len(part))

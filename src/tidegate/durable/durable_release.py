@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidegate._contexts import Closed
+from tidegate._context_managers import Closed
 from tidegate.durable.advance_ticks import EventTicks
 from tidegate.durable.charging import Charging, costs
 from tidegate.durable.commit import Committer
@@ -101,7 +101,7 @@ class DurableRelease(EventTicks, Closed):
                 before. It must be complete: it is compared with the anchors in the old state and
                 in the lock file, for which the old key is not needed.
         """
-        store = Store(Path(folder).absolute())  # the working directory may change
+        store = Store(Path(folder))
         store.lock.acquire()
         try:
             if new_epoch:
@@ -213,13 +213,13 @@ class DurableRelease(EventTicks, Closed):
     def push(
         self, values: Any, users: Any = None, times: Any = None, late: str = "refuse"
     ) -> tuple[int, FloatArray]:
-        """Release values: as `push_rows`, without levels.
+        """Release values: as `push_rows`, without levels. Events: `push(times, values)`.
 
         Returns:
             The position of the first released value, and the values.
         """
         try:
-            rows = self.push_rows(values, users, times, late)
+            rows = self.push_rows(*self._in_order(values, users, times), late)
             return rows.first, rows.values
         except TidegateError:  # `push_rows` has seen to it
             raise

@@ -1,4 +1,4 @@
-"""The lock of a state folder, and what was last seen there: ledger entry and commit.
+"""The lock of a state folder, with two anchors in it: last ledger entry, last commit.
 
 The lock file outlives every state in the folder, so two anchors are kept in it:
 
@@ -21,7 +21,7 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from tidegate import _files
+from tidegate import _atomic_files
 from tidegate.errors import RefusedError, SettingError, TidegateError
 
 Anchor = tuple[int, str]
@@ -57,8 +57,8 @@ class FolderLock:
         """Lock the folder, which is created if it is missing."""
         path = self.folder / "lock"
         try:
-            _files.make_folder(self.folder, 0o700)
-            self._file = _files.open_lock(path)
+            _atomic_files.make_folder(self.folder, 0o700)
+            self._file = _atomic_files.open_lock(path)
         except OSError as error:
             raise SettingError("state", f"cannot use {self.folder}: {error.strerror}") from None
         if self._file is None or not _same(self._file, path):
@@ -71,7 +71,7 @@ class FolderLock:
         """Unlock the folder. In a forked process the parent keeps the lock."""
         if self._file is not None:
             descriptor, self._file = self._file, None
-            _files.unlock(descriptor)
+            _atomic_files.unlock(descriptor)
 
     @property
     def anchor(self) -> Anchor | None:
@@ -98,7 +98,9 @@ class FolderLock:
         if self._file is None:
             raise AssertionError("a commit needs the lock")
         try:
-            _files.write_at(self._file, _line(_COMMIT, anchor), _PLACES[_COMMIT][anchor[0] % 2])
+            _atomic_files.write_at(
+                self._file, _line(_COMMIT, anchor), _PLACES[_COMMIT][anchor[0] % 2]
+            )
         except OSError as error:
             raise _unwritten(self.folder, error) from None
 
@@ -111,11 +113,11 @@ def kept_anchor(folder: Path) -> Anchor | None:
 def keep_anchor(folder: Path, anchor: Anchor) -> None:
     """Store the ledger's newest entry; the caller holds the lock of the *ledger*."""
     with suppress(FileNotFoundError):  # no state was ever in this folder
-        descriptor = _files.open_file(folder / "lock", os.O_RDWR)
+        descriptor = _atomic_files.open_file(folder / "lock", os.O_RDWR)
         try:
             _write(descriptor, folder, anchor)
         finally:
-            _files.unlock(descriptor)
+            _atomic_files.unlock(descriptor)
 
 
 def _write(descriptor: int, folder: Path, anchor: Anchor) -> None:
@@ -125,8 +127,8 @@ def _write(descriptor: int, folder: Path, anchor: Anchor) -> None:
         if newest != anchor:
             first = _at(folder, _LEDGER, places[0])
             place = places[newest is not None and newest == first]
-            _files.write_at(descriptor, _line(_LEDGER, anchor), place)
-        _files.sync(descriptor)
+            _atomic_files.write_at(descriptor, _line(_LEDGER, anchor), place)
+        _atomic_files.sync(descriptor)
     except OSError as error:
         raise _unwritten(folder, error) from None
 

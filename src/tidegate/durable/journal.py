@@ -1,4 +1,4 @@
-"""The journal: released sums and predictions, from which published values are computed again.
+"""The journal's rows: encode, verify by their hash chain, publish their values again.
 
 A row holds what one commit added. Everything in it was released, so emitting it again costs no
 privacy; it contains no raw values and no noise. Rows are chained by a keyed hash (`_hash_chain`):

@@ -1,4 +1,4 @@
-"""The record of the whole past, from the journal: the release in memory has only recent data."""
+"""`JournalRecord`: the record of the whole past, rebuilt from the journal, to be queried."""
 
 from __future__ import annotations
 

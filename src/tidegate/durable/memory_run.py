@@ -42,6 +42,11 @@ class MemoryRun:
             release.journal_entries()
 
     @property
+    def resumable(self) -> bool:
+        """False: nothing can go on with it."""
+        return False
+
+    @property
     def holding(self) -> int:
         """How many more values the hold-out needs before anything is released."""
         return self._release.holding
@@ -96,7 +101,7 @@ class MemoryRun:
         return rows
 
     def finish(self) -> None:
-        """End an open warm-up: the input is over, and nothing will continue it."""
+        """End an open warm-up: nothing will continue, and the end of the input is public."""
         self._release.finish()
         self._take()
 
@@ -107,6 +112,10 @@ class MemoryRun:
         if self._recorded:
             for entry in entries:
                 self._recorder.push(entry, self._phases)
+
+    def recogniser(self, start: int = 0) -> None:
+        """None: nothing is kept of the input."""
+        return
 
     def replay_rows(self, start: int = 0) -> Iterator[Rows]:
         """Nothing: there is no journal."""

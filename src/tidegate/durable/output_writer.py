@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tidegate._contexts import uninterrupted
+from tidegate._context_managers import uninterrupted
 from tidegate.clock import Clock
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.memory_run import MemoryRun
@@ -90,8 +90,6 @@ class Writer:
         self._more = dict(more or {})
         self._output, self._append_at = output, append_at
         self._run = run
-        # The output of a state: it must find a chosen threshold there.
-        self._durable = not isinstance(run, MemoryRun)
         self._warn = warn
         self._sink: Sink | None = None
         self._known = 0  # phases in the metadata that was stored
@@ -119,7 +117,8 @@ class Writer:
         # all leaves no file, and above all replaces none.
         if self._sink is None and error is None and self._output.path is not None:
             facts = self._run.facts()
-            if facts["released"] or (self._durable and facts["phases"]):
+            # The next run of a state must find a chosen threshold in its output.
+            if facts["released"] or (self._run.resumable and facts["phases"]):
                 self._opened()
         if self._sink is None:
             return

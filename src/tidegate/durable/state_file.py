@@ -1,4 +1,4 @@
-"""The SQLite file of a state: its tables, and how it is opened, locked and closed.
+"""`StateFile`: the SQLite file of a state: its tables, how it is opened, locked and closed.
 
 Every commit is one transaction with `synchronous=FULL`: after a kill or a power cut the file holds
 the last complete commit. Files are 0600 in a folder 0700. Deleted content is overwritten
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidegate import _files
-from tidegate._files import Inherited
+from tidegate import _atomic_files
+from tidegate._atomic_files import Inherited
 from tidegate.durable.folder_lock import FolderLock, StateError, StorageError
 from tidegate.errors import MissingError, TidegateError
 from tidegate.run.phased_run import Phase
@@ -37,6 +37,12 @@ WAY_ON = (
     "restore it, or begin again with "
     "new_epoch=True (--new-epoch), which is charged (see the runbook)"
 )
+_STATES = {
+    "state.sqlite": "a release without keys",
+    "keys.sqlite": "a release with keys",
+    "service.sqlite": "a service",
+    "columns.json": "a release of several columns",
+}
 TABLES = ("facts", "state", "journal", "users", "inputs", "phases")
 # The floor of a phase is a fact of its own, and only where it is not 0: older states can be
 # continued.
@@ -75,6 +81,13 @@ def write_phases(database: sqlite3.Connection, phases: Iterable[Phase]) -> None:
             database.execute("INSERT INTO facts VALUES (?, ?)", fact)
 
 
+def refuse_other_states(folder: Path, own: str) -> None:
+    """A folder has one state: the lock file knows the newest commit of one only."""
+    for name, kind in _STATES.items():
+        if name != own and (folder / name).exists():
+            raise StateError(f"{folder} has the state of {kind}: use another folder")
+
+
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # of the latter the message quotes content
 
 
@@ -82,9 +95,10 @@ class StateFile(Inherited):
     """An SQLite file in a locked folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.lock = FolderLock(folder)
+        self.folder = folder.absolute()  # the working directory may change
+        self.lock = FolderLock(self.folder)
         self._database: sqlite3.Connection | None = None
+        self._name: _atomic_files.OneName | None = None
         self.disowned = False  # by a forked process
         self.guard()
 
@@ -102,8 +116,8 @@ class StateFile(Inherited):
         """
         try:
             for suffix in ("", "-wal", "-shm"):
-                _files.remove(self._file.with_name(self._file.name + suffix))
-                _files.sync_folder(self.folder)
+                _atomic_files.remove(self._file.with_name(self._file.name + suffix))
+                _atomic_files.sync_folder(self.folder)
         except OSError as error:
             problem = f"cannot remove the old state in {self.folder}: {error.strerror}"
             raise StorageError(problem) from None
@@ -129,8 +143,11 @@ class StateFile(Inherited):
             raise
 
     def _connect(self) -> None:
+        refuse_other_states(self.folder, self._file.name)
         if not self.exists():
-            _files.close(_files.create(self._file))
+            _atomic_files.close(_atomic_files.create(self._file))
+        self._name = _atomic_files.OneName(self._file)
+        self._check_name()
         database = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
         self._database = database
         for setting in PRAGMAS:
@@ -143,7 +160,7 @@ class StateFile(Inherited):
             raise StateError(
                 f"the state in {self.folder} has format {version}; this Tidegate reads {FORMAT}"
             )
-        _files.sync_folder(self.folder)
+        _atomic_files.sync_folder(self.folder)
         if self.fact("scrub") is not None:
             self.scrub()
 
@@ -188,9 +205,16 @@ class StateFile(Inherited):
         try:
             with self.database as database:
                 database.execute("BEGIN IMMEDIATE")
+                self._check_name()
                 yield database
         except DATABASE_ERRORS as error:
             raise self._explained(error) from None
+
+    def _check_name(self) -> None:
+        """Refuse unless the file has its one name: else the folder's lock guards another one."""
+        trouble = None if self._name is None else self._name.trouble
+        if trouble:
+            raise StateError(f"{self._file} {trouble}. Two releases would share noise")
 
     def _explained(self, error: BaseException) -> TidegateError:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)

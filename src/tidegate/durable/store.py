@@ -1,4 +1,4 @@
-"""The store of a durable release in its folder: state, journal, phases, users, input digests."""
+"""`Store`: a durable release in its folder: state, journal, phases, users, input digests."""
 
 from __future__ import annotations
 

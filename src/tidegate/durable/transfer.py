@@ -77,12 +77,15 @@ class Passage:
     ) -> None:
         if output.path is not None and written is not None:
             raise SettingError("written", "must not be given for a file: its rows are counted")
-        self.run = release if isinstance(release, DurableRelease) else MemoryRun(release)
         append_at, self._sent = 0, written or 0
-        if isinstance(self.run, DurableRelease):
+        self.run: DurableRelease | MemoryRun
+        if isinstance(release, DurableRelease):
+            self.run = release
             if output.path is not None:
-                append_at = self._sent = rows_written(output.path, output.format, self.run, warn)
-            check_not_ahead("the sink", self._sent, self.run)
+                append_at = self._sent = rows_written(output.path, output.format, release, warn)
+            check_not_ahead("the sink", self._sent, release)
+        else:
+            self.run = MemoryRun(release)
         self._writer = Writer(output, self.run, append_at, warn, more)
         self._stack = ExitStack()
         self._progress = progress or _ignore
@@ -132,7 +135,7 @@ class Passage:
         if until is not None:
             self._writer.write(run.advance(until))
         unmeasured = 0 if run.phases else run.warming
-        if isinstance(run, MemoryRun):  # nothing will go on, and the end of the input is public
+        if not run.resumable:  # nothing will go on, and the end of the input is public
             run.finish()
         run.save()
         return Transferred(run.seen, run.position, run.holding, run.threshold, unmeasured)
@@ -148,17 +151,18 @@ class Passage:
                 f"Send the values from {run.seen} on"
             )
         known = min(run.seen - place, len(batch))
-        if known and isinstance(run, DurableRelease):
-            self._recognise(run, place, batch.part(0, known))
         if known:
+            self._recognise(place, batch.part(0, known))
             self._progress(known)
         self._place += len(batch)
         return batch.part(known) if known else batch
 
-    def _recognise(self, run: DurableRelease, place: int, old: Batch) -> None:
-        recogniser = self._recogniser
+    def _recognise(self, place: int, old: Batch) -> None:
+        run, recogniser = self.run, self._recogniser
         if recogniser is None or recogniser.place != place or recogniser.left < len(old):
             recogniser = self._recogniser = run.recogniser(place)
+        if recogniser is None:  # of a run in memory: the caller says what was read
+            return
         units = run.pipeline.lattice.units(old.values)
         if not recogniser.push(units, old.users, old.times and old.times.ticks):
             raise StateError(

@@ -1,4 +1,4 @@
-"""The counts of users on disk: a full table now and then, and one row of changes for each commit.
+"""`UserLog`: counts of users on disk: a full table now and then, else changes by commit.
 
 The rows are chained by a keyed hash (`_hash_chain`) whose head is in the state, so that a changed
 or missing row is noticed. Names of users are secret: rows are sealed like the state.

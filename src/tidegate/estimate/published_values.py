@@ -65,6 +65,9 @@ def fill_cells(
     if not totals.size:
         out[:] = prediction
         return prediction, filled + out.size
+    if totals.size == out.size and not filled:  # every value is a cell
+        out[:] = totals
+        return float(following[-1]), 0
     predictions = np.concatenate(([prediction], following))
     ends = np.cumsum(widths) - filled
     last = int(ends[-1])

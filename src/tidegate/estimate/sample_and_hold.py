@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from tidegate.errors import SettingError
-from tidegate.estimate.defaults import EstimatorDefaults
+from tidegate.estimate.estimator_defaults import EstimatorDefaults
 from tidegate.estimate.published_values import fill_cells
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.sealing import State, restore, state_of

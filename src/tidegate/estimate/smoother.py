@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.estimate.block_posterior import RESIDUALS, BlockPosterior
-from tidegate.estimate.defaults import EstimatorDefaults
+from tidegate.estimate.estimator_defaults import EstimatorDefaults
 from tidegate.estimate.published_values import fill_equal_cells
 from tidegate.lattice import FloatArray
 from tidegate.sealing import State, restore, state_of

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate._contexts import Context
+from tidegate._context_managers import Context
 from tidegate.timestamps import Times
 
 BATCH_ROWS = 1 << 20

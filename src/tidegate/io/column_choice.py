@@ -18,9 +18,9 @@ from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.io.csv_dialect import Dialect
 from tidegate.io.file_formats import Kind, has_tabs, kind_of
-from tidegate.io.input_bytes import InputBytes
+from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.lines import read_lines
-from tidegate.io.optional import require
+from tidegate.tables.libraries import require_for_files
 from tidegate.timestamps import read_times
 
 _SHOWN = 20  # names in a message
@@ -121,7 +121,7 @@ def time_columns(path: str, format: str | None, delimiter: str | None) -> list[s
     """The names of columns whose first values can all be read as times; there must be names."""
     kind = kind_of(path, format)
     if kind.format == "parquet":
-        schema = require("pyarrow.parquet").read_schema(path)
+        schema = require_for_files("pyarrow.parquet").read_schema(path)
         return [field.name for field in schema if str(field.type).startswith(("timestamp", "date"))]
     separator = "tab" if delimiter is None and has_tabs(path) else delimiter
     rows = _first_rows(path, kind, Dialect.given(separator, None))

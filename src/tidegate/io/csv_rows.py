@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tidegate.errors import InputError, SettingError
 from tidegate.io.column_choice import Wanted, choose, index_of
 from tidegate.io.csv_dialect import Dialect
-from tidegate.io.optional import require
 from tidegate.tables.arrow import to_numpy
+from tidegate.tables.libraries import require_for_files
 
 _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "Null"]  # the others are left to `one`
 _MISSING_WORDS = frozenset({b"", b"nan", b"null"})
@@ -177,7 +177,7 @@ class CsvRows:
         """The wanted columns of a block of `count` lines, or None to have them read one by one."""
         if not self._width or not self._has_one_row_a_line(text):
             return None
-        arrow, arrow_csv = require("pyarrow"), require("pyarrow.csv")
+        arrow, arrow_csv = require_for_files("pyarrow"), require_for_files("pyarrow.csv")
         names = [str(index) for index in range(self._width)]
         chosen = [names[index] for index in self._chosen]
         types = {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tidegate.errors import InputError, SettingError
 from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_rows import from_arrow
-from tidegate.io.optional import require
+from tidegate.tables.libraries import require_for_files
 
 _INTEGER_DIGITS = 20  # all of 64 bits, with a sign
 
@@ -78,7 +78,7 @@ class JsonRows:
 
     def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:
         """The wanted columns of a block of `count` lines, or None to have them read one by one."""
-        arrow, arrow_json = require("pyarrow"), require("pyarrow.json")
+        arrow, arrow_json = require_for_files("pyarrow"), require_for_files("pyarrow.json")
         if b"\r" in text:
             text = text.replace(b"\r\n", b"\n")
         # pyarrow reads values, not lines. A value cannot go on over "}\n{", so with these it does.

@@ -1,4 +1,4 @@
-"""Complete lines, as soon as they are complete.
+"""Complete lines of incoming bytes, as soon as they are complete.
 
 A line end always ends a row, also inside quotes: an unbalanced quote then costs one row an error,
 and does not swallow the rest of the stream in search of its partner.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.io.errors import SourceError
-from tidegate.io.input_bytes import InputBytes
+from tidegate.io.input_file_or_pipe import InputBytes
 
 BLOCK = 1 << 20  # bytes read at once: no block has more lines than a batch may have rows
 LONGEST_LINE = 1 << 24

@@ -11,8 +11,8 @@ from typing import Any
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.file_formats import kind_of
-from tidegate.io.optional import require
-from tidegate.io.output_bytes import write_whole
+from tidegate.io.output_file_or_pipe import write_whole
+from tidegate.tables.libraries import require_for_files
 
 KEY = "tidegate"
 _MOST = 1 << 30  # bytes; the record of an adaptive release grows with it
@@ -69,7 +69,7 @@ def read_metadata(
 
 
 def _from_parquet(name: str) -> bytes | None:
-    arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
+    arrow, parquet = require_for_files("pyarrow"), require_for_files("pyarrow.parquet")
     try:
         with Path(name).open("rb") as file:
             found: dict[bytes, bytes] = parquet.read_metadata(file).metadata or {}

@@ -1,4 +1,4 @@
-"""`open_sink`: a file, standard output, or a function that takes the rows."""
+"""`open_sink`, and what a `Sink` is: a file, standard output, or a function that takes rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from tidegate._contexts import Completed, Context
+from tidegate._context_managers import Completed, Context
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError

@@ -11,7 +11,7 @@ from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_dialect import Dialect
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.file_formats import Kind, has_tabs, is_standard, kind_of
-from tidegate.io.input_bytes import InputBytes
+from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.parquet_source import ParquetSource
 from tidegate.io.text_source import CsvOrJson, TextSource

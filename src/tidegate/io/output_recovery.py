@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from tidegate import _files
+from tidegate import _atomic_files
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError, sink_error
 from tidegate.io.file_formats import is_standard, kind_of
@@ -91,7 +91,7 @@ def recover(
     kind = kind_of(path, format)
     name = os.fspath(path)
     try:
-        with os.fdopen(_files.open_file(path, os.O_RDWR), "r+b") as file:
+        with os.fdopen(_atomic_files.open_file(path, os.O_RDWR), "r+b") as file:
             return _mend(file, kind.format, name)
     except FileNotFoundError:
         return Recovered(0)
@@ -119,7 +119,7 @@ def _mend(file: BinaryIO, format_name: str, name: str) -> Recovered:
         expected = header[:1] if end < len(header) else _ROW_STARTS[format_name]
         if _read(file, end, 1) not in {b"\0", *(bytes([byte]) for byte in expected)}:
             raise _damaged(name)
-        _files.truncate(file.fileno(), end)
+        _atomic_files.truncate(file.fileno(), end)
     if not first:
         return Recovered(0, columns=columns)
     rows = last[-1] - first[0] + 1

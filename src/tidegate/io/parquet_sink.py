@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from tidegate._contexts import Completed
+from tidegate._context_managers import Completed
 from tidegate.clock import Clock
 from tidegate.io.errors import SinkError
 from tidegate.io.metadata_files import KEY, encode
-from tidegate.io.optional import require
-from tidegate.io.output_bytes import Bytes, OutputBytes
+from tidegate.io.output_file_or_pipe import Bytes, OutputBytes
 from tidegate.io.released_row_text import NAMES
 from tidegate.io.text_sink import Levels, Positions, Times
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.tables.arrow import to_arrow
+from tidegate.tables.libraries import require_for_files
 
 GROUP_ROWS = 1 << 20
 """Rows of a row group, for any lengths of writes."""
@@ -37,7 +37,7 @@ class ParquetSink(Completed):
         leveled: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        self._arrow = require("pyarrow")
+        self._arrow = require_for_files("pyarrow")
         self._positions = Positions(None, leveled=leveled, timed=clock is not None)
         self._names = NAMES[2 : 4 if leveled else 3]
         self._clock = clock
@@ -68,7 +68,7 @@ class ParquetSink(Completed):
             self._arrow.field(name, self._arrow.float64(), nullable=False) for name in self._names
         ]
         plain = dict.fromkeys(self._names, "PLAIN")
-        return require("pyarrow.parquet").ParquetWriter(
+        return require_for_files("pyarrow.parquet").ParquetWriter(
             self._file,
             self._arrow.schema([*times, position, *numbers]),
             # Measured: positions shrink to nothing as differences; a dictionary of noisy values

@@ -8,17 +8,17 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tidegate._contexts import Closed
+from tidegate._context_managers import Closed
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.io.batches import Batch
 from tidegate.io.column_choice import Wanted, choose
 from tidegate.io.csv_rows import users_from_arrow
 from tidegate.io.errors import SourceError, source_error
-from tidegate.io.input_bytes import InputBytes
-from tidegate.io.optional import require
+from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.time_reader import TimeReader, batched
 from tidegate.tables.arrow import as_numbers, is_number
+from tidegate.tables.libraries import require_for_files
 
 # Rows a batch: what stays in the cache is faster to decode than the longest batch allowed.
 _ROWS = 1 << 17
@@ -52,7 +52,7 @@ class ParquetSource(Closed):
         return f"<ParquetSource {self._incoming.name}>"
 
     def _open(self) -> Any:
-        arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
+        arrow, parquet = require_for_files("pyarrow"), require_for_files("pyarrow.parquet")
         if self._incoming.size is None or self._incoming.descriptor is None:
             raise SourceError(
                 None, "Parquet cannot be read from a pipe: give a file", self._incoming.name
@@ -82,7 +82,7 @@ class ParquetSource(Closed):
                 needed = "numbers" if column.numeric else "text or integers"
                 needed = "times" if column.time else needed
                 raise SettingError(
-                    column.setting, f"{said(names[index])} has {_shape(kind)}, not {needed}"
+                    column.setting, f"{said(names[index])} has {_type_name(kind)}, not {needed}"
                 )
         return [names[index] for index in chosen]
 
@@ -93,7 +93,7 @@ class ParquetSource(Closed):
 
     def arrays(self) -> Iterator[list[NDArray[Any]]]:
         """The wanted columns, a piece at a time."""
-        arrow = require("pyarrow")
+        arrow = require_for_files("pyarrow")
         # One thread: decoding two columns is far faster than what follows, and cores are shared.
         pieces = self._file.iter_batches(_ROWS, columns=self._names, use_threads=False)
         while True:
@@ -130,7 +130,7 @@ class ParquetSource(Closed):
 
 
 def _is_user(kind: Any) -> bool:
-    types = require("pyarrow").types
+    types = require_for_files("pyarrow").types
     if types.is_dictionary(kind):
         kind = kind.value_type
     names = ("integer", "string", "large_string", "string_view", "null")
@@ -138,11 +138,15 @@ def _is_user(kind: Any) -> bool:
 
 
 def _is_time(kind: Any) -> bool:
-    types = require("pyarrow").types
+    types = require_for_files("pyarrow").types
     names = ("timestamp", "date", "integer", "floating", "string", "large_string")
     return any(getattr(types, f"is_{name}")(kind) for name in names)
 
 
-def _shape(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     """The type in a word or two; the names inside a nested one are not wanted here."""
-    return "nested values" if require("pyarrow").types.is_nested(kind) else f"the type {kind}"
+    return (
+        "nested values"
+        if require_for_files("pyarrow").types.is_nested(kind)
+        else f"the type {kind}"
+    )

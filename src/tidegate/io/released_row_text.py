@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.io.optional import require
-from tidegate.io.output_bytes import Bytes
+from tidegate.io.output_file_or_pipe import Bytes
 from tidegate.lattice import FloatArray
 from tidegate.tables.arrow import texts_to_arrow, to_arrow
+from tidegate.tables.libraries import require_for_files
 
 NAMES = ("time", "position", "value", "level")
 PIECE = 1 << 16  # rows turned into text at once
@@ -45,7 +45,7 @@ def csv_rows(
         before = [] if times is None else [times]
         rows = zip(*before, map(str, range(first, first + size)), *texts, strict=True)
         return "".join([",".join(row) + "\n" for row in rows]).encode()
-    arrow, arrow_csv = require("pyarrow"), require("pyarrow.csv")
+    arrow, arrow_csv = require_for_files("pyarrow"), require_for_files("pyarrow.csv")
     positions = to_arrow(np.arange(first, first + size))
     columns = [positions, *(texts_of(column, arrow) for column in numbers)]
     if times is not None:
@@ -74,7 +74,7 @@ def json_rows(
         rows = zip(*before, map(str, range(first, first + size)), *texts, strict=True)
         joined = ["".join([*map("".join, zip(labels, row, strict=False)), "}\n"]) for row in rows]
         return "".join(joined).encode()
-    arrow, compute = require("pyarrow"), require("pyarrow.compute")
+    arrow, compute = require_for_files("pyarrow"), require_for_files("pyarrow.compute")
     columns = [to_arrow(np.arange(first, first + size)).cast(arrow.string())]
     for values in numbers:
         if np.isfinite(values).all():

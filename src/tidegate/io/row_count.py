@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.io.file_formats import is_standard, kind_of
-from tidegate.io.optional import require
+from tidegate.tables.libraries import require_for_files
 
 _PIECE = 1 << 20
 
@@ -24,7 +24,7 @@ def rows_at_most(
         return None
     try:
         if kind.format == "parquet":
-            parquet = require("pyarrow.parquet")
+            parquet = require_for_files("pyarrow.parquet")
             return int(parquet.read_metadata(path).num_rows)
         with Path(path or "").open("rb") as file:
             return 1 + sum(piece.count(b"\n") for piece in iter(lambda: file.read(_PIECE), b""))

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tidegate import _files
-from tidegate._contexts import Completed
+from tidegate import _atomic_files
+from tidegate._context_managers import Completed
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
 from tidegate.io.file_formats import Kind, is_standard
 from tidegate.io.metadata_files import encode, sidecar, write_sidecar
-from tidegate.io.output_bytes import OutputBytes, Packed
+from tidegate.io.output_file_or_pipe import OutputBytes, Packed
 from tidegate.io.released_row_text import PIECE, csv_header, csv_rows, json_rows, names_of
 from tidegate.lattice import FloatArray, IntArray
 
@@ -165,7 +165,7 @@ class TextSink(Completed):
     def _remove_sidecar(self) -> None:
         if self._path is not None and self._is_file():
             try:
-                _files.remove(sidecar(self._path))
+                _atomic_files.remove(sidecar(self._path))
             except OSError as error:
                 raise sink_error(error, str(sidecar(self._path))) from None
 

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate._contexts import Closed
+from tidegate._context_managers import Closed
 from tidegate.errors import InputError, SettingError
 from tidegate.io.batches import Batch, objects
 from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.errors import SourceError
-from tidegate.io.input_bytes import InputBytes
+from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.lines import LONGEST_LINE, Lines, LineTooLongError, read_lines
 from tidegate.io.time_reader import TimeReader, batched

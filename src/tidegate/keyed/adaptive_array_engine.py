@@ -1,10 +1,10 @@
-"""The engine in columns for `adaptive`: trees, filters and noise of all keys in arrays.
+"""The array engine for `adaptive`: trees, filters and noise of all keys in arrays.
 
     place of the open block and cell │ Kalman filters: 12 models a key │ noise of the open block
     ─────────────────────────────────────────────────────────────────────────────────────────
     about 200 bytes a key            │ 4.3 kB (stored: 2.6 kB)         │ 1 kB, made ahead
 
-Rows and bits are those of the general engine (`objects`): a law test compares them. Keys may be at
+Rows and bits are those of `object_engine`: a law test compares them. Keys may be at
 different positions; those whose cells end together are moved on together.
 
 Privacy: values are capped next to the noise (`_close`), at the cap of the tree that was chosen for
@@ -21,8 +21,8 @@ import numpy as np
 
 from tidegate.estimate import Mixture
 from tidegate.estimate.mixture.layout_tables import NO_LEAF
-from tidegate.estimate.mixture.mixture_of_many_streams import MixtureColumns, alike
-from tidegate.keyed.array_engine_base import ColumnsBase, fits_columns
+from tidegate.estimate.mixture.mixture_of_many_streams import MixtureOfManyStreams, alike
+from tidegate.keyed.array_engine_base import ArrayEngineBase, fits_arrays
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.noise_ahead import KeyedDraws
 from tidegate.keyed.noise_cache import TreeNoise
@@ -39,14 +39,14 @@ _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 def fits_adaptive(pipeline: Pipeline, *, shared: bool) -> bool:
     """Whether these columns can run this pipeline."""
     return (
-        fits_columns(pipeline, shared=shared)
+        fits_arrays(pipeline, shared=shared)
         and type(pipeline.perturber) is AdaptiveTrees
         and type(pipeline.estimator) is Mixture
         and pipeline.estimator.period is None
     )
 
 
-class AdaptiveColumns(ColumnsBase):
+class AdaptiveArrayEngine(ArrayEngineBase):
     """All keys in arrays, by code."""
 
     KIND: ClassVar[str] = "adaptive columns"
@@ -55,7 +55,7 @@ class AdaptiveColumns(ColumnsBase):
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
         super().__init__(pipeline, epoch, names, ends)
         threshold, stage = self._ends.width, pipeline.perturber
-        self._mixture = MixtureColumns(
+        self._mixture = MixtureOfManyStreams(
             threshold, pipeline.estimator.allowance, stage, pipeline.ceiling
         )
         draws = KeyedDraws(epoch, names, pipeline.noise_identity(threshold))
@@ -65,7 +65,7 @@ class AdaptiveColumns(ColumnsBase):
         self._grow()
 
     def __repr__(self) -> str:
-        return f"<AdaptiveColumns of {len(self._names)} keys>"
+        return f"<AdaptiveArrayEngine of {len(self._names)} keys>"
 
     @property
     def position(self) -> IntArray:  # type: ignore[override]

@@ -1,11 +1,11 @@
-"""The engine in columns: the state of all keys in arrays, for fixed methods with one threshold.
+"""The array engine: state of all keys in arrays, for fixed methods with one threshold.
 
     position   total   prediction   carry │ noise of the open grove │ noise of the next one
     ─────────────────────────────────────────────────────────────────────────────────────────
     per key: 32 bytes                     │ 4 bytes a leaf, twice: made ahead, in the background
                                           │ of earlier pushes, since it does not depend on data
 
-Rows and bits are those of the general engine (`objects`): a law test compares them. The released
+Rows and bits are those of `object_engine`: a law test compares them. The released
 past goes to the sink: nothing is kept of it, so nothing can be asked here.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate import Recent
-from tidegate.keyed.array_engine_base import ColumnsBase, fits_columns
+from tidegate.keyed.array_engine_base import ArrayEngineBase, fits_arrays
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.noise_ahead import GroveNoise
 from tidegate.keyed.noise_cache import GroveCache
@@ -36,7 +36,7 @@ def fits(pipeline: Pipeline, *, shared: bool) -> bool:
     """Whether columns can run this pipeline."""
     perturber = pipeline.perturber
     return (
-        fits_columns(pipeline, shared=shared)
+        fits_arrays(pipeline, shared=shared)
         and type(perturber) in (Hierarchy, Flat)
         and type(pipeline.estimator) is Recent
         and perturber.block > 1
@@ -44,7 +44,7 @@ def fits(pipeline: Pipeline, *, shared: bool) -> bool:
     )
 
 
-class ColumnsEngine(ColumnsBase):
+class ArrayEngine(ArrayEngineBase):
     """All keys in arrays, by code."""
 
     KIND: ClassVar[str] = "columns"

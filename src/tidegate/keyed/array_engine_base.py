@@ -1,4 +1,4 @@
-"""What both engines in columns share: one threshold, newest times, public facts."""
+"""What both array engines share: one threshold, newest times, public facts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NEVER = np.iinfo(np.int64).min
 _NOTHING_KEPT = "this run keeps no record (record=False): ask the released file"
 
 
-def fits_columns(pipeline: Pipeline, *, shared: bool) -> bool:
+def fits_arrays(pipeline: Pipeline, *, shared: bool) -> bool:
     """Whether keys of this pipeline can be in columns, as far as all kinds of methods go."""
     return (
         (shared or type(pipeline.threshold) is Fixed)
@@ -38,7 +38,7 @@ def fits_columns(pipeline: Pipeline, *, shared: bool) -> bool:
     )
 
 
-class ColumnsBase:
+class ArrayEngineBase:
     """All keys in arrays, by code; `last` is the newest time of each, empty: there are none."""
 
     position: IntArray

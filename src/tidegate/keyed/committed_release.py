@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from tidegate._contexts import Closed
+from tidegate._context_managers import Closed
 from tidegate.durable.charging import Charging, Cost
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import InputDigests, Recogniser
@@ -23,19 +25,48 @@ from tidegate.keyed.snapshot import head, header, restored
 from tidegate.keyed.specification import Keyed
 from tidegate.keyed.store import KeyedChanges, KeyedStateStore
 from tidegate.ledger import CapExceeded
-from tidegate.ownership import Ownership
+from tidegate.ownership import HeldOwnership
 from tidegate.sealing import restore, seal, state_of, unseal
 from tidegate.timestamps import Times
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 # Keys whose release is kept ready: about 90 kB each. Others are resumed when a row comes (1 ms).
 _READY = 4096
+
+
+def changing(
+    method: Callable[Concatenate[Any, Arguments], Result],
+) -> Callable[Concatenate[Any, Arguments], Result]:
+    """One thread changes and commits at a time; after a failure it must be opened again.
+
+    A retry would count rows once more that are in memory already. The method sets `settled` to
+    False before memory changes; what it refuses before that leaves all as it was.
+    """
+
+    @wraps(method)
+    def whole(self: Any, /, *args: Arguments.args, **named: Arguments.kwargs) -> Result:
+        ownership, began, done = self._ownership, False, False
+        try:
+            with ownership.by_holder():
+                began = True
+                found = method(self, *args, **named)
+                done = True
+                self.settled = True
+                return found
+        except BaseException:
+            if began and (done or not self.settled):  # perhaps the caller did not get the rows
+                ownership.refuse()
+            raise
+
+    return whole
 
 
 class CommittedKeyed(Closed):
     """A keyed release and its state in a store.
 
     Attributes:
-        release: what was committed can be asked of it: facts, answers, keys.
+        release: what was committed can be asked of it: facts, answers, keys. It refuses changes.
         settled: what is in memory is committed.
     """
 
@@ -58,9 +89,11 @@ class CommittedKeyed(Closed):
         self._named = 0  # names that are committed
         begun = store.fact("head") is not None
         stored = None if anew else store.fact("head")
+        self._ownership = HeldOwnership("keyed release")  # before there is a secret: see there
         if stored is None:
             self._number = (store.lock.commit or (0, ""))[0]  # of a state that is gone
             self.release = specification.start(record=record)
+            self.release._ownership = self._ownership
         else:
             self._resume(stored)
         self._ledger = store.ledger(
@@ -94,16 +127,16 @@ class CommittedKeyed(Closed):
         self._commit(None, b"", anew=anew)  # the id of the noise is stored before the first value
 
     def _resume(self, stored: bytes) -> None:
-        ownership = Ownership("keyed release")
         store = self._store
         try:
             public, body = unseal(stored, self._key)
             self._number = body["commit"]
             newest = store.lock.commit
-            if newest is not None and newest[0] > self._number:
+            here = self._number, hashlib.sha256(stored).hexdigest()
+            if newest is not None and newest[0] >= self._number and newest != here:
                 raise StateError(
-                    f"the state in {store.place} is older than what left it: it was put "
-                    "back from a copy. Its noise is on other rows already: begin again with "
+                    f"the state in {store.place} is older than what left it, or another: it was "
+                    "put back from a copy. Its noise is on other rows already: begin again with "
                     "new_epoch=True (--new-epoch), which is charged, or use another folder"
                 )
             names: list[str] = []
@@ -121,7 +154,7 @@ class CommittedKeyed(Closed):
                     raise SnapshotError("its parts do not belong together")
                 pages.append(state)
             whole = {**body, "names": names}
-            self.release = restored(self.specification, public, whole, pages, ownership)
+            self.release = restored(self.specification, public, whole, pages, self._ownership)
         except SnapshotError as error:
             raise StateError(f"the state in {store.place}: {error}") from None
         self._named = len(names)
@@ -154,8 +187,9 @@ class CommittedKeyed(Closed):
     @property
     def cut_short(self) -> bool:
         """Whether memory may be ahead of what is committed."""
-        return not self.settled
+        return not self.settled or self._ownership.cut_short
 
+    @changing
     def push_rows(
         self, keys: Any, values: Any, times: Times | None = None, late: str = "refuse"
     ) -> KeyedRows:
@@ -167,7 +201,6 @@ class CommittedKeyed(Closed):
         """
         rows, digests = self._pushed(keys, values, times, late)
         self._commit(rows, digests)
-        self.settled = True
         return rows
 
     def _pushed(
@@ -187,13 +220,12 @@ class CommittedKeyed(Closed):
         units = lattice.units(lattice.numbers(numbers, 0))
         return rows, self._digests.push(units, texts, None if times is None else times.ticks)
 
+    @changing
     def close_ticks(self, end: int) -> KeyedRows:
         """Release the ticks of events before number `end`. When this returns they are committed."""
-        rows = self._closed(end)
-        self._commit(rows, b"")
-        self.settled = True
-        return rows
+        return self._closed(end)
 
+    @changing
     def finish(self) -> None:
         """End open warm-ups now: for streams that are over (`KeyedRelease.finish`)."""
         self.settled = False
@@ -202,15 +234,16 @@ class CommittedKeyed(Closed):
             last = max(0, len(self.release.keys) - 1) // self.release._engine.PAGE
             self.release.changed.update(range(last + 1))
         self._commit(None, b"")
-        self.settled = True
 
     def _closed(self, end: int) -> KeyedRows:
-        """Charge and release the ticks of events before number `end`. A commit must follow."""
+        """Charge, release and commit the ticks of events before number `end`."""
         if self.release.specification.pipeline.ticks is None:
             raise SettingError("until", "is for event streams: give `every` and `start`")
         self._charging.charge(0, 1)  # a tick without events is charged, too
         self.settled = False
-        return self.release.close_ticks(end)
+        rows = self.release.close_ticks(end)
+        self._commit(rows, b"")
+        return rows
 
     def _replace(self, changes: KeyedChanges) -> None:
         """Commit the beginning of a release in place of another one."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
-from tidegate.keyed.committed_release import CommittedKeyed
+from tidegate.keyed.committed_release import CommittedKeyed, changing
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.sink import TextKeyedSink, open_keyed_sink
 from tidegate.keyed.specification import Keyed
@@ -61,13 +61,10 @@ class DurableKeyed(CommittedKeyed):
                 from its beginning with new noise, into another output. The ledger, which must be
                 complete, adds the cost to what was spent before.
         """
-        place = Path(folder)
-        if (place / "state.sqlite").exists():
-            raise StateError(f"{place} has the state of a release without keys: use another folder")
-        store = KeyedStore(place)
+        store = KeyedStore(Path(folder))
         opened_store(store, discard=new_epoch)
         try:
-            name = source or place.resolve().name
+            name = source or store.folder.resolve().name
             return cls(specification, store, key=key, source=name, cap=cap, anew=new_epoch)
         except BaseException:
             store.close()
@@ -79,18 +76,19 @@ class DurableKeyed(CommittedKeyed):
     def _more(self) -> dict[str, Any]:
         return {"output": self._output}
 
+    @changing
     def push(self, batch: Batch, late: str, sink: TextKeyedSink | None) -> KeyedRows:
         """Release a batch, and commit it; only then may its rows leave."""
         self._keep_written(sink)
         rows, digests = self._pushed(batch.users, batch.values, batch.times, late)
         self._commit(rows, digests)
-        self.settled = True
         return rows
 
+    @changing
     def close_ticks(self, end: int, sink: TextKeyedSink | None = None) -> KeyedRows:
         """Release the ticks of events before number `end`, and commit them; then they may leave."""
         self._keep_written(sink)
-        return super().close_ticks(end)
+        return self._closed(end)
 
     def _keep_written(self, sink: TextKeyedSink | None) -> None:
         """What is in the output stays: the next commit builds on it."""

@@ -1,14 +1,14 @@
-"""Which engine runs the keys: columns where they can and no record is kept, or objects."""
+"""Which engine runs the keys: arrays where they can and no record is kept, or objects."""
 
 from __future__ import annotations
 
-from tidegate.keyed.adaptive_array_engine import AdaptiveColumns, fits_adaptive
-from tidegate.keyed.array_engine import ColumnsEngine, fits
+from tidegate.keyed.adaptive_array_engine import AdaptiveArrayEngine, fits_adaptive
+from tidegate.keyed.array_engine import ArrayEngine, fits
 from tidegate.keyed.object_engine import EventObjects, Objects
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.two_sided_caps import Ends
 
-Engine = Objects | ColumnsEngine | AdaptiveColumns
+Engine = Objects | ArrayEngine | AdaptiveArrayEngine
 
 
 def engine(pipeline: Pipeline, ends: Ends | None, *, record: bool) -> type[Engine]:
@@ -19,5 +19,5 @@ def engine(pipeline: Pipeline, ends: Ends | None, *, record: bool) -> type[Engin
     if record:
         return Objects
     if fits(pipeline, shared=shared):
-        return ColumnsEngine
-    return AdaptiveColumns if fits_adaptive(pipeline, shared=shared) else Objects
+        return ArrayEngine
+    return AdaptiveArrayEngine if fits_adaptive(pipeline, shared=shared) else Objects

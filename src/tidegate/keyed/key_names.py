@@ -6,6 +6,7 @@ declared is news about a row, so it is dropped, counted, and shown nowhere.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,6 +20,10 @@ from tidegate.tables.to_numpy import MISSING, library_of
 
 UNDECLARED = -1
 _LONGEST = 1000  # characters of a key
+_WIDEST = 3_320  # bits of a whole number: fewer than _LONGEST digits
+# Of these, whatever is equal has the same text. Others are not looked up as they are: Decimal(17)
+# is no key, and would be found as 17 if that had come before, and not after a restart.
+_PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
 _TABLE = 1 << 22  # whole numbers below this are looked up in a table
 
 
@@ -81,6 +86,8 @@ class Names:
         found = self._numbered(distinct) if isinstance(distinct, np.ndarray) else None
         if found is None:
             distinct = distinct.tolist() if isinstance(distinct, np.ndarray) else distinct
+            if not _PLAIN.issuperset(map(type, distinct)):
+                distinct = [_plain(key) for key in distinct]
             try:
                 found = np.fromiter(map(self._codes.__getitem__, distinct), np.int64, len(distinct))
             except TypeError:  # a list, or what else cannot be a key
@@ -137,11 +144,19 @@ class _Codes(dict[Any, int]):
         return UNDECLARED
 
 
+def _plain(key: Any) -> Any:
+    """A key of any type as text; None: it is none."""
+    if getattr(key, "__hash__", None) is None:
+        raise InputError("keys must be texts or whole numbers")
+    return key if type(key) in _PLAIN else _text_or_none(key)
+
+
 def declared_keys(keys: Iterable[Any]) -> tuple[str, ...]:
     """Keys as a user declares them, each once.
 
     Raises:
-        SettingError: there are none, one is no key, or one comes twice.
+        SettingError: there are none, one is no key, or one comes twice, perhaps in another Unicode
+            form or with a space.
     """
     if isinstance(keys, str | bytes):
         raise SettingError("keys", "must be a list of keys, such as ['north', 'south']")
@@ -150,9 +165,10 @@ def declared_keys(keys: Iterable[Any]) -> tuple[str, ...]:
         raise SettingError("keys", "must be at least one")
     seen: set[str] = set()
     for name in names:
-        if name in seen:
+        alike = unicodedata.normalize("NFC", name).strip()  # what no reader could tell apart
+        if alike in seen:
             raise SettingError("keys", f"{said(name)} is declared twice")
-        seen.add(name)
+        seen.add(alike)
     return tuple(names)
 
 
@@ -181,7 +197,8 @@ def _text_or_none(key: Any) -> str | None:
     if type(key).__name__ in MISSING:
         return None
     if isinstance(key, int | np.integer | np.bool_):
-        return str(int(key))
+        number = int(key)
+        return str(number) if number.bit_length() <= _WIDEST else None
     if isinstance(key, float | np.floating) and np.isfinite(key) and int(key) == key:
         return str(int(key))  # pandas turns whole numbers into floats where one is missing
     return None

@@ -5,21 +5,17 @@ What a keyed release, a keyed file and a stream of a service understand alike st
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.errors import QueryError
 from tidegate.keyed.key_names import key_text
 from tidegate.record.answer_text import SHOWN, cautions, numbers
-from tidegate.record.answers import Answers, places_or_times
-from tidegate.record.range_tables import length_named
-from tidegate.record.time_ranges import Moment, TimeTable
-from tidegate.tables import html, text
+from tidegate.record.answers import Answers
+from tidegate.record.time_ranges import TimeTable
+from tidegate.tables import html, plain_text
 from tidegate.tables.from_numpy import Tabular
 
 _FEWEST = 3  # rows of a key that are shown
@@ -61,7 +57,7 @@ class KeyedTable(Tabular):
         }
 
     def __repr__(self) -> str:
-        return "\n".join([self._about, text.table(*self._cells()), *self._said()])
+        return "\n".join([self._about, plain_text.table(*self._cells()), *self._said()])
 
     def _repr_html_(self) -> str:
         shown = html.table(*self._cells())
@@ -101,33 +97,3 @@ class KeyedTable(Tabular):
 
 def _sums(part: TimeTable | Answers) -> Answers:
     return part.answers if isinstance(part, TimeTable) else part
-
-
-def by_position_or_time(
-    start: Moment | None, end: Moment | None, from_: Moment | None, to: Moment | None
-) -> tuple[Any, Any, Moment | None, Moment | None]:
-    """Start, end, from and to: texts and dates that are given by position are times."""
-    return places_or_times(start, end, from_, to)
-
-
-def chosen_table(
-    tables: Callable[..., KeyedTable],
-    totals: Callable[..., TimeTable],
-    every: int | str | timedelta,
-    key: Any,
-    keys: Any,
-    *,
-    total: bool,
-    times: dict[str, Any],
-) -> KeyedTable | TimeTable | Answers:
-    """What `table` gives: for each key, of one `key`, or of the `total`."""
-    if key is not None and (keys is not None or total):
-        raise QueryError("give key= for one key, or keys= and total=True for the total of a group")
-    every = length_named(every)
-    if total:
-        if not isinstance(every, str):
-            raise QueryError("total needs a length of time, such as every='1d'")
-        return totals(every, keys=keys, **times)
-    if key is not None:
-        return tables(every, keys=[key], **times)[key]
-    return tables(every, keys=keys, **times)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from tidegate.keyed.key_names import Names
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.noise.discrete_laplace import discrete_laplace, discrete_laplace_rows
+from tidegate.noise.discrete_laplace import discrete_laplace
+from tidegate.noise.laplace_from_words import discrete_laplace_rows
 from tidegate.perturb.forest_geometry import Forest
 from tidegate.randomness import EPOCH_BYTES, SECRET_BYTES, Epoch, Keystream, counter_block
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 
 from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
 from tidegate.keyed.key_names import key_text
-from tidegate.keyed.keyed_table import KeyedTable, by_position_or_time, chosen_table
+from tidegate.keyed.keyed_table import KeyedTable
+from tidegate.keyed.keyed_verbs import Asked, KeyedVerbs
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
 from tidegate.record.joint_smoothing import smooth_together
-from tidegate.record.range_tables import length_named
 from tidegate.record.record import Record, checked_confidence
 from tidegate.record.time_index import Knots, TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable, check_rows
@@ -35,7 +34,7 @@ from tidegate.record.time_sums import (
 from tidegate.run.pipeline import Pipeline
 
 
-class KeyedQueries(ABC):
+class KeyedQueries(KeyedVerbs):
     """What can be asked of many keys, from their records. No question costs privacy."""
 
     @abstractmethod
@@ -50,28 +49,9 @@ class KeyedQueries(ABC):
     def _reading(self) -> AbstractContextManager[Any]:
         """Held while records are read."""
 
-    def query(
-        self,
-        start: Moment | None = None,
-        end: Moment | None = None,
-        *,
-        key: Any = None,
-        keys: Iterable[Any] | None = None,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> Answer:
-        """The sum over a range of one key, or the total over a group of keys, with its interval.
-
-        A range is `start` and `end`, positions of every key; or times, as `start` and `end` or as
-        `from_` and `to`; or all rows, if neither is given. Without `key`, the total over `keys`,
-        or over all: noise of different keys is independent, and what truncation took away is
-        doubted for all alike. The range of a total counts its rows: `answer.end` is how many.
-        """
-        if key is not None and keys is not None:
-            raise QueryError("give key= for one key, or keys= for the total over a group")
-        start, end, from_, to = by_position_or_time(start, end, from_, to)
-        asked = (start, end), (from_, to)
+    def _queried(self, key: Any, start: Any, end: Any, asked: Asked) -> Answer:
+        keys, from_, to, confidence = asked
+        ends = (start, end), (from_, to)
         with self._reading():
             if key is None:
                 records = [self.record(one) for one in self._group(keys)]
@@ -82,90 +62,28 @@ class KeyedQueries(ABC):
                     total, rows = self._by_time(records, cuts, confidence)
                     check_rows(index, rows)
                     return replace(total, span=spanned(index, cuts, to))[0]
-                return self._total(records, [_range(one, *asked) for one in records], confidence)[0]
+                return self._total(records, [_range(one, *ends) for one in records], confidence)[0]
             record = self.record(key)
             if (from_, to) != (None, None) and (start, end) == (None, None):
                 return record.query(from_=from_, to=to, confidence=confidence)
-            begin, finish = _range(record, *asked)
+            begin, finish = _range(record, *ends)
             return record.queries(begin, finish, confidence)[0]
 
-    @overload
-    def table(
-        self,
-        every: int | str | timedelta,
-        *,
-        key: None = None,
-        keys: Iterable[Any] | None = None,
-        total: Literal[False] = False,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> KeyedTable: ...
-
-    @overload
-    def table(
-        self,
-        every: str | timedelta,
-        *,
-        keys: Iterable[Any] | None = None,
-        total: Literal[True],
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> TimeTable: ...
-
-    @overload
-    def table(
-        self,
-        every: int | str | timedelta,
-        *,
-        key: str | int,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> TimeTable | Answers: ...
-
-    def table(
-        self,
-        every: int | str | timedelta,
-        *,
-        key: Any = None,
-        keys: Iterable[Any] | None = None,
-        total: bool = False,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> KeyedTable | TimeTable | Answers:
-        """A table for each key: the sums over `every` rows, or, by time, over 15min, 1h, 1d, 1w.
-
-        Of one `key`, its table; with `total`, by time, the table of the total over `keys` or over
-        all, as `totals`. By time, all keys have the same rows: from the first time of any of them
-        to the last, or, where a record has forgotten its first values, from the first part that all
-        know whole.
-        """
-        times = {"from_": from_, "to": to, "confidence": confidence}
-        return chosen_table(self._tables, self.totals, every, key, keys, total=total, times=times)
-
-    def _tables(
-        self,
-        every: int | str | timedelta,
-        *,
-        keys: Iterable[Any] | None,
-        from_: Moment | None,
-        to: Moment | None,
-        confidence: float,
-    ) -> KeyedTable:
-        """A table for each key."""
+    def _tables(self, every: int | str, asked: Asked) -> KeyedTable:
+        keys, from_, to, confidence = asked
         with self._reading():
             names = self._group(keys)
             records = {name: self.record(name) for name in names}
-            smooth_together(records.values())
+            each = [*records.values()]
             if not isinstance(every, str):
                 if from_ is not None or to is not None:
                     raise QueryError("from_ and to need a length of time, such as every='1d'")
                 size = whole("every", every, minimum=1)
+                smooth_together(each)
                 return KeyedTable({n: one.table(size, confidence) for n, one in records.items()})
-            cuts, note = _cuts([*records.values()], every, from_, to)
+            cuts, note = _cuts(each, every, from_, to)
+            places = [places_of(one, cuts) for one in each]
+            smooth_together(each, [(at[:-1], at[1:]) for at in places])
             return KeyedTable(
                 {
                     name: table_between(record, cuts, confidence, note)
@@ -174,25 +92,16 @@ class KeyedQueries(ABC):
                 note,
             )
 
-    def totals(
-        self,
-        every: str | timedelta,
-        *,
-        keys: Iterable[Any] | None = None,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> TimeTable:
-        """A table by time of the total over a group of keys, or over all."""
+    def _totals(self, every: str, asked: Asked) -> TimeTable:
+        keys, from_, to, confidence = asked
         with self._reading():
             records = [self.record(one) for one in self._group(keys)]
-            cuts, note = _cuts(records, str(length_named(every)), from_, to)
+            cuts, note = _cuts(records, every, from_, to)
             total, rows = self._by_time(records, cuts, confidence, note)
             return TimeTable(total, cuts, records[0].time_index.clock, rows)
 
     def _drawn(
         self,
-        key: Any,
         keys: Iterable[Any] | None,
         pipeline: Pipeline,
         heading: str,
@@ -200,12 +109,10 @@ class KeyedQueries(ABC):
         confidence: float,
         axes: Any,
     ) -> Any:
-        """A picture of one key, or of several."""
-        if key is not None and keys is not None:
-            raise QueryError("give key= for one key, or keys= for several")
+        """A picture of these keys, or of all."""
         from tidegate.keyed.plot_keys import check_number, draw_keys  # on demand: it reads files
 
-        names = self._group(keys if key is None else [key])
+        names = self._group(keys)
         check_number(len(names))
         with self._reading():
             records = {name: self.record(name) for name in names}
@@ -238,8 +145,8 @@ class KeyedQueries(ABC):
         self, records: list[Record], ranges: list[tuple[IntArray, IntArray]], confidence: float
     ) -> Answers:
         confidence = checked_confidence(confidence)
-        smooth_together(records)
         pairs = [one.checked(*places) for one, places in zip(records, ranges, strict=True)]
+        smooth_together(records, pairs)
         found = [one.gathered(*pair, None) for one, pair in zip(records, pairs, strict=True)]
         total, *others = found
         for other in others:

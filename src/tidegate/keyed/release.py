@@ -1,4 +1,4 @@
-"""The run of many keys: rows in, released rows out."""
+"""`KeyedRelease`: rows of many keys in, released rows out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.clock import Clock
 from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.keyed.engine_choice import Engine, engine
 from tidegate.keyed.key_names import Names
-from tidegate.keyed.readable_keyed import ReadableKeyed
+from tidegate.keyed.readable_release import ReadableKeyed
 from tidegate.keyed.rows import Groups, KeyedRows, Released
 from tidegate.keyed.snapshot import sealed
 from tidegate.lattice import IntArray
@@ -206,13 +206,15 @@ class KeyedRelease(ReadableKeyed):
 
         A key that began again would use its noise again, on other values.
         """
-        with self._ownership.lock:
-            self._ownership.check()
-            code = self._code(key)
+        code = self._code(key)
+
+        def ended() -> None:
             self._ended.add(code)
             if self._engine is not None:
                 self._engine.drop(code)
                 self.changed.add(code // self._engine.PAGE)
+
+        self._changing(ended)
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -223,6 +225,7 @@ class KeyedRelease(ReadableKeyed):
         """
         with self._ownership.lock:
             self._ownership.check()
+            self._ownership.check_not_held()
             return sealed(self, key, brief=brief)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:

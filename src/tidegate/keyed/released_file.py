@@ -19,6 +19,7 @@ from tidegate.io import SourceError, read_metadata
 from tidegate.keyed.file_of_key import FileOfKey
 from tidegate.keyed.key_names import key_text
 from tidegate.keyed.keyed_facts import KeyFacts, read_facts
+from tidegate.keyed.keyed_verbs import PlottedKeys
 from tidegate.keyed.queries import KeyedQueries
 from tidegate.keyed.released_file_index import KeyIndex, read_blocks
 from tidegate.keyed.rows import KeyedRows
@@ -33,7 +34,7 @@ from tidegate.tables.from_numpy import Tabular
 _RECORDS = 4096  # of keys that are kept once they were asked for
 
 
-class KeyedFile(KeyedQueries, Tabular):
+class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
     """A file that `tidegate release --by` wrote. Made by `tidegate.open`.
 
     Attributes:
@@ -138,23 +139,13 @@ class KeyedFile(KeyedQueries, Tabular):
         self.record(name)  # it says what is wrong with the key
         return FileOfKey.of(self, name, self._facts[name].phases, self._format)
 
-    def plot(
-        self,
-        key: Any = None,
-        *,
-        keys: Iterable[Any] | None = None,
-        window: int | None = None,
-        confidence: float = 0.95,
-        ax: Any = None,
+    def _plotted(
+        self, key: Any, keys: Iterable[Any] | None, window: int | None, confidence: float, ax: Any
     ) -> Any:
-        """Draw one key with its level; or the moving averages of `keys`, or of all if they are few.
-
-        Needs matplotlib. Draws on `ax`, or on new axes; returns the axes.
-        """
-        if key is not None and keys is None:
+        if key is not None:
             return self.of_key(key).plot(window, confidence, ax)
         heading = f"{self.path.name}. {self.guarantee}"
-        return self._drawn(key, keys, self.pipeline, heading, window, confidence, ax)
+        return self._drawn(keys, self.pipeline, heading, window, confidence, ax)
 
     def _indexed(self) -> KeyIndex:
         if self._index is None:

@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from tidegate import _files
-from tidegate._contexts import Completed
+from tidegate import _atomic_files
+from tidegate._context_managers import Completed
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
 from tidegate.io.file_formats import has_tabs, is_standard, kind_of
 from tidegate.io.metadata_files import KEY, encode, sidecar, write_sidecar
-from tidegate.io.optional import require
-from tidegate.io.output_bytes import Bytes, OutputBytes, Packed
+from tidegate.io.output_file_or_pipe import Bytes, OutputBytes, Packed
 from tidegate.io.parquet_sink import ParquetTarget, writing
 from tidegate.io.released_row_text import json_number, number, texts_of
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import FloatArray
+from tidegate.tables.libraries import require_for_files
 
 _FEW = 64  # up to here plain Python is faster
 
@@ -73,7 +73,7 @@ class RowText:
                 rest = "".join([mark + text for mark, text in pairs])
                 found.append(f"{self._before}{first}{rest}{self._after}")
             return "".join(found).encode()
-        arrow, compute = require("pyarrow"), require("pyarrow.compute")
+        arrow, compute = require_for_files("pyarrow"), require_for_files("pyarrow.compute")
         encoded = arrow.DictionaryArray.from_arrays(rows.codes.astype(np.int32), self._keys)
         columns = [
             encoded.cast(arrow.string()),
@@ -205,7 +205,7 @@ class TextKeyedSink(Completed):
 
     def _remove_metadata(self) -> None:
         try:
-            _files.remove(sidecar(str(self._path)))
+            _atomic_files.remove(sidecar(str(self._path)))
         except OSError as error:
             raise sink_error(error, str(self._path)) from None
 
@@ -214,7 +214,7 @@ class ParquetKeyedSink(Completed):
     """Columns key (a dictionary), time, position, value, level; the file appears when complete."""
 
     def __init__(self, path: str | Path | None, clock: Clock | None) -> None:
-        arrow = self._arrow = require("pyarrow")
+        arrow = self._arrow = require_for_files("pyarrow")
         times = [] if clock is None else [arrow.field("time", arrow.timestamp("ns", tz=clock.zone))]
         self._schema = arrow.schema(
             [
@@ -227,7 +227,7 @@ class ParquetKeyedSink(Completed):
         )
         self._outgoing = OutputBytes(path, whole=True)
         self._file = arrow.PythonFile(ParquetTarget(self._outgoing), mode="w")
-        self._writer = require("pyarrow.parquet").ParquetWriter(
+        self._writer = require_for_files("pyarrow.parquet").ParquetWriter(
             self._file, self._schema, compression="snappy", use_dictionary=["key"]
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tidegate.errors import SettingError
@@ -94,7 +95,7 @@ class Keyed:
             "keys": "public" if self.keys is None else "declared",
         }
 
-    @property
+    @cached_property
     def identity(self) -> bytes:
         """A digest of the settings: a state belongs to them. Keys may be declared later."""
         return digest(self.settings())

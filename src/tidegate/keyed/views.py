@@ -11,7 +11,7 @@ from tidegate.errors import QueryError
 from tidegate.keyed.key_names import key_text
 from tidegate.keyed.queries import KeyedQueries
 from tidegate.record.record import Record
-from tidegate.record.view import RecordView
+from tidegate.record.record_view import RecordView
 
 
 class LazyView:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tidegate._contexts import Closed
+from tidegate._context_managers import Closed
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive, said, whole
 from tidegate.guarantee import Guarantee
@@ -28,7 +28,7 @@ from tidegate.ledger.entries import (
 )
 from tidegate.ledger.hashed_lines import VERSION, HashedLines, chain_key
 from tidegate.ledger.ledger_file import LedgerFile
-from tidegate.ledger.text_table import table
+from tidegate.ledger.ledger_report import as_text, report
 from tidegate.randomness import random_bytes
 
 
@@ -264,7 +264,7 @@ class Ledger(Declarations, Closed):
 
     def table(self) -> str:
         """Charges, ranges and totals as plain text."""
-        return table(self)
+        return as_text(report(self, self.sources, self.cap))
 
     def __str__(self) -> str:
         return self.table()

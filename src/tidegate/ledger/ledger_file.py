@@ -9,8 +9,8 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
-from tidegate import _files
-from tidegate._files import Inherited
+from tidegate import _atomic_files
+from tidegate._atomic_files import Inherited
 from tidegate.ledger.entries import LedgerError
 from tidegate.ledger.hashed_lines import DAMAGED, DECODER, FOREIGN, HashedLines, Link
 
@@ -21,6 +21,7 @@ class LedgerFile(HashedLines, Inherited):
     def __init__(self, path: Path, *, create: bool, read_only: bool, key: bytes | None) -> None:
         super().__init__(path, key)
         self._process = os.getpid()
+        self._place = path.absolute()  # the working directory may change
         self.torn = 0
         self._size = 0
         self._ended = True  # the last entry has its newline
@@ -36,7 +37,7 @@ class LedgerFile(HashedLines, Inherited):
             raise
 
     def _lock(self) -> None:
-        if not _files.try_lock(self._file.fileno()):
+        if not _atomic_files.try_lock(self._file.fileno()):
             raise LedgerError(
                 self.path,
                 "it is in use by another release or command: wait for it or stop it (`fuser` "
@@ -44,8 +45,8 @@ class LedgerFile(HashedLines, Inherited):
             )
         self._check_in_place()
         # What a killed writer left may not be on the disk yet, and a new entry would build on it.
-        _files.sync(self._file.fileno())
-        _files.sync_folder(self.path.resolve().parent)
+        _atomic_files.sync(self._file.fileno())
+        _atomic_files.sync_folder(self._place.resolve().parent)
 
     def read(self) -> Iterator[Link]:
         """Verify and return all entries; call it once and exhaust it, before anything else."""
@@ -96,7 +97,7 @@ class LedgerFile(HashedLines, Inherited):
             return "recovered torn line: it was whole but for its newline, and counts"
         removed, self.torn = self.torn, 0
         try:
-            _files.truncate(self._file.fileno(), self._size)
+            _atomic_files.truncate(self._file.fileno(), self._size)
         except OSError as error:
             problem = f"its unfinished entry cannot be removed: {error.strerror}"
             raise LedgerError(self.path, problem) from error
@@ -113,13 +114,13 @@ class LedgerFile(HashedLines, Inherited):
         if os.fstat(descriptor).st_size != before:
             raise LedgerError(self.path, "something else wrote to it: close it and open it again")
         try:
-            _files.write_all(descriptor, data)
-            _files.sync(descriptor)
+            _atomic_files.write_all(descriptor, data)
+            _atomic_files.sync(descriptor)
         except BaseException as error:
             # After a failed fsync the state of the disk is unknown, and a second fsync may wrongly
             # succeed: take the line back as far as possible, and stop.
             with suppress(OSError):
-                _files.truncate(descriptor, before)
+                _atomic_files.truncate(descriptor, before)
             self.close()
             if isinstance(error, OSError):
                 raise LedgerError(
@@ -131,7 +132,7 @@ class LedgerFile(HashedLines, Inherited):
     def _check_in_place(self) -> None:
         """Refuse if the file was deleted or replaced: a charge written to it would be lost."""
         try:
-            same = os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
+            same = os.path.samestat(os.fstat(self._file.fileno()), self._place.stat())
         except FileNotFoundError:
             same = False
         if not same:
@@ -151,9 +152,9 @@ def _opened(path: Path, create: bool, read_only: bool) -> FileIO:
     writing = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
     flags = os.O_RDONLY if read_only else writing
     try:
-        descriptor = _files.open_file(path, flags)
+        descriptor = _atomic_files.open_file(path, flags)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # such as /dev/null
-            _files.close(descriptor)
+            _atomic_files.close(descriptor)
             raise LedgerError(path, "it is not a regular file")
     except FileNotFoundError:
         missing = "there is no ledger" if path.parent.is_dir() else "there is no such folder"

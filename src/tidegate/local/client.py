@@ -29,14 +29,14 @@ from tidegate.errors import InputError, RefusedError, SettingError
 from tidegate.exact_numbers import Number, exact, positive, said
 from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import Lattice, one_number
-from tidegate.local import delivery
+from tidegate.local import report_delivery
 from tidegate.local.assignment import of_one_round, slot_of
-from tidegate.local.delivery import Delivered
+from tidegate.local.canonical_json import name_of
 from tidegate.local.memory import Memory, Pin
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.privacy_loss import fresh_words
 from tidegate.local.questions import Words
-from tidegate.local.wire import name_of
+from tidegate.local.report_delivery import Delivered
 from tidegate.randomness import Randomness, secure
 from tidegate.settings import flag
 
@@ -148,13 +148,15 @@ class Client:
         Raises:
             UnreachableError, NotAskedError: nothing was drawn. And as for `answer`.
         """
-        return delivery.report_to(self, delivery.Task(url, token, patience), value, event)
+        return report_delivery.report_to(
+            self, report_delivery.Task(url, token, patience), value, event
+        )
 
     def deliver(
         self, url: str, *, token: str | None = None, patience: float = 10.0
     ) -> list[Delivered]:
         """Send the reports of a task of which nobody has said that they arrived."""
-        return delivery.deliver_to(self, delivery.Task(url, token, patience))
+        return report_delivery.deliver_to(self, report_delivery.Task(url, token, patience))
 
     def answer(
         self,

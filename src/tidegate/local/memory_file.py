@@ -23,10 +23,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tidegate._files import Inherited
+from tidegate._atomic_files import Inherited
 from tidegate.errors import RefusedError
+from tidegate.local.canonical_json import common, name_of, whole_field
 from tidegate.local.privacy_loss import WORDS
-from tidegate.local.wire import common, name_of, whole_field
 
 _LONGEST_TIME = 64
 DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)

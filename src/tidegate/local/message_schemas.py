@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidegate.local.canonical_json import EXACT, LONGEST, NAME, PHASES, SLOTS, VERSION
 from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions import ValueQuestion, WaveQuestion, tail, value, wave
 from tidegate.local.report_checks import REASONS
 from tidegate.local.task_messages import MOST_OUTCOMES
-from tidegate.local.wire import EXACT, LONGEST, NAME, PHASES, SLOTS, VERSION
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MOST_WHOLE = 1 << 53

@@ -17,10 +17,7 @@ from typing import Any, Protocol
 from tidegate.errors import RefusedError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.lattice import Lattice
-from tidegate.local.privacy_loss import WORDS
-from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion
-from tidegate.local.questions.tail import ABOVE, BELOW
-from tidegate.local.wire import (
+from tidegate.local.canonical_json import (
     PHASES,
     VERSION,
     MessageError,
@@ -35,6 +32,9 @@ from tidegate.local.wire import (
     whole_field,
     written,
 )
+from tidegate.local.privacy_loss import WORDS
+from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion
+from tidegate.local.questions.tail import ABOVE, BELOW
 
 __all__ = ["PHASES", "VERSION", "Announcement", "MessageError", "Report", "question_from_plain"]
 
@@ -75,7 +75,7 @@ class Announcement:
     >>> Announcement.from_json(asked.json().replace('"r1"', "NaN"))
     Traceback (most recent call last):
         ...
-    tidegate.local.wire.MessageError: announcement: NaN and Infinity are no JSON
+    tidegate.local.canonical_json.MessageError: announcement: NaN and Infinity are no JSON
     """
 
     round: str
@@ -196,7 +196,7 @@ class Report:
     >>> Report.from_json(text.replace("3}", "3.5}"))
     Traceback (most recent call last):
         ...
-    tidegate.local.wire.MessageError: report: report: must be a whole number from 0 to ...
+    tidegate.local.canonical_json.MessageError: report: report: must be a whole number from 0 to ...
     """
 
     round: str

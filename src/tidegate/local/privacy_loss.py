@@ -1,4 +1,4 @@
-"""The privacy loss of a table of integer weights, decided in integers.
+"""Check the privacy loss of a table of integer weights, in integers; draw from such a table.
 
 A device that draws its report with probability weight/total from a row that its value chooses is
 ε-locally private if no report is more than e^ε times likelier under one row than under another:

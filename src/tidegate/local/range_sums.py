@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.local.canonical_json import number, whole_number
 from tidegate.local.running_sums import CAPACITY, RunningSums
-from tidegate.local.wire import number, whole_number
 from tidegate.record.answers import Answers, paired
 from tidegate.record.record import checked_confidence
 

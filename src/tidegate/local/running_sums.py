@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.wire import whole_field
+from tidegate.local.canonical_json import whole_field
 
 # At most this many marks (an even number); half of them, once there were as many positions.
 CAPACITY = 1 << 16

@@ -1,4 +1,4 @@
-"""The server's side: announcements out, reports in, one of each client and round.
+"""`Server`: announcements out, reports in, one of each client and round.
 
     report → well formed? → of the open round? → in the domain? → first of its client? ║ collection
 
@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tidegate._contexts import Closed
+from tidegate._context_managers import Closed
 from tidegate.errors import QueryError, SnapshotError
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.local.assignment import announced, slot_of
+from tidegate.local.canonical_json import name_of
 from tidegate.local.collection import Collection
 from tidegate.local.messages import Announcement, Report, parsed
 from tidegate.local.poisoning import PoisoningBound, bound_of
@@ -32,7 +33,6 @@ from tidegate.local.questions import ValueQuestion
 from tidegate.local.report_checks import Received, RejectedError, admitted, code, has_closed
 from tidegate.local.shuffle import Shuffled, amplified, least_hidden
 from tidegate.local.store import ServerStateError, Store
-from tidegate.local.wire import name_of
 from tidegate.randomness import random_bytes
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers

@@ -1,4 +1,4 @@
-"""The server's file: everything that must change together, in one SQLite database.
+"""`Store`: the server's SQLite file: everything that must change together.
 
 A batch of reports is one transaction (`synchronous=FULL`): what was accepted, from whom, and how
 many were rejected. It is on the disk before the call that took it returns: SQLite writes it to the

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from tidegate import _files
+from tidegate import _atomic_files
 from tidegate.errors import RefusedError, TidegateError
 
 
@@ -26,7 +26,7 @@ class Place:
 
     def __init__(self, path: Path, create: bool) -> None:
         if create:
-            _files.close(_files.create(path))
+            _atomic_files.close(_atomic_files.create(path))
         self.real = path.resolve()
         self._given = path.absolute()
         self._file = self.real.stat()

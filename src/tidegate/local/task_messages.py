@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.errors import SettingError
-from tidegate.local.wire import VERSION, field, name_of, naming, read, written
+from tidegate.local.canonical_json import VERSION, field, name_of, naming, read, written
 
 # Media types, as in DAP: one for each message.
 ROUND = "application/vnd.tidegate.round+json"

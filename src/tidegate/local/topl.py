@@ -1,4 +1,4 @@
-"""The local model put together: what is asked of devices, and what a server makes of it."""
+"""`Topl`: settings of the local model: what devices are asked, what a server makes of it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.report_noise import MECHANISMS
-from tidegate.local.running_sums import CAPACITY
-from tidegate.local.schedule import (
+from tidegate.local.round_schedule import (
     ADAPTIVE,
     AUTHORS,
     PERCENTILE,
@@ -30,6 +29,7 @@ from tidegate.local.schedule import (
     later_surveys,
     refuse_hopeless,
 )
+from tidegate.local.running_sums import CAPACITY
 from tidegate.local.simulation import Simulation, refuse_below, run
 from tidegate.local.survey import Survey
 from tidegate.randomness import Randomness, secure

@@ -68,18 +68,20 @@ class Feedback:
 
     def follow(self, number: int, span: int, mark: int) -> None:
         """Time passes by `span` values; a measured number moves the level and the interval."""
-        self.variance += span * self._step_variance
-        if mark:
-            gain = self.variance / (self.variance + 2.0 * mark * mark)
-            before = self.exact
-            self.exact += gain * (number - before)
-            self.variance *= 1 - gain
-            self._control(abs(self.exact - before) / max(self.exact, 1.0))
-
-    def _control(self, error: float) -> None:
-        self.errors = [*self.errors, error][-_REMEMBERED:]
-        mean = math.fsum(self.errors) / len(self.errors)
-        signal = _PROPORTIONAL * error + _INTEGRAL * mean
+        variance = self.variance + span * self._step_variance
+        if not mark:
+            self.variance = variance
+            return
+        gain = variance / (variance + 2.0 * mark * mark)
+        before = self.exact
+        self.exact = exact = before + gain * (number - before)
+        self.variance = variance * (1 - gain)
+        error = abs(exact - before) / (exact if exact > 1.0 else 1.0)
+        errors = self.errors
+        kept = errors[1:] if len(errors) == _REMEMBERED else errors.copy()
+        kept.append(error)
+        self.errors = kept
+        signal = _PROPORTIONAL * error + _INTEGRAL * (math.fsum(kept) / len(kept))
         power = min((signal - _SET_POINT) / _SET_POINT, _FARTHEST)
         # e^x > 1 + x: where even that leaves less than 1, the interval is 1, without an exponential
         if self.interval - _STEP * power < 1 - _MARGIN:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.estimate.group_means import JOINS, OPENS
 from tidegate.lattice import IntArray
 
 _ROUNDING = 1 + 1e-9  # of sums of up to 2^14 floats: far more than their errors
+_TWICE = 2 * _ROUNDING
 _FEW = 24  # values whose D is computed without arrays
 _LONG = 96  # values of a group from which on many values are tested at a time
 _AHEAD = 512  # how many values are tested at a time
@@ -49,56 +49,59 @@ class Grouping:
         self._least = self._deviation(self._count, self._total) if members else 0
         self._most = float(1 + self._least)
 
-    def mark(self, values: IntArray, tests: IntArray, limits: IntArray) -> list[int]:
-        """Test values one after the other; `limits` is the noise of the limits of new groups."""
-        marks = [JOINS] * values.size
-        listed = values.tolist(), tests.tolist(), limits.tolist()
+    def opens(self, values: IntArray, tests: IntArray, limits: IntArray) -> list[int]:
+        """Test values one after the other; give the places of those that open a group.
+
+        `limits` is the noise of the limits of new groups.
+        """
+        opens: list[int] = []
+        listed = values.tolist(), tests.tolist()
         at = 0
         while at < values.size:
             if self._count < self._longest_short:
-                at = self._one_by_one(*listed, at, marks)
+                at = self._one_by_one(*listed, limits, at, opens)
                 continue
             stop = min(values.size, at + _AHEAD, at + self._longest - self._count)
             joined = self._many(values[at:stop], tests[at:stop])
             at += joined
             if at < stop:
-                marks[at] = OPENS
+                opens.append(at)
                 at += 1
                 self._count = 0
             elif self._count >= self._longest:
                 self._count = 0
-        return marks
+        return opens
 
     def _one_by_one(
-        self, values: list[int], tests: list[int], limits: list[int], start: int, marks: list[int]
+        self, values: list[int], tests: list[int], limits: IntArray, start: int, opens: list[int]
     ) -> int:
         """Test values until a group is long; gives where that is."""
         count, total, limit = self._count, self._total, self.limit
-        least, most = self._least, self._most
+        least, most, longest = self._least, self._most * _ROUNDING, self._longest_short
         before, opened = self.members, start  # of the open group: members until here, and from here
         place = start
         for place, value, test in zip(
             range(start, len(values)), values[start:], tests[start:], strict=True
         ):
             if not count:
-                marks[place] = OPENS
-                limit = self._public + limits[place]
+                opens.append(place)
+                limit = self._public + limits.item(place)
                 count, total, least, most = 1, value, 0, 0.0
                 before, opened = [], place
                 continue
             off = value * count - total
             count += 1
-            most += 2 * (off if off > 0 else -off) / count
+            most += (off if off > 0 else -off) * _TWICE / count
             total += value
-            if most * _ROUNDING + test >= limit:
+            if most + test >= limit:
                 if least + test < limit:
                     least = _deviation(before + values[opened : place + 1], total)
-                    most = float(least + 1)
+                    most = (least + 1) * _ROUNDING
                 if least + test >= limit:
-                    marks[place] = OPENS
+                    opens.append(place)
                     count = 0
                     continue
-            if count >= self._longest_short:
+            if count >= longest:
                 break
         if count >= self._longest:
             count = 0

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import said, whole
+from tidegate.lattice import IntArray
 from tidegate.record.time_ranges import length_of
 
 Period = int | str | Sequence[int | str] | None
+_ROWS = 64  # at the beginning, whose times tell how far rows are apart
 
 
 def is_length(part: int | str) -> bool:
@@ -32,6 +36,12 @@ def in_rows(period: Period, spacing: int) -> list[int] | None:
     ]
 
 
+def periods_in_rows(period: Period, ticks: IntArray) -> Period:
+    """The same for rows with these times; numbers of rows need none."""
+    parts: Sequence[Any] = period if isinstance(period, list | tuple) else [period]
+    return in_rows(period, spacing(ticks)) if any(map(is_length, parts)) else period
+
+
 def _rows(part: int | str, spacing: int) -> int:
     try:
         length = length_of(str(part))
@@ -46,3 +56,27 @@ def _rows(part: int | str, spacing: int) -> int:
             f"{said(part)} is not a whole number of rows, which are {spacing / 1e9:g} s apart",
         )
     return rows
+
+
+def spacing(ticks: IntArray) -> int:
+    """Nanoseconds from row to row, by the times of the first rows: they are public."""
+    steps = np.diff(ticks[:_ROWS])
+    if not steps.size:
+        raise SettingError("period", "must be a number of rows: there are too few to tell")
+    if steps.min() != steps.max() or steps[0] <= 0:
+        raise SettingError(
+            "period", "must be a number of rows: the first ones are not evenly spaced in time"
+        )
+    return int(steps[0])
+
+
+def refuse_lengths(period: Period) -> None:
+    """Refuse lengths of time where nothing tells how far rows are apart."""
+    parts: Sequence[Any] = period if isinstance(period, list | tuple) else [period]
+    if any(isinstance(part, str) and is_length(part) for part in parts):
+        raise SettingError(
+            "period",
+            "must be a number of rows, such as 96 for a day of rows every 15 minutes; lengths of "
+            "time need the times of rows: tidegate.release(table, time=…, period='1d'), or "
+            "--period 1d",
+        )

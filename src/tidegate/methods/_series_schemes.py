@@ -7,7 +7,7 @@ from importlib import import_module
 
 from tidegate.methods._registration import Method
 
-_EXAMPLES = {"PopulationDivision": {"window": 8}}
+_EXAMPLES = {"Patterns": {"window": 8}, "PopulationDivision": {"window": 8}}
 
 
 @cache

@@ -12,6 +12,7 @@ from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number, exact
 from tidegate.methods._budget import budget
 from tidegate.methods._feasibility import check_horizon, usual_holdout
+from tidegate.methods._periods import refuse_lengths
 from tidegate.methods._preset import Common, assembled, preset
 from tidegate.methods._registration import Method
 from tidegate.run.pipeline import Pipeline
@@ -113,6 +114,7 @@ def adaptive(
     >>> print(adaptive(epsilon=0.1, bound=1657, rethreshold_every=2**22).guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
     """
+    refuse_lengths(period)
     unit, per_event, share = budget(
         epsilon, unit, rethreshold_share, start_early, rethreshold_every
     )

@@ -13,7 +13,7 @@ from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import WINDOW_EXAMPLE
 from tidegate.methods.budget_distribution import DissimilaritySampler, DistributedBudget
 from tidegate.perturb.irregular_spans import check_scale
-from tidegate.perturb.measurement_noise import BEYOND, EDGE, USUAL_SCALES
+from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES
 from tidegate.perturb.sampled_values import Measurement, Stretch
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import ClassVar, Unpack
 
@@ -12,8 +11,8 @@ from tidegate.methods._budget import per_window
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import WINDOW_EXAMPLE, WindowStage
-from tidegate.perturb.irregular_spans import PositionNoise, check_scale
-from tidegate.perturb.measurement_noise import BEYOND, EDGE, USUAL_SCALES
+from tidegate.perturb.irregular_spans import check_scale
+from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES, PositionNoise
 from tidegate.perturb.sampled_values import Measurement, Stretch
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
@@ -99,6 +98,9 @@ class DissimilaritySampler:
         self._threshold = threshold
         self._noise = PositionNoise(keystream, {_DISSIMILARITY: stage.scale(threshold)})
         self._scale_above, self._scale_below = stage.scale_ratio(threshold)
+        # Floats propose a scale: below 2^33 they are off by less than 2^-18.
+        self._ratio = self._scale_above / self._scale_below
+        self._edge = 1e-5 if stage.publication_scale(threshold, _LEAST) < USUAL_SCALES else 1.0
         self.published = threshold // 2  # the last published number; at first a public guess
         self.places: list[int] = []  # where something was spent, within the last window
         self.parts: list[int] = []  # how much
@@ -122,18 +124,17 @@ class DissimilaritySampler:
         values, start, stop, position, _, noise = stretch
         found: list[Measurement] = []
         window, shift, published = self._window, position - start, self.published
-        above, below = self._scale_above, self._scale_below
-        # The index at which each spent part returns, and the part.
-        spent = deque(
-            (place + window - shift, part)
-            for place, part in zip(self.places, self.parts, strict=True)
-        )
-        left = _SHARES - sum(self.parts)
-        while spent and spent[0][0] < start:
-            left += spent.popleft()[1]
-        returns = spent[0][0] if spent else stop
+        ratio, scale_of, edge = self._ratio, self._scale_of, self._edge
+        beyond, huge = 1 - edge, edge == 1
+        # The index at which each spent part returns, and the part; those before `head` did.
+        spent = [place + window - shift for place in self.places]
+        parts, head, left = self.parts.copy(), 0, _SHARES - sum(self.parts)
+        while head < len(spent) and spent[head] < start:
+            left += parts[head]
+            head += 1
+        returns = spent[head] if head < len(spent) else stop
         offer = left >> 1
-        scale = -(-above // (below * offer)) if offer >= _LEAST else _NEVER
+        scale = scale_of(offer)
         at = start
         while at < stop:
             tests, index = self._noise.ahead(at + shift)
@@ -144,29 +145,48 @@ class DissimilaritySampler:
             )
             for place, value, test, logarithm in rows:
                 if place == returns:
-                    left += spent.popleft()[1]
-                    returns = spent[0][0] if spent else stop
+                    left += parts[head]
+                    head += 1
+                    returns = spent[head] if head < len(spent) else stop
                     offer = left >> 1
-                    scale = -(-above // (below * offer)) if offer >= _LEAST else _NEVER
-                off = value - published
-                if (off if off > 0 else -off) + test > scale:
+                    rough = ratio / offer
+                    scale = int(rough) + 1
+                    if not edge < scale - rough < beyond or offer < _LEAST:
+                        scale = scale_of(offer)
+                if value - published + test > scale or published - value + test > scale:
                     product = scale * logarithm
                     draw = int(product)
-                    if not (draw and EDGE < abs(product - draw) < BEYOND and scale < USUAL_SCALES):
+                    rest = product - draw
+                    if not (EDGE < rest < BEYOND or (draw and -BEYOND < rest < -EDGE)) or huge:
                         draw = noise.scaled(logarithm, scale, place + shift)
                     published = value + draw
                     found.append((place, published, scale))
-                    if not spent:
-                        returns = place + window
-                    spent.append((place + window, offer))
+                    back = place + window
+                    if head == len(spent):
+                        returns = back
+                    spent.append(back)
+                    parts.append(offer)
                     left -= offer
-                    offer = left >> 1
-                    scale = -(-above // (below * offer)) if offer >= _LEAST else _NEVER
+                    if returns != place + 1:  # else the offer changes again
+                        offer = left >> 1
+                        if offer < _LEAST:
+                            scale = _NEVER
+                            continue
+                        rough = ratio / offer
+                        scale = int(rough) + 1
+                        if not edge < scale - rough < beyond:
+                            scale = scale_of(offer)
             at = until
         self.published = published
-        self.places = [place - window + shift for place, _ in spent]
-        self.parts = [part for _, part in spent]
+        self.places = [place - window + shift for place in spent[head:]]
+        self.parts = parts[head:]
         return found
+
+    def _scale_of(self, offer: int) -> int:
+        """The scale of a publication that costs `offer`."""
+        if offer < _LEAST:
+            return _NEVER
+        return -(-self._scale_above // (self._scale_below * offer))
 
     def measured(self, number: int, span: int, scale: int) -> None:
         """Remember what is published, and what it cost."""

@@ -167,25 +167,24 @@ class HybridRun(OneLayoutRun):
 
     def push(self, values: IntArray) -> Noisy:
         """Take raw units; give each with its noise."""
-        sums = np.minimum(values, self._threshold)
-        done = 0
-        while done < sums.size:
-            noise = self._coming()
-            count = min(sums.size - done, noise.size)
-            sums[done : done + count] += noise[:count]
-            self.position += count
-            done += count
-        return Noisy(sums)
+        return Noisy(np.minimum(values, self._threshold) + self.next_noises(values.size))
 
     def push_one(self, value: int) -> int | None:
         """The same for one value."""
-        return min(value, self._threshold) + self.next_noise()
-
-    def next_noise(self) -> int:
-        """The noise of the value that comes; it counts as taken."""
         noise: int = self._coming().item(0)
         self.position += 1
-        return noise
+        return min(value, self._threshold) + noise
+
+    def next_noises(self, count: int) -> IntArray:
+        """The noise of the values that come; they count as taken."""
+        found = np.empty(count, dtype=np.int64)
+        done = 0
+        while done < count:
+            noise = self._coming()[: count - done]
+            found[done : done + noise.size] = noise
+            self.position += noise.size
+            done += noise.size
+        return found
 
     def _coming(self) -> IntArray:
         """The noise of the values that come, of one at least."""

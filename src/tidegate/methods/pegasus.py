@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from tidegate.estimate.group_means import GroupMeans
+from tidegate.estimate.group_means import JOINS, OPENS, GroupMeans
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
@@ -18,7 +18,8 @@ from tidegate.methods._grouping import Grouping
 from tidegate.methods._preset import SHORT_HORIZON, PerEvent, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import PrivateTests
-from tidegate.perturb.irregular_spans import IrregularRun, PositionNoise, check_scale
+from tidegate.perturb.irregular_spans import IrregularRun, check_scale
+from tidegate.perturb.position_noise import PositionNoise
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import State
@@ -145,14 +146,15 @@ class GroupingRun(IrregularRun):
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give all of them with noise, and marks."""
         values = np.minimum(values, self._threshold)
-        sums, marks = np.empty((2, values.size), dtype=np.int64)
+        sums = np.empty(values.size, dtype=np.int64)
+        marks = np.full(values.size, JOINS)
         done = 0
         while done < values.size:
             (noise, tests, limits), index = self._noise.at(self.position)
             count = min(values.size - done, noise.size - index)
             part, here = slice(done, done + count), slice(index, index + count)
             sums[part] = values[part] + noise[here]
-            marks[part] = self._group.mark(values[part], tests[here], limits[here])
+            marks[part][self._group.opens(values[part], tests[here], limits[here])] = OPENS
             self.position += count
             done += count
         return Noisy(sums, np.ones(values.size, dtype=np.int64), marks)

@@ -26,6 +26,7 @@ _LEAST = 1 << 12  # parts below which nothing is measured: its noise would be of
 # The paper's constants: a measurement takes φ·ln(interval + 1) of what is left, at most 0.6 of it,
 # and at most a fifth of ε.
 _SHARE, _MOST_SHARE, _MOST = Decimal("0.2"), Decimal("0.6"), _PARTS // 5
+_ROUGH_SHARE, _ROUGH_MOST = float(_SHARE), float(_MOST_SHARE)
 _DIGITS = Context(prec=30)
 _DOUBT = 1e-3  # 2^32 times the error of a logarithm is far smaller
 
@@ -58,8 +59,12 @@ class ControlledBudget(WindowStage, Spec):
 
     def scale(self, threshold: int, parts: int = _LEAST) -> int:
         """The scale of the noise of a measurement that costs `parts`; the largest by default."""
-        above = threshold * _PARTS * self.epsilon.denominator
-        return -(-above // (self.epsilon.numerator * parts))
+        above, below = self.scale_ratio(threshold)
+        return -(-above // (below * parts))
+
+    def scale_ratio(self, threshold: int) -> tuple[int, int]:
+        """The scale of a measurement that costs one part, as a fraction."""
+        return threshold * _PARTS * self.epsilon.denominator, self.epsilon.numerator
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All that decides about noise."""
@@ -85,6 +90,7 @@ class BudgetSampler(Feedback):
         self.parts: list[int] = []  # how much
         self.due = 0  # the position to measure next
         self._offer = self._position = 0
+        self._above, self._below = stage.scale_ratio(threshold)
 
     def push(self, value: int, position: int) -> int:
         """The value itself decides nothing."""
@@ -112,26 +118,32 @@ class BudgetSampler(Feedback):
         found: list[Measurement] = []
         shift, opened, window = position - start, start - filled, self._window
         places, parts, left = deque(self.places), deque(self.parts), _PARTS - sum(self.parts)
+        follow, part_of, above, below = self.follow, self._part_of, self._above, self._below
         at = max(start, self.due - shift)
+        logarithms, index = noise.ahead(position)
+        first, until = start - index, start - index + len(logarithms)  # of known logarithms
         while at < stop:
             here = at + shift
-            logarithms, index = noise.ahead(here)
+            if at >= until:
+                logarithms, index = noise.ahead(here)
+                first, until = at - index, at - index + len(logarithms)
             while places and places[0] <= here - window:
                 places.popleft()
                 left += parts.popleft()
-            part = self._part_of(left)
+            part = part_of(left)
             if part < _LEAST:
                 at = places[0] + window - shift  # nothing returns before
                 continue
-            scale = self._stage.scale(self._threshold, part)
-            number = values[at] + noise.scaled(logarithms[index], scale, here)
+            scale = -(-above // (below * part))
+            number = values[at] + noise.scaled(logarithms[at - first], scale, here)
             found.append((at, number, scale))
-            self.follow(number, at + 1 - opened, scale)
+            follow(number, at + 1 - opened, scale)
             places.append(here)
             parts.append(part)
             left -= part
             opened = at + 1
-            at += round(min(self.interval, float(window)))
+            interval = self.interval
+            at += round(interval) if interval < window else window
             self.due = at + shift
         self.places, self.parts = list(places), list(parts)
         return found
@@ -141,12 +153,13 @@ class BudgetSampler(Feedback):
 
         The same on every machine: a float only proposes, since near to an integer decimals decide.
         """
-        rough = left * min(float(_SHARE) * math.log(self.interval + 1), float(_MOST_SHARE))
+        share = _ROUGH_SHARE * math.log(self.interval + 1)
+        rough = left * (share if share < _ROUGH_MOST else _ROUGH_MOST)
         part = int(rough)
         if not _DOUBT < rough - part < 1 - _DOUBT:
-            share = min(_SHARE * Decimal(self.interval + 1).ln(_DIGITS), _MOST_SHARE)
-            part = int(left * Fraction(share))
-        return min(part, _MOST)
+            exact = min(_SHARE * Decimal(self.interval + 1).ln(_DIGITS), _MOST_SHARE)
+            part = int(left * Fraction(exact))
+        return part if part < _MOST else _MOST
 
 
 @preset_with(horizon=SHORT_HORIZON, holdout=0)

@@ -18,7 +18,8 @@ from tidegate.methods._preset import SHORT_HORIZON, PerEvent, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._stage_bases import PrivateTests
 from tidegate.methods.hybrid_counter import HybridNoise, HybridRun, HybridTrees
-from tidegate.perturb.irregular_spans import IrregularRun, PositionNoise, check_scale
+from tidegate.perturb.irregular_spans import IrregularRun, check_scale
+from tidegate.perturb.position_noise import PositionNoise
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import State
@@ -30,7 +31,8 @@ _SHARE = Fraction(1, 2)
 # The constant is ours.
 _LIMIT = Fraction(20)
 _TESTS = 1 << 40  # chunks of addresses from here on; the counter has those below
-_LEAST_AHEAD = 32  # values that are tested at a time
+_LEAST_AHEAD = 32  # values that are tested in an array; shorter segments are tested one by one
+_AT_A_TIME = 256
 _BY_TEST, _BY_LENGTH = 1, 2  # marks: what closed a segment
 
 
@@ -129,6 +131,7 @@ class PartitionRun(IrregularRun):
         self.total = 0  # what they add up to
         self.limit = 0  # of the open segment, with its noise
         self._ahead = _LEAST_AHEAD
+        self._short = True  # segments are: for speed alone
         self._sums = HybridRun(stage.counter, threshold, ceiling, keystream)
 
     def state(self) -> dict[str, Any]:
@@ -148,31 +151,70 @@ class PartitionRun(IrregularRun):
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give the sums of the closed segments."""
         values = np.minimum(values, self._threshold)
-        released: list[tuple[int, int, int]] = []  # sum, span, mark
+        closed: list[tuple[int, int, int]] = []  # raw sum, span, mark
         done = 0
         while done < values.size:
             (tests, limits), index = self._noise.at(self.position)
+            room = self._horizon - self.position % self._horizon
             if not self.filled:
                 self.limit = self._public + int(limits[index])
-            room = self._horizon - self.position % self._horizon
-            count = min(values.size - done, tests.size - index, room, self._ahead)
-            running = np.cumsum(values[done : done + count]) + self.total
-            above = running + tests[index : index + count] > self.limit
-            first = int(above.argmax())
-            passed = bool(above[first])
-            taken = first + 1 if passed else count
-            self.total = int(running[taken - 1])
-            self.filled += taken
+            most = _AT_A_TIME if self._short else self._ahead
+            count = min(values.size - done, tests.size - index, room, most)
+            part, here = values[done : done + count], slice(index, index + count)
+            if self._short:
+                taken = self._one_by_one(part, tests[here], limits[here], closed)
+            else:
+                taken = self._at_once(part, tests[here], closed)
             self.position += taken
             done += taken
-            # How far the next look goes: for speed alone, about as far as segments reach.
-            self._ahead = max(_LEAST_AHEAD, 2 * self.filled if passed else 2 * self._ahead)
-            if passed or taken == room:
-                number = self.total + self._sums.next_noise()
-                released.append((number, self.filled, _BY_TEST if passed else _BY_LENGTH))
+            if taken == room and self.filled:
+                closed.append((self.total, self.filled, _BY_LENGTH))
                 self.total = self.filled = 0
-        columns = np.array(released, dtype=np.int64).reshape(-1, 3).T
-        return Noisy(*(np.ascontiguousarray(column) for column in columns))
+        sums, spans, marks = np.array(closed, dtype=np.int64).reshape(-1, 3).T
+        noisy = sums + self._sums.next_noises(sums.size)
+        return Noisy(noisy, *map(np.ascontiguousarray, (spans, marks)))
+
+    def _one_by_one(
+        self,
+        values: IntArray,
+        tests: IntArray,
+        limits: IntArray,
+        closed: list[tuple[int, int, int]],
+    ) -> int:
+        """Test values one after the other: the faster way where segments are short."""
+        new_limits = (self._public + limits).tolist()
+        total, limit = self.total, self.limit
+        opened, segments = -self.filled, len(closed)
+        places = range(1, values.size + 1)
+        for place, value, test in zip(places, values.tolist(), tests.tolist(), strict=True):
+            total += value
+            if total + test > limit:
+                closed.append((total, place - opened, _BY_TEST))
+                total, opened = 0, place
+                if place < values.size:
+                    limit = new_limits[place]
+        self.total, self.limit, self.filled = total, limit, values.size - opened
+        self._short = (len(closed) - segments) * _LEAST_AHEAD > values.size
+        return values.size
+
+    def _at_once(
+        self, values: IntArray, tests: IntArray, closed: list[tuple[int, int, int]]
+    ) -> int:
+        """Test values in an array, up to the first that closes the segment; gives their number."""
+        running = np.cumsum(values) + self.total
+        above = running + tests > self.limit
+        first = int(above.argmax())
+        passed = bool(above[first])
+        taken = first + 1 if passed else values.size
+        self.total = int(running[taken - 1])
+        self.filled += taken
+        # How far the next look goes: for speed alone, about as far as segments reach.
+        self._ahead = max(_LEAST_AHEAD, 2 * self.filled if passed else 2 * self._ahead)
+        if passed:
+            self._short = self.filled < _LEAST_AHEAD
+            closed.append((self.total, self.filled, _BY_TEST))
+            self.total = self.filled = 0
+        return taken
 
 
 @preset_with(horizon=SHORT_HORIZON)

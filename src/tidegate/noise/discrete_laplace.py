@@ -49,7 +49,7 @@ LOG_ERROR = 2.0**-43
 _PROPOSAL_ERROR = 2.0**-42
 _COMPARISON_ERROR = 2.0**-50
 _FLOAT_SCALES = 1 << 40  # beyond, every proposal would be in doubt
-_BLOCK = 1 << 14  # 128 kB an array: the block and its scratch stay in the cache
+BLOCK = 1 << 14  # 128 kB an array: the block and its scratch stay in the cache
 _LARGEST = (1 << 63) - 1
 _ONE = np.uint64(1)
 
@@ -73,53 +73,13 @@ def discrete_laplace(words: WordSource, count: int, scale: Fraction) -> NDArray[
     count = whole_number("count", count, minimum=0)
     scale = exact_fraction("scale", scale)
     noise = np.empty(count, dtype=np.int64)
-    inversion = _Inversion(words, scale, min(count, _BLOCK))
+    inversion = Inversion(words, scale, min(count, BLOCK))
     done = 0
     while done < count:
-        attempts = inversion.attempt(min(count - done, _BLOCK))
+        attempts = inversion.attempt(min(count - done, BLOCK))
         noise[done : done + attempts.size] = attempts
         done += attempts.size
     return noise
-
-
-def discrete_laplace_rows(
-    words: NDArray[np.uint64], scale: Fraction
-) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Many short samples at once: row r is what `discrete_laplace` draws from words that begin so.
-
-    Args:
-        words: the first words of each source, one for each sample of its row; of 64 bits.
-        scale: of all of them.
-
-    Returns:
-        The samples, and the rows that would read more words, whose samples are to be drawn by
-        `discrete_laplace`: integers must decide, or a −0 was thrown away.
-    """
-    scale = exact_fraction("scale", scale)
-    count = words.shape[1]
-    if count > _BLOCK:
-        raise AssertionError("a row is read in one block")
-    flat = np.ascontiguousarray(words).reshape(-1)
-    noise = np.empty(flat.size, dtype=np.int64)
-    more = np.zeros(flat.size, dtype=np.bool_)
-    inversion = _Inversion(_NoWords(), scale, min(flat.size, _BLOCK))
-    for start in range(0, flat.size, _BLOCK):
-        here = slice(start, min(start + _BLOCK, flat.size))
-        cells = (flat[here] >> _ONE).view(np.int64)
-        outcomes, doubtful = inversion.propose(cells)
-        signs = -(flat[here] & _ONE).view(np.int64)
-        noise[here] = (outcomes ^ signs) - signs
-        more[here] = (outcomes == 0) & (signs != 0)
-        more[here][doubtful] = True
-    rows = np.flatnonzero(more.reshape(-1, count).any(axis=1))
-    return noise.reshape(-1, count), rows
-
-
-class _NoWords:
-    bits = 64
-
-    def take(self, count: int) -> NDArray[np.uint64]:
-        raise AssertionError("rows that need more words are drawn elsewhere")
 
 
 def one_discrete_laplace(words: WordSource, scale: Fraction) -> int:
@@ -183,7 +143,7 @@ def discrete_laplace_variance(scale: Fraction) -> float:
     return 2.0 * math.exp(-inverse) / math.expm1(-inverse) ** 2
 
 
-class _Inversion:
+class Inversion:
     """Draws blocks of attempts, in arrays that are allocated once."""
 
     def __init__(self, words: WordSource, scale: Fraction, block: int) -> None:

@@ -1,5 +1,4 @@
-"""The base of perturbers whose noise is a forest: values are summed into blocks, and each gets its
-noise.
+"""The base of perturbers whose noise is a forest: values are summed into leaves, noise is added.
 
 horizon  |·-------·-------·------|·-------·-------·------|    groups of top trees, side by side
 """

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from fractions import Fraction
 from typing import ClassVar, Protocol
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import roughly
-from tidegate.lattice import IntArray
-from tidegate.noise import discrete_laplace
 from tidegate.perturb.one_layout import Blocks, OneLayoutRun, OneLayoutStage
 from tidegate.randomness import Keystream
 from tidegate.stages import Layout
 
 _BLOCK = 1024  # values: a record is kept and forgotten by blocks
 _MOST_SCALE = 1 << 48  # of noise: 64 scales, and a few values, fit 64 bits
-DRAWS = 1024  # positions whose noise is drawn at once; part of its identity
 
 
 class _Stage(Protocol):
@@ -61,46 +56,6 @@ class IrregularRun(OneLayoutRun):
     def push_one(self, value: int) -> int | None:
         """Not used: irregular spans come in arrays."""
         raise AssertionError("an irregular perturber says more than a number")
-
-
-class PositionNoise:
-    """Discrete Laplace noise that is found by position alone, for 1,024 positions at a time.
-
-    `scales` are those of each kind of draw, by the level of its address; `first_chunk` keeps
-    addresses apart from those of other noise of the same keystream.
-    """
-
-    def __init__(
-        self, keystream: Keystream, scales: Mapping[int, int], first_chunk: int = 0
-    ) -> None:
-        self._keystream, self._first_chunk = keystream, first_chunk
-        self._scales = {level: Fraction(scale) for level, scale in scales.items()}
-        self._group = -1  # of positions: whose noise is kept
-        self._drawn: list[IntArray] = []
-        self._listed: tuple[int, list[int]] = (-1, [])
-
-    def at(self, position: int) -> tuple[list[IntArray], int]:
-        """Noise of each kind for the positions around this one, and the place of this one."""
-        group, index = divmod(position, DRAWS)
-        if self._group != group:
-            chunk, tree = divmod(group, 1 << 32)
-            self._drawn = [
-                discrete_laplace(
-                    self._keystream.at(chunk=self._first_chunk + chunk, tree=tree, level=level),
-                    DRAWS,
-                    scale,
-                )
-                for level, scale in self._scales.items()
-            ]
-            self._group = group
-        return self._drawn, index
-
-    def ahead(self, position: int) -> tuple[list[int], int]:
-        """Noise of the first kind as numbers, and the place of this position among them."""
-        (noise, *_), index = self.at(position)
-        if self._listed[0] != self._group:
-            self._listed = self._group, noise.tolist()
-        return self._listed[1], index
 
 
 def check_scale(scale: int) -> None:

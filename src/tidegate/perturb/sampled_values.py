@@ -12,8 +12,8 @@ import numpy as np
 
 from tidegate.lattice import IntArray
 from tidegate.perturb.irregular_spans import IrregularRun, IrregularStage, check_scale
-from tidegate.perturb.measurement_noise import MeasurementNoise
 from tidegate.perturb.one_layout import Blocks
+from tidegate.perturb.position_noise import MeasurementNoise
 from tidegate.randomness import Keystream
 from tidegate.sealing import State, restore, state_of
 from tidegate.stages import Noisy

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegate.tables import html, text
+from tidegate.tables import html, plain_text
 
 if TYPE_CHECKING:
     from tidegate.record.answer import Answer
@@ -103,9 +103,9 @@ def rows(answers: Answers) -> str:
 
 
 def lines(answers: Answers) -> str:
-    """Many answers as plain text."""
+    """Many answers as plain plain_text."""
     said = filter(None, (*cautions(answers), open_ends(answers), answers.note))
-    return "\n".join([_about(answers), text.table(*_cells(answers)), *said])
+    return "\n".join([_about(answers), plain_text.table(*_cells(answers)), *said])
 
 
 def _about(answers: Answers) -> str:

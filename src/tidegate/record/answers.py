@@ -1,4 +1,4 @@
-"""`Answers`: the results of many range queries; and who can be asked for them."""
+"""`Answers`, the results of many queries; `RangeQueries`, the methods that ask."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tidegate.record import answer_text
 from tidegate.record.answer import Answer
 from tidegate.record.range_tables import RangeTables
 from tidegate.stages import Excess
+from tidegate.tables.column_kind import are_times
 from tidegate.tables.from_numpy import Tabular
 
 if TYPE_CHECKING:
@@ -220,7 +221,9 @@ class RangeQueries(RangeTables):
         """
         start, end, from_, to = places_or_times(start, end, from_, to)
         if start is not None and end is not None and from_ is None and to is None:
-            return self.queries([start], [end], confidence, as_of=as_of)[0]
+            return self._answered(lambda record: record.answers([start], [end], confidence, as_of))[
+                0
+            ]
         if start is None and end is None and from_ is None and to is None:
             return self._answered(
                 lambda record: record.answers(
@@ -241,7 +244,14 @@ class RangeQueries(RangeTables):
         *,
         as_of: int | None = None,
     ) -> Answers:
-        """The sums over many ranges [start, end) at once: see `Record.answers`."""
+        """The sums over many ranges [start, end) at once: see `Record.answers`.
+
+        Texts and dates ask by time, as in `query`: `queries(["2024-02-01"], ["2024-03-01"])`.
+        """
+        if are_times(starts) or are_times(ends):
+            return self._answered(
+                lambda record: record.answers_by_time(starts, ends, confidence, as_of)
+            )
         return self._answered(lambda record: record.answers(starts, ends, confidence, as_of))
 
 

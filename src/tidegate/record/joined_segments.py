@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
 from tidegate.errors import QueryError
-from tidegate.record.segment import Segment
+from tidegate.record.segment import WARMING, Segment
 
 NOT_ONE_RELEASE = "these are not two records of one release that overlap or follow each other"
+
+
+def all_segments(before: Sequence[Segment], later: Sequence[Segment]) -> list[Segment]:
+    """The segments of a record, and those of a later one of the same release."""
+    # An open warm-up is known better by now, or part of the later record.
+    by_epoch = {one.epoch: one for one in before if one.epoch != WARMING}
+    for segment in later:
+        known = by_epoch.get(segment.epoch)
+        by_epoch[segment.epoch] = segment if known is None else joined(known, segment)
+    segments = list(by_epoch.values())
+    if any(after.start != before.end for before, after in pairwise(segments)):
+        raise QueryError(NOT_ONE_RELEASE)
+    return segments
 
 
 def joined(one: Segment, later: Segment) -> Segment:

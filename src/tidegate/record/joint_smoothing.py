@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from tidegate.record.record import Record
-from tidegate.stages import SharedPosterior
+from tidegate.stages import Ranges, SharedPosterior
 
 
-def smooth_together(records: Iterable[Record]) -> None:
+def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) -> None:
     """Compute the posteriors of all records at once, where their estimator can.
 
     Each answers as it would have alone, bit for bit. One by one, most time goes into calls on
-    small arrays (decision 0059).
+    small arrays (decision 0059). `ranges`: the starts and ends that each record will be asked for
+    next, all of which it must know; their variances are then computed at once, too.
     """
-    kinds: dict[type, list[SharedPosterior]] = {}
-    for record in records:
+    kinds: dict[type, tuple[list[SharedPosterior], list[Ranges]]] = {}
+    for at, record in enumerate(records):
         for segment in record.segments:
             posterior = segment.posterior()
             if isinstance(posterior, SharedPosterior):
-                kinds.setdefault(type(posterior), []).append(posterior)
-    for first, *others in kinds.values():
-        first.prepare(others)
+                shared, asked = kinds.setdefault(type(posterior), ([], []))
+                shared.append(posterior)
+                if ranges:
+                    asked.append(segment.part_of(*ranges[at])[1:])
+    for (first, *others), asked in kinds.values():
+        first.prepare(others, asked)

@@ -18,6 +18,12 @@ from tidegate.stages import Spans
 _FIRST_CAPACITY = 1024
 
 
+def _check_whole(*columns: NDArray[Any]) -> None:
+    """Refuse numbers that an integer column would cut: 2.5 becomes 2 there, and a NaN anything."""
+    if any(column.dtype.kind not in "iu" for column in columns):
+        raise ValueError("sums, edges and marks of a record are whole numbers")
+
+
 class RingBuffer:
     """For each leaf t that is still known: the running sum before it, the prediction of one of its
     values, and the running sum of squared residuals before it (leaves of one value need only sums).
@@ -90,6 +96,7 @@ class RingBuffer:
 
     def append(self, sums: IntArray, following: FloatArray) -> None:
         """Add completed leaves, and the prediction for the leaf after each."""
+        _check_whole(sums)
         self._grow(sums.size)
         size = self._sums.size
         if self._viewed is not None and self.closed + sums.size >= self._viewed + size:
@@ -130,12 +137,11 @@ class RingBuffer:
         """Continue from the last entries up to leaf `closed`, which is included.
 
         Raises:
-            ValueError: a number does not fit its column; of a NaN it would become any number.
+            ValueError: a number does not fit its column (`_check_whole`).
         """
         for column, values in zip(self._stored(), columns, strict=True):
-            real = column.dtype.kind == "i" and values.dtype.kind == "f"
-            if real and not (np.abs(values) < 2.0**63).all():
-                raise ValueError("sums, edges and marks of a record are whole numbers")
+            if column.dtype.kind == "i":
+                _check_whole(values)
         self._part()
         self.closed, self.oldest = closed, closed + 1 - columns[0].size
         if columns[0].size > self._sums.size:
@@ -205,6 +211,7 @@ class SpanBuffer(RingBuffer):
         self, sums: IntArray, following: FloatArray, widths: IntArray, marks: IntArray
     ) -> None:
         """Completed leaves: their sums, the level after each, their widths and marks."""
+        _check_whole(sums, widths, marks)
         since = self._edges[self.closed % self._sums.size]
         first = self.closed + 1
         self.append(sums, following)

@@ -1,4 +1,4 @@
-"""Tables of sums: over so many values at a time, or by time."""
+"""`RangeTables`: the method `table`: sums over so many values at a time, or by time."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +16,11 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import time_sums
 from tidegate.record.answer import out_of_range
 from tidegate.record.answers import Answers, RangeQueries, normal_quantile, paired
-from tidegate.record.joined_segments import NOT_ONE_RELEASE, joined
+from tidegate.record.before_first_leaf import expected_as_before
+from tidegate.record.joined_segments import all_segments
 from tidegate.record.levels import small_picture
-from tidegate.record.segment import WARMING, Segment
+from tidegate.record.many_time_ranges import by_time
+from tidegate.record.segment import Segment
 from tidegate.record.threshold_evidence import Hidden, aims, unseen
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable
@@ -71,14 +73,16 @@ class Gathered:
         as_of: int | None,
         hidden: Hidden,
         aim: Aim,
+        before: Segment | None,
     ) -> None:
         """Add what a segment has of these ranges; `hidden` is what its θ could not see."""
-        inside = (end > segment.start) & (begin < segment.end)
-        if not inside.any():
+        here, low, high = segment.part_of(begin, end)
+        if not low.size:
             return
-        here = slice(None) if inside.all() else inside  # no copies where all are inside
-        low, high = np.maximum(begin[here], segment.start), np.minimum(end[here], segment.end)
         parts = segment.parts(low, high, as_of, aim)
+        first = segment.blocks[0].first if segment.blocks else 0
+        if before is not None and (as_of is not None or segment.leaves.closed <= first):
+            parts = expected_as_before(parts, low, high, as_of, before, segment)
         self.estimate[here] += parts.estimate
         self.noise[here] += parts.noise_variance
         self.prediction[here] += parts.prediction_variance
@@ -176,14 +180,7 @@ class Record(RangeQueries):
 
     def joined(self, later: Record) -> Record:
         """This record joined with a later one of the same release."""
-        # An open warm-up is known better by now, or part of the later record.
-        by_epoch = {one.epoch: one for one in self.segments if one.epoch != WARMING}
-        for segment in later.segments:
-            known = by_epoch.get(segment.epoch)
-            by_epoch[segment.epoch] = segment if known is None else joined(known, segment)
-        segments = list(by_epoch.values())
-        if any(after.start != before.end for before, after in pairwise(segments)):
-            raise QueryError(NOT_ONE_RELEASE)
+        segments = all_segments(self.segments, later.segments)
         return Record(segments, later.guarantee, later.times)
 
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
@@ -219,8 +216,10 @@ class Record(RangeQueries):
         last = self.segments[-1]
         found = Gathered.empty(begin.size, last.threshold_value, last.floor)
         known = zip(self.segments, self._unseen(), self._aims(as_of), strict=True)
+        before = None
         for segment, hidden, aim in known:
-            found.add(segment, begin, end, as_of, hidden, aim)
+            found.add(segment, begin, end, as_of, hidden, aim, before)
+            before = segment
         return found
 
     def _aims(self, as_of: int | None) -> list[Aim]:
@@ -249,6 +248,12 @@ class Record(RangeQueries):
     ) -> Answers:
         """The sum over a range of time."""
         return time_sums.between(self, from_, to, confidence, as_of)
+
+    def answers_by_time(
+        self, starts: Any, ends: Any, confidence: float, as_of: int | None
+    ) -> Answers:
+        """The sums over many ranges of time at once."""
+        return by_time(self, starts, ends, confidence, as_of)
 
     def table_of(
         self, every: str, from_: Moment | None, to: Moment | None, confidence: float

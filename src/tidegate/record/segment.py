@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -251,6 +252,12 @@ class Segment:
             _ = self.leaves
 
     # -- answering -------------------------------------------------------------------------------
+
+    def part_of(self, begin: IntArray, end: IntArray) -> tuple[Any, IntArray, IntArray]:
+        """Which of these ranges reach into the segment, and from where to where they do."""
+        inside = (end > self.start) & (begin < self.end)
+        here = slice(None) if inside.all() else inside  # no copies where all are inside
+        return here, np.maximum(begin[here], self.start), np.minimum(end[here], self.end)
 
     def parts(
         self, starts: IntArray, ends: IntArray, as_of: int | None = None, aim: Aim = NO_AIM

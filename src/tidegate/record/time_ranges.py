@@ -15,7 +15,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer_text import SHOWN, cautions, figure, numbers
 from tidegate.record.answers import Answers
 from tidegate.record.time_index import TimeIndex
-from tidegate.tables import html, text
+from tidegate.tables import html, plain_text
 from tidegate.tables.from_numpy import Tabular
 from tidegate.timestamps import read_times
 
@@ -37,17 +37,22 @@ def moment(clock: Clock, when: Moment, name: str) -> int:
 
     A text without a zone lies in the zone of the stream.
     """
+    return int(moments(clock, [when], name)[0])
+
+
+def moments(clock: Clock, when: Any, name: str) -> IntArray:
+    """The same for many times."""
     zone = clock.zone if clock.zone != "UTC" else "UTC"
     try:
-        found = read_times([when], zone=zone)
-        if (found.clock.zone is None) != (clock.zone is None):
-            raise QueryError(
-                f"{name} has a zone, and the times of this release have none: leave it out"
-            )
-        return int(found.ticks[0])
+        found = read_times([when] if isinstance(when, str | date) else when, zone=zone)
     except InputError as error:
-        problem = str(error).partition(" at position 0 ")[2] or str(error)
+        problem = str(error).partition(" at position ")[2].partition(" ")[2] or str(error)
         raise QueryError(f"{name} {problem}, such as 2024-02-01 or 2024-02-01T12:00") from None
+    if (found.clock.zone is None) != (clock.zone is None):
+        raise QueryError(
+            f"{name} has a zone, and the times of this release have none: leave it out"
+        )
+    return found.ticks
 
 
 def asked(index: TimeIndex, from_: Moment | None, to: Moment | None) -> IntArray:
@@ -194,7 +199,7 @@ class TimeTable(Tabular):
 
     def __repr__(self) -> str:
         said = filter(None, (*cautions(self.answers), self.note))
-        return "\n".join([self._about, text.table(*self._cells()), *said])
+        return "\n".join([self._about, plain_text.table(*self._cells()), *said])
 
     def _repr_html_(self) -> str:
         answers, times, about = self.answers, self.times, self._about

@@ -26,7 +26,14 @@ from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answers import Answers
 from tidegate.record.time_index import TimeIndex
-from tidegate.record.time_ranges import Moment, TimeTable, asked, check_rows, edges, reach
+from tidegate.record.time_ranges import (
+    Moment,
+    TimeTable,
+    asked,
+    check_rows,
+    edges,
+    reach,
+)
 
 if TYPE_CHECKING:
     from tidegate.record.record import Record
@@ -120,12 +127,18 @@ def between(
     """
     index = record.time_index
     cuts = asked(index, from_, to)
+    return replace(between_cuts(record, cuts, confidence, as_of), span=spanned(index, cuts, to))
+
+
+def between_cuts(record: Record, cuts: IntArray, confidence: float, as_of: int | None) -> Answers:
+    """The same between two times in nanoseconds."""
+    index = record.time_index
     check_known([record], int(cuts[0]))
     places = index.positions(cuts)
     sums = record.answers(places[:-1], places[1:], confidence, as_of)
     found, rows = with_late_rows(sums, [record], cuts, [places], as_of)
     check_rows(index, rows)
-    return replace(found, span=spanned(index, cuts, to))
+    return found
 
 
 def spanned(index: TimeIndex, cuts: IntArray, to: Moment | None) -> str:

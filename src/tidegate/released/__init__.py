@@ -15,6 +15,7 @@
 from tidegate.released.derived_sums import DecayedSum, SlidingSum, WholeCounts
 from tidegate.released.release_table import release
 from tidegate.released.released import Released
+from tidegate.released.released_columns import open_columns
 from tidegate.released.released_file import ReleasedFile
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "ReleasedFile",
     "SlidingSum",
     "WholeCounts",
+    "open_columns",
     "release",
 ]

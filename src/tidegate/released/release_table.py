@@ -12,6 +12,7 @@ from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import Number, positive, said
 from tidegate.guarantee import sequential
 from tidegate.methods._feasibility import SEEN
+from tidegate.methods._periods import periods_in_rows
 from tidegate.randomness import Randomness
 from tidegate.released.released import Released
 from tidegate.released.released_columns import OfColumn, ReleasedColumns
@@ -30,23 +31,12 @@ from tidegate.timestamps import read_times
 _HORIZON = 1 << 20  # of the presets
 _FEW = 1000  # rows: more of them need no remark that they are few
 _OWN = ("lower", "resolution")  # settings that a column may have of its own
+Bounds = Number | Mapping[str, Number]  # of a value; or by column
 
 
 @overload
 def release(
-    table: Any,
-    value: str | None = None,
-    *,
-    time: Any = None,
-    epsilon: Number,
-    bound: Number | Mapping[str, Number],
-    users: Any = None,
-    zone: str | None = None,
-    late: str = "refuse",
-    method: str = "adaptive",
-    share: Mapping[str, Number] | None = None,
-    randomness: Randomness | None = None,
-    **settings: Any,
+    table: Any, value: str | None = None, *, epsilon: Number, bound: Bounds, **settings: Any
 ) -> Released: ...
 
 
@@ -55,15 +45,8 @@ def release(
     table: Any,
     value: list[str] | tuple[str, ...],
     *,
-    time: Any = None,
     epsilon: Number,
-    bound: Number | Mapping[str, Number],
-    users: Any = None,
-    zone: str | None = None,
-    late: str = "refuse",
-    method: str = "adaptive",
-    share: Mapping[str, Number] | None = None,
-    randomness: Randomness | None = None,
+    bound: Bounds,
     **settings: Any,
 ) -> ReleasedColumns: ...
 
@@ -74,7 +57,7 @@ def release(
     *,
     time: Any = None,
     epsilon: Number,
-    bound: Number | Mapping[str, Number],
+    bound: Bounds,
     users: Any = None,
     zone: str | None = None,
     late: str = "refuse",
@@ -107,7 +90,8 @@ def release(
         randomness: `tidegate.seeded(7)` for a simulation without a guarantee.
         settings: of the method, such as `resolution`, `unit` or `horizon` (default: as many as
             there are rows, at most 2²⁰). A `holdout` that is usual and longer than the table
-            becomes a tenth of its rows: these are not released.
+            becomes a tenth of its rows: these are not released. A `period` may be a length of time,
+            such as "1d", where rows are evenly spaced.
 
     Returns:
         A `Released`; of several columns a `ReleasedColumns`, where `released["tip"]` is one.
@@ -143,9 +127,11 @@ def release(
     rows = _count(values)
     if not rows:
         raise InputError("the table has no rows: nothing was released, and nothing was spent")
-    pipeline = _pipeline(method, epsilon, bound, rows, settings)
     if time is not None:
         time = read_times(time, zone=zone)  # before anything is spent
+        if settings.get("period") is not None:
+            settings = {**settings, "period": periods_in_rows(settings["period"], time.ticks)}
+    pipeline = _pipeline(method, epsilon, bound, rows, settings)
     running = pipeline.keeping(rows).start(randomness)
     out = running.push_rows(values, users, time, late)
     running.finish()  # the table is over, and its length is public

@@ -138,14 +138,9 @@ class Released(ReleasedTable):
         phases: Sequence[Phase] = (),
         beyond: int = 0,
     ) -> None:
-        self._rows = rows
-        self.record = record
-        self.pipeline = pipeline
-        self._threshold = threshold
-        self.promise = promise
-        self._name = name
-        self._phases = tuple(phases)
-        self._beyond = beyond
+        self._rows, self.record, self.pipeline = rows, record, pipeline
+        self._threshold, self.promise, self._name = threshold, promise, name
+        self._phases, self._beyond = tuple(phases), beyond
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -169,17 +164,18 @@ class Released(ReleasedTable):
     def _facts(self) -> list[tuple[str, object]]:
         return [*super()._facts(), *([("users", self.note)] if self.note else [])]
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, **facts: Any) -> None:
         """Write the rows and what answers need to a file that `tidegate.open` reads.
 
         CSV, JSON Lines or Parquet, by the extension; CSV and JSON Lines have `<name>.meta.json`
         beside them. Released data and public facts only: it costs no privacy, and may be published.
+        `facts` are added to the metadata.
         """
         from tidegate.io import open_sink  # on demand: importing the core reads no files
         from tidegate.run.public_facts import public_facts
 
         rows, clock = self._rows, None if self.times is None else self.times.clock
-        facts = public_facts(
+        known = public_facts(
             self.pipeline,
             self.promise,
             self._phases,
@@ -187,7 +183,7 @@ class Released(ReleasedTable):
             record=self.record,
             clock=clock,
         )
-        with open_sink(path, metadata=facts, leveled=True, clock=clock) as sink:
+        with open_sink(path, metadata={**known, **facts}, leveled=True, clock=clock) as sink:
             sink.write(rows.first, rows.values, rows.levels, rows.times)
 
     @property

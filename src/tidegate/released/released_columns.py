@@ -9,15 +9,15 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tidegate.errors import QueryError
+from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.guarantee import Guarantee
 from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.record.ratio import Ratio, ratio
 from tidegate.record.time_ranges import Moment
-from tidegate.released.released import ReleasedTable
+from tidegate.released.released import Released, ReleasedTable
 from tidegate.released.released_file import ReleasedFile
-from tidegate.run.column_budgets import label
+from tidegate.run.column_budgets import label, together
 from tidegate.tables import html
 from tidegate.tables.from_numpy import Tabular
 
@@ -74,6 +74,20 @@ class ReleasedColumns(Tabular):
                     found.setdefault(part, rows[part])
             found[f"value_{name}"], found[f"level_{name}"] = rows["value"], rows["level"]
         return found
+
+    def save(self, path: str | Path) -> list[str]:
+        """Write a file for each column, as `Released.save`: `private.csv` → `private.tip.csv`, ….
+
+        `tidegate.released.open_columns(path, names)` opens them together. Returns the files' names.
+        """
+        columns = {name: one for name, one in self._columns.items() if isinstance(one, Released)}
+        if len(columns) < len(self._columns):
+            raise SettingError("path", "these columns were opened from files: copy those")
+        all_of_them = together({name: one.promise for name, one in columns.items()})
+        names = {name: column_file(path, name) for name in columns}
+        for name, one in columns.items():
+            one.save(names[name], together=all_of_them, column=name)
+        return [*names.values()]
 
     def ratio(
         self,

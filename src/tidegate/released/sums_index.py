@@ -26,7 +26,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate import _files
+from tidegate import _atomic_files
 from tidegate.errors import TidegateError
 from tidegate.io.errors import sink_error
 from tidegate.io.file_formats import Kind
@@ -156,8 +156,8 @@ def _written(
                 raise AssertionError("an index that was just written can be read")
             if folder is not None:
                 os.fchmod(descriptor, mode & 0o666)  # who may read the one may read the other
-                _files.sync(descriptor)
-                _files.rename(Path(temporary), path)
+                _atomic_files.sync(descriptor)
+                _atomic_files.rename(Path(temporary), path)
     finally:
         Path(temporary).unlink(missing_ok=True)
     return index

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate import _files
+from tidegate import _atomic_files
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError
@@ -89,4 +89,4 @@ def _write(
     data = b"".join([head.ljust(_HEAD), *(column.astype("<i8").tobytes() for column in columns)])
     with contextlib.suppress(OSError):
         # Who may read the one may read the other.
-        _files.replace_file(path, data, released.stat().st_mode & 0o666)
+        _atomic_files.replace_file(path, data, released.stat().st_mode & 0o666)

@@ -13,6 +13,7 @@ from typing import Any
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive, said
+from tidegate.guarantee import Guarantee, sequential
 
 _MANY = 10**6  # what is added up of shares beyond this is not written out
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
@@ -66,3 +67,10 @@ def per_column(setting: str, names: Sequence[str], given: Any) -> dict[str, Any]
         if name not in names:
             raise SettingError(setting, f"{said(name)} is not a column of this run")
     return {name: given.get(name) for name in names}
+
+
+def together(guarantees: Mapping[str, Guarantee]) -> dict[str, Any]:
+    """What the file of each column says about all of them."""
+    total = sequential(*guarantees.values())
+    shares = {name: str(one.epsilon) for name, one in guarantees.items()}
+    return {"columns": shares, "guarantee": str(total)}

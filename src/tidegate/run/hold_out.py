@@ -1,4 +1,4 @@
-"""Raw values that choose a threshold: the hold-out, and later selections."""
+"""`HoldOut`: raw values that choose a threshold, at the start or later."""
 
 from __future__ import annotations
 

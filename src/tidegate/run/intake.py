@@ -1,4 +1,4 @@
-"""Take the values of a push into the run: hold-out, pieces, user caps."""
+"""`Intake`: check the values of a push, and take them in: hold-out, pieces, user caps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publish no negative values: subtract the difference from later values. Post-processing."""
+"""`Remainder`: publish no negative values; later values pay for it. Post-processing."""
 
 from __future__ import annotations
 

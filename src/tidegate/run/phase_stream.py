@@ -1,4 +1,4 @@
-"""One phase at work: from raw units to published values, with one threshold and one epoch."""
+"""`Stream`: one phase at work: raw units in, published values out, one threshold."""
 
 from __future__ import annotations
 
@@ -129,13 +129,15 @@ class Stream:
             unit = max(unit + self.ends.below, 0)
         estimator, segment = self._estimator, self.segment
         noisy = self._perturber.push_one(unit)
-        if noisy is not None and self._signed:
+        if noisy is None:  # inside a leaf, and so inside a block
+            segment.end += 1
+            return estimator.push_one(None) * self._step
+        if self._signed:
             noisy -= int(self._lifted(1)[0])
         value = estimator.push_one(noisy)
-        segment.end = end = segment.end + 1
-        if noisy is not None:
-            segment.append_one(noisy, estimator.prediction)
-        if end == self._due:
+        segment.end += 1
+        segment.append_one(noisy, estimator.prediction)
+        if segment.end == self._due:
             self._begin_block()
         return value * self._step
 

@@ -122,8 +122,9 @@ class Blocks:
         """One value that does not complete its leaf, without arrays."""
         self.perturber.push_one(max(unit + self._below, 0) if self._signed else unit)
         self._segment.end += 1
-        if self.window is not None:
-            self.window.add_one(unit)
+        window = self.window
+        if window is not None:
+            window.add_one(unit)
         return self._follower.push_one(None)
 
 

@@ -1,4 +1,4 @@
-"""The run: raw values in, private values out, online and for ever.
+"""`Release`: raw values in, private values out, online and for ever.
 
 push → lattice → hold-out → Threshold.choose → θ
                → PerturberRun.push → Noisy ║ Publisher → output
@@ -134,13 +134,14 @@ class Release(Intake):
             if ownership._process is not owners._process:
                 ownership.check()
             with ownership._lock:
-                single = True
-                if kind is not int and kind is not float:
+                single = kind is int or kind is float
+                if not single:
                     single, values = as_single(values)
-                timed = times is not None or self._timeline is not None
-                if single and users is None and self._cap is None and not timed:
-                    lattice, unit = self._lattice, values
-                    if kind is not int or not lattice.whole or not 0 <= unit <= lattice.top:
+                named = users is not None or times is not None
+                if single and not named and self._cap is None and self._timeline is None:
+                    lattice = self._lattice
+                    unit = values * lattice.factor if kind is int else -1
+                    if not 0 <= unit <= lattice.top:
                         unit = lattice.unit(values, self._seen)
                     if ownership._cut_short:
                         ownership.check()

@@ -1,4 +1,4 @@
-"""When to choose the threshold again, and what that costs."""
+"""`Reselection`: when to choose the threshold again, and what that costs."""
 
 from __future__ import annotations
 

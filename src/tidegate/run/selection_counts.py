@@ -38,12 +38,10 @@ class SelectionCounts:
         # What each shape of each scale would cut, where values below 0 count.
         rows = candidates.size if lattice.bottom else 0
         self._outside: IntArray = np.zeros((rows, len(SHAPES)), dtype=np.int64)
-        self._pieces: list[
-            IntArray
-        ] = []  # values that wait to be counted, in arrays and one by one
-        self._singles: list[int] = []
+        self._pieces: list[IntArray] = []  # values that wait to be counted: in arrays,
+        self._singles: list[int] = []  # and one by one
         self._waiting = 0  # values in the arrays
-        self._taken = 0
+        self._taken = 0  # values so far, without `_singles`
 
     @cached_property
     def _scales(self) -> list[int]:
@@ -59,7 +57,7 @@ class SelectionCounts:
     @property
     def full(self) -> bool:
         """Whether all of them have come."""
-        return self._taken == self.values
+        return self._taken + len(self._singles) == self.values
 
     def add(self, units: IntArray) -> None:
         """Count these, too."""
@@ -71,9 +69,9 @@ class SelectionCounts:
 
     def add_one(self, unit: int) -> None:
         """The same for one value."""
-        self._taken += 1
-        self._singles.append(unit)
-        if len(self._singles) >= _MOST:
+        singles = self._singles
+        singles.append(unit)
+        if len(singles) >= _MOST:
             self._count()
 
     def chosen(
@@ -118,6 +116,7 @@ class SelectionCounts:
                 self._outside += outside(units, self._scales)
         for piece in (*self._pieces, units):
             piece.fill(0)  # raw values are not kept longer than needed
+        self._taken += len(self._singles)
         self._pieces, self._singles, self._waiting = [], [], 0
 
     def wipe(self) -> None:

@@ -1,4 +1,4 @@
-"""The run after a hold-out: one stream per threshold, one after the other.
+"""`Phases`: the run after a hold-out: one stream per threshold, one after the other.
 
 phase 0            phase 1            phase 2
 ├───────┬─selection┼───────┬─selection┼── …      each phase: its own θ, epoch, forest, segment

@@ -1,4 +1,4 @@
-"""When the threshold of a stream is chosen, and what follows from that for the pipeline."""
+"""When a pipeline's threshold is chosen, and what that means for its guarantee."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The times of a release: one clock for all of them, in order, kept for queries."""
+"""`Timeline`: the times of a release: one clock, in order, kept for queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count the values of each user within a horizon, and set those beyond the limit to 0."""
+"""`UserCap`: count the values of each user within a horizon; those beyond the limit become 0."""
 
 from __future__ import annotations
 

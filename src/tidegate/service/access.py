@@ -1,4 +1,4 @@
-"""Which request may do what: the token in its header, and the role of that."""
+"""`Access`: which request may do what, by the token in its header and its role."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from tidegate.service.problems import RefusedRequest
+from tidegate.service.problem_details import RefusedRequest
 from tidegate.service.tokens import PERMISSIONS, Tokens
 
 _BEARER = HTTPBearer(auto_error=False)  # for the description of the interface

@@ -9,23 +9,23 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from tidegate._version import __version__
-from tidegate.service import devices, problems, static_page
+from tidegate.service import devices, problem_details, static_page
 from tidegate.service.access import Access, Who
+from tidegate.service.admin_routes import admin_routes
 from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.column_routes import column_routes
-from tidegate.service.devices.desk import Desk
+from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_routes import DeviceRequests
 from tidegate.service.etags import Given
 from tidegate.service.gate import Gate
 from tidegate.service.metrics import Metrics
 from tidegate.service.push_route import PushRoute
-from tidegate.service.range_routes import range_routes
+from tidegate.service.query_route import query_route
 from tidegate.service.request_limits import Front, Limits
 from tidegate.service.server_sent_events import Live
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
 from tidegate.service.transaction_group import Group
-from tidegate.service.trust_routes import trust_routes
 from tidegate.service.value_routes import value_routes
 
 
@@ -66,16 +66,16 @@ def make_app(
         openapi_url="/v1/openapi.json",
     )
     app.state.given = Given()
-    problems.install(app)
+    problem_details.install(app)
     access = Access(tokens, public_reading=public_reading, issued=issued)
     metrics = Metrics(live)
-    desk = Desk(gate)
-    desk.listener = metrics.count_devices
+    queue = DeviceQueue(gate)
+    queue.listener = metrics.count_devices
     app.add_middleware(
         Front,
         access=access,
         limits=limits or Limits(),
-        direct=(PushRoute(gate, access), DeviceRequests(desk, access)),
+        direct=(PushRoute(gate, access), DeviceRequests(queue, access)),
         telemetry=gate.telemetry,
     )
 
@@ -87,9 +87,9 @@ def make_app(
 
     app.include_router(stream_routes(gate, access))
     app.include_router(value_routes(gate, live, access))
-    app.include_router(range_routes(gate, access))
+    app.include_router(query_route(gate, access))
     app.include_router(column_routes(gate, access))
-    app.include_router(trust_routes(gate, access, metrics))
-    devices.install(app, desk, access)
+    app.include_router(admin_routes(gate, access, metrics))
+    devices.install(app, queue, access)
     static_page.install(app)
     return app

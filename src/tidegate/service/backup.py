@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tidegate import _files
+from tidegate import _atomic_files
 from tidegate.durable import StateError, StorageError
 from tidegate.durable.folder_lock import FolderLock
 from tidegate.errors import MissingError, RefusedError
@@ -25,8 +25,8 @@ def back_up(folder: Path, target: Path) -> None:
         raise MissingError(f"there is no database in {folder}")
     if target.exists():
         raise RefusedError(f"{target} exists: give a new folder")
-    _files.make_folder(target, 0o700)
-    _files.close(_files.create(target / FILE))
+    _atomic_files.make_folder(target, 0o700)
+    _atomic_files.close(_atomic_files.create(target / FILE))
     try:
         with (
             closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as reading,
@@ -35,7 +35,7 @@ def back_up(folder: Path, target: Path) -> None:
             reading.backup(writing)
         ledger = folder / ledger_mirror.NAME
         if ledger.exists():
-            _files.replace_file(target / ledger_mirror.NAME, ledger.read_bytes())
+            _atomic_files.replace_file(target / ledger_mirror.NAME, ledger.read_bytes())
     except (sqlite3.Error, OSError) as error:
         shutil.rmtree(target, ignore_errors=True)
         raise StorageError(f"the backup was not made: {type(error).__name__}") from None
@@ -59,18 +59,18 @@ def put_back(backup: Path, folder: Path) -> None:
             )
         try:
             for suffix in ("-wal", "-shm"):
-                _files.remove(folder / f"{FILE}{suffix}")
+                _atomic_files.remove(folder / f"{FILE}{suffix}")
             # Marked before it gets its name: a power cut leaves no database, or a marked one.
             unnamed = folder / f"{FILE}.restored"
-            _files.replace_file(unnamed, (backup / FILE).read_bytes())
+            _atomic_files.replace_file(unnamed, (backup / FILE).read_bytes())
             with closing(sqlite3.connect(unnamed)) as database, database:
                 mark = "INSERT OR REPLACE INTO tidegate_meta (name, value) VALUES (?, 'yes')"
                 database.execute(mark, (RESTORED,))
-            _files.replace_file(folder / FILE, unnamed.read_bytes())
-            _files.remove(unnamed)
+            _atomic_files.replace_file(folder / FILE, unnamed.read_bytes())
+            _atomic_files.remove(unnamed)
             ledger = backup / ledger_mirror.NAME
             if ledger.exists() and not (folder / ledger_mirror.NAME).exists():
-                _files.replace_file(folder / ledger_mirror.NAME, ledger.read_bytes())
+                _atomic_files.replace_file(folder / ledger_mirror.NAME, ledger.read_bytes())
         except (sqlite3.Error, OSError) as error:
             raise StorageError(f"the backup was not put back: {type(error).__name__}") from None
     finally:

@@ -15,10 +15,9 @@ from datetime import UTC, datetime
 from tidegate.clock import SECOND
 from tidegate.errors import TidegateError
 from tidegate.service.gate import Gate
-from tidegate.service.pending_requests import Pending
-from tidegate.service.push_by_kind import MOST_TICKS
-from tidegate.service.row_formats import NOTHING
+from tidegate.service.pending_requests import NO_VALUES, Pending
 from tidegate.service.stored_stream import Stream
+from tidegate.service.stream_kinds import MOST_TICKS
 
 _log = logging.getLogger(__name__)
 _PAUSE = 0.5  # seconds between two looks at the clock
@@ -58,7 +57,7 @@ class ClockTicks:
         while closed < due:
             closed = min(due, closed + most)
             end = (ticks.origin + closed * ticks.length) / SECOND
-            pending = Pending(stream.name, NOTHING, until=_time(end))
+            pending = Pending(stream.name, NO_VALUES, until=_time(end))
             self._gate.submit(pending)
             await asyncio.wrap_future(pending.answer)
             self._closed[stream.name] = closed

@@ -16,16 +16,16 @@ from fastapi.responses import JSONResponse
 
 from tidegate.errors import InputError, TidegateError
 from tidegate.guarantee import sequential
-from tidegate.service import problems
+from tidegate.service import problem_details
 from tidegate.service.access import Access
 from tidegate.service.gate import Gate
 from tidegate.service.new_stream import NewColumns
 from tidegate.service.pending_requests import Pending
-from tidegate.service.problems import PROBLEMS
-from tidegate.service.push_by_kind import clock_of
-from tidegate.service.push_route import idempotency_key, read_body
+from tidegate.service.problem_details import PROBLEMS
+from tidegate.service.push_route import idempotency_key, idempotency_parameter, read_body
 from tidegate.service.request_bodies import ARROW, parsed_columns
 from tidegate.service.stored_stream import Stream
+from tidegate.service.stream_kinds import clock_of
 from tidegate.service.stream_routes import Name
 
 _BODY = {
@@ -52,14 +52,7 @@ _BODY = {
             ARROW: {"schema": {"type": "string", "format": "binary"}},
         },
     },
-    "parameters": [
-        {
-            "name": "Idempotency-Key",
-            "in": "header",
-            "required": True,
-            "schema": {"type": "string", "minLength": 1, "maxLength": 200},
-        }
-    ],
+    "parameters": [idempotency_parameter(required=True)],
 }
 
 
@@ -91,7 +84,7 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
         kind = request.headers.get("content-type", "application/json")
         key = idempotency_key(dict(request.scope["headers"]).get(b"idempotency-key"))
         if key is None:
-            raise problems.RefusedRequest(
+            raise problem_details.RefusedRequest(
                 400, "Idempotency-Key is needed: one column may be taken, and another refused"
             )
         body = await read_body(request.receive)
@@ -110,7 +103,7 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
         receipts: dict[str, Any] = {}
         for column, outcome in zip(waiting, outcomes, strict=True):
             if isinstance(outcome, TidegateError):
-                return problems.of(outcome, column=column)
+                return problem_details.of(outcome, column=column)
             if isinstance(outcome, BaseException):
                 raise outcome
             receipts[column] = vars(outcome)

@@ -28,23 +28,29 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from tidegate import _files
+from tidegate import _atomic_files
+from tidegate._atomic_files import Inherited
 from tidegate.durable import StateError, StorageError
 from tidegate.durable.folder_lock import Anchor, FolderLock
+from tidegate.durable.state_file import refuse_other_states
 from tidegate.randomness import random_bytes
-from tidegate.service import schema
+from tidegate.service import database_schema
 from tidegate.service.ledger_mirror import LedgerMirror
 
 _ADVISORY = 0x7469_6465_6761_7465  # "tidegate", as a number of 64 bits
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY")
 _READERS = 8
-_COUNT = update(schema.meta).where(schema.meta.c.name == "commits").values(value=bindparam("new"))
+_COUNT = (
+    update(database_schema.meta)
+    .where(database_schema.meta.c.name == "commits")
+    .values(value=bindparam("new"))
+)
 FILE = "service.sqlite"
 RESTORED = "restored"  # a mark in the database itself: it came from a backup
 _WAIT = 5  # seconds for a connection, or for SQLite's lock
 
 
-class Database:
+class Database(Inherited):
     """The connection that writes, and connections for reading.
 
     Args:
@@ -67,6 +73,8 @@ class Database:
         self._readers: Engine | None = None
         self._connection: Connection | None = None
         self._commits: Anchor = (0, "")
+        self._name: _atomic_files.OneName | None = None  # of the SQLite file
+        self.guard()
 
     @property
     def kind(self) -> str:
@@ -81,9 +89,9 @@ class Database:
         try:
             self._engines()
             with self.transaction() as connection:
-                schema.migrate(connection)
+                database_schema.migrate(connection)
                 self._commits = _stored(connection)
-                meta = schema.meta
+                meta = database_schema.meta
                 marked = connection.execute(delete(meta).where(meta.c.name == RESTORED))
                 self.restored = self._new_epoch or marked.rowcount > 0
                 self._check_not_restored()
@@ -94,8 +102,11 @@ class Database:
     def _engines(self) -> None:
         if self._url is None:
             path = self.folder / FILE
+            refuse_other_states(self.folder, FILE)
             if not path.exists():
-                _files.close(_files.create(path))
+                _atomic_files.close(_atomic_files.create(path))
+            self._name = _atomic_files.OneName(path)
+            self._check_name()
             url = f"sqlite:///{path}"
         else:
             url = self._url.replace("postgresql://", "postgresql+psycopg://", 1)
@@ -114,6 +125,12 @@ class Database:
         if self._url is None:
             _prepare_sqlite(self._writer, "BEGIN IMMEDIATE")
             _prepare_sqlite(self._readers, "BEGIN")
+
+    def _check_name(self) -> None:
+        """Refuse unless the SQLite file has its one name: else the lock guards another one."""
+        trouble = None if self._name is None else self._name.trouble
+        if trouble:
+            raise StateError(f"{self.folder / FILE} {trouble}. Two services would share noise")
 
     def _check_not_restored(self) -> None:
         kept = self.lock.commit
@@ -134,6 +151,13 @@ class Database:
         for engine in (self._writer, self._readers):
             if engine is not None:
                 engine.dispose()
+        self.lock.release()
+
+    def disown(self) -> None:
+        """In a forked process: neither used nor closed, as the state of a release (`StateFile`)."""
+        for thing in (self._connection, self._writer, self._readers):
+            self.keep_for_ever(thing)
+        self._connection = self._writer = self._readers = None
         self.lock.release()
 
     def _disconnect(self) -> None:
@@ -158,6 +182,7 @@ class Database:
             connection = self._connected()
             with connection.begin():
                 yield connection
+                self._check_name()
                 after = self._counted(connection)
         except SQLAlchemyError as error:
             self.mirror.drop()
@@ -219,7 +244,7 @@ class Database:
 
 def _stored(connection: Connection) -> Anchor:
     """The count and the name of the last transaction; made if this database is new."""
-    meta = schema.meta
+    meta = database_schema.meta
     found = connection.execute(select(meta.c.value).where(meta.c.name == "commits")).scalar()
     if found is None:
         connection.execute(insert(meta).values(name="commits", value="0 " + "0" * 64))

@@ -1,4 +1,4 @@
-"""Answers that a client has already, or that were given before: the same question, nothing new."""
+"""Conditional requests: ETags, 304 Not Modified, and answers that were computed before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastapi import Request, Response
 from tidegate.service.answers_json import View, described, view_of
 from tidegate.service.gate import Gate
 from tidegate.service.open_streams import Run
-from tidegate.service.push_by_kind import epoch_of
+from tidegate.service.stream_kinds import epoch_of
 
 JSON = "application/json"
 

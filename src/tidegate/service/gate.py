@@ -1,4 +1,4 @@
-"""The gate: one thread that releases what requests bring, a group at a time.
+"""`Gate`: one thread that releases what requests bring, a group at a time.
 
     requests of a moment → push, push, … → one transaction ║ answers, live readers
 
@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 from tidegate.durable import StorageError
 from tidegate.errors import TidegateError
 from tidegate.ledger import Ledger
+from tidegate.ownership import Ownership
 from tidegate.service.database import Database
 from tidegate.service.open_streams import Run, Streams
 from tidegate.service.pending_requests import Busy, Fault, Pending, fulfil
@@ -45,6 +46,7 @@ class Gate:
     """
 
     def __init__(self, database: Database, *, key: bytes | None = None, cap: Any = None) -> None:
+        self._ownership = Ownership("service")  # a forked process has none of its threads
         self.database = database
         self.streams = Streams(database, key, cap)
         # Held while memory is ahead of the database: who reads from memory waits.
@@ -92,6 +94,7 @@ class Gate:
         Raises:
             Busy: too much waits; nothing of these does.
         """
+        self._ownership.check()
         size = sum(one.values.size for one in pending)
         with self._news:
             if self._stopping:
@@ -107,6 +110,7 @@ class Gate:
 
     def call(self, function: Callable[[], Result]) -> Future[Result]:
         """Let a function change something, in a transaction of its own."""
+        self._ownership.check()
         waiting = _Call(function)
         with self._news:
             if self._stopping:
@@ -120,6 +124,7 @@ class Gate:
 
         Others take a view of the stream (`answers_json.view_of`), and `work_out` answers from it.
         """
+        self._ownership.check()
         with self.lock:
             if not self.streams.loaded(name):
                 with self._transaction(refusable=True):
@@ -132,6 +137,7 @@ class Gate:
 
     def spent(self, question: Callable[[Ledger], Result]) -> Result:
         """Ask the ledger about what is committed."""
+        self._ownership.check()
         with self.lock:
             if not self.streams.ledger_open:
                 with self._transaction():

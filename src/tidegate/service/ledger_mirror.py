@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tidegate import _files
+from tidegate import _atomic_files
 from tidegate.durable import StorageError
 from tidegate.ledger.entries import LedgerError
 
@@ -83,23 +83,23 @@ class LedgerMirror:
 
     def _cut(self, size: int) -> None:
         try:
-            descriptor = _files.open_file(self.path, os.O_WRONLY)
+            descriptor = _atomic_files.open_file(self.path, os.O_WRONLY)
             try:
-                _files.truncate(descriptor, size)
+                _atomic_files.truncate(descriptor, size)
             finally:
-                _files.close(descriptor)
+                _atomic_files.close(descriptor)
         except OSError as error:
             raise StorageError(f"cannot write {self.path}: {error.strerror}") from None
 
     def _append(self, lines: list[bytes]) -> None:
         try:
             if not self.path.exists():
-                _files.close(_files.create(self.path))
-            descriptor = _files.open_file(self.path, os.O_WRONLY | os.O_APPEND)
+                _atomic_files.close(_atomic_files.create(self.path))
+            descriptor = _atomic_files.open_file(self.path, os.O_WRONLY | os.O_APPEND)
             try:
-                _files.write_all(descriptor, b"".join(line + b"\n" for line in lines))
-                _files.sync(descriptor)
+                _atomic_files.write_all(descriptor, b"".join(line + b"\n" for line in lines))
+                _atomic_files.sync(descriptor)
             finally:
-                _files.close(descriptor)
+                _atomic_files.close(descriptor)
         except OSError as error:
             raise StorageError(f"cannot write {self.path}: {error.strerror}") from None

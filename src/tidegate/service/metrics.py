@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from tidegate.service.devices.request_group import RequestGroup
+from tidegate.service.devices.transaction_group import RequestGroup
 from tidegate.service.server_sent_events import Live
 from tidegate.service.transaction_group import Group
 

@@ -1,4 +1,4 @@
-"""A stream that is asked for: of readings, of events, or with keys."""
+"""Bodies of requests that create or plan streams: of readings, events, keys or columns."""
 
 from __future__ import annotations
 

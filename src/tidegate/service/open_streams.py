@@ -1,4 +1,4 @@
-"""The streams of a service: created, retired, and opened when they are needed."""
+"""`Streams`: the service's streams: created, retired, opened when they are needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.keyed.key_names import declared_keys
 from tidegate.ledger import Ledger
 from tidegate.run.pipeline import Pipeline
-from tidegate.service import schema
+from tidegate.service import database_schema
 from tidegate.service.database import Database
 from tidegate.service.sql_ledger import SqlLedger
 from tidegate.service.sql_store import SqlKeyedStore, SqlStore
@@ -61,7 +61,7 @@ class Streams:
                 self.begin_epoch(stream.name, "after the database was restored")
 
     def _read_streams(self) -> None:
-        rows = self._database.connection.execute(select(schema.streams))
+        rows = self._database.connection.execute(select(database_schema.streams))
         found: dict[str, Stream] = {}
         for one in map(Stream.from_row, rows):
             newest = found.get(one.plain_name)
@@ -141,7 +141,7 @@ class Streams:
 
     def _add(self, stream: Stream) -> Stream:
         _ = stream.guarantee  # refuses settings that do not fit together
-        self._database.connection.execute(insert(schema.streams).values(**stream.row()))
+        self._database.connection.execute(insert(database_schema.streams).values(**stream.row()))
         self._open(stream)
         self._known[stream.plain_name] = stream
         self.ledger.remark(f"stream {stream.name} was created for the source {stream.source}")
@@ -197,7 +197,7 @@ class Streams:
         return changed
 
     def _change(self, stream: Stream) -> Stream:
-        table = schema.streams
+        table = database_schema.streams
         change = update(table).where(table.c.name == stream.name).values(**stream.row())
         self._database.connection.execute(change)
         if self._known[stream.plain_name].name == stream.name:
@@ -254,7 +254,7 @@ class Streams:
 
     def _earlier(self, plain: str, epoch: int) -> Stream | None:
         stored = plain if epoch == 1 else f"{plain}{EPOCH}{epoch}"
-        query = select(schema.streams).where(schema.streams.c.name == stored)
+        query = select(database_schema.streams).where(database_schema.streams.c.name == stored)
         with self._database.reading() as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None else Stream.from_row(row)
@@ -262,7 +262,7 @@ class Streams:
     def listed(self) -> list[Stream]:
         """All streams that are committed, by name."""
         with self._database.reading() as connection:
-            query = select(schema.streams).order_by(schema.streams.c.name)
+            query = select(database_schema.streams).order_by(database_schema.streams.c.name)
             return [Stream.from_row(row) for row in connection.execute(query)]
 
 

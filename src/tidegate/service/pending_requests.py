@@ -1,4 +1,4 @@
-"""What waits for the gate, and what it answers."""
+"""`Pending`, a request that waits for the gate; `Receipt`, `Busy`, `Conflict`: its answers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.lattice import FloatArray
 from tidegate.timestamps import Times
+
+NO_VALUES: FloatArray = np.zeros(0)  # a request that only moves the clock
 
 
 class Busy(TidegateError):  # noqa: N818  # a state, and no fault

@@ -14,12 +14,13 @@ from starlette.types import Receive, Scope, Send
 
 from tidegate.errors import SettingError, TidegateError
 from tidegate.run.event_ticks import check_values
-from tidegate.service import problems, request_bodies
+from tidegate.service import problem_details, request_bodies
 from tidegate.service.access import Access
 from tidegate.service.gate import Gate
 from tidegate.service.pending_requests import Pending, Receipt
-from tidegate.service.push_by_kind import clock_of
+from tidegate.service.request_bodies import ARROW
 from tidegate.service.stored_stream import Stream
+from tidegate.service.stream_kinds import clock_of
 from tidegate.service.telemetry import mark_values
 
 PATH = re.compile(r"/v1/streams/([^/]+)/values")
@@ -48,11 +49,11 @@ class PushRoute:
         mark_values(scope)
         try:
             receipt = await self._taken(name, scope, receive)
-        except problems.RefusedRequest as error:
+        except problem_details.RefusedRequest as error:
             await error.answer(scope, receive, send)
             return
         except TidegateError as error:
-            await problems.of(error)(scope, receive, send)
+            await problem_details.of(error)(scope, receive, send)
             return
         body = orjson.dumps(vars(receipt))
         headers = [(b"content-type", b"application/json")]
@@ -70,7 +71,9 @@ class PushRoute:
         if start is not None and not (
             start.isascii() and start.isdigit() and len(start) <= _DIGITS
         ):
-            raise problems.RefusedRequest(422, "start must be the place of the first value, from 0")
+            raise problem_details.RefusedRequest(
+                422, "start must be the place of the first value, from 0"
+            )
         key = idempotency_key(headers.get(b"idempotency-key"))
         body = await read_body(receive)
         kind = headers.get(b"content-type", b"application/json").decode("latin-1")
@@ -112,14 +115,14 @@ def _parameters(query: bytes) -> dict[str, str]:
     found = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
     if not found.keys() <= _PARAMETERS:
         known = ", ".join(sorted(_PARAMETERS))
-        raise problems.RefusedRequest(422, f"unknown parameter; there are {known}")
+        raise problem_details.RefusedRequest(422, f"unknown parameter; there are {known}")
     return found
 
 
 def idempotency_key(header: bytes | None) -> str | None:
     """What makes a request safe to repeat; None: nothing."""
     if header is not None and not 0 < len(header) <= _LONGEST:
-        raise problems.RefusedRequest(400, "Idempotency-Key must have 1 to 200 characters")
+        raise problem_details.RefusedRequest(400, "Idempotency-Key must have 1 to 200 characters")
     return None if header is None else header.decode("latin-1")
 
 
@@ -129,13 +132,74 @@ async def read_body(receive: Receive) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise problems.RefusedRequest(400, "the connection ended before the body did")
+            raise problem_details.RefusedRequest(400, "the connection ended before the body did")
         piece = message.get("body", b"")
         size += len(piece)
         if size > request_bodies.MOST_BYTES:
-            raise problems.RefusedRequest(
+            raise problem_details.RefusedRequest(
                 413, f"at most {request_bodies.MOST_BYTES >> 20} MiB in a request"
             )
         pieces.append(piece)
         if not message.get("more_body", False):
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+# -- the description of a push in the OpenAPI document ---------------------------------------------
+
+
+def idempotency_parameter(*, required: bool) -> dict[str, object]:
+    """The header that names a request, so that it can be sent again."""
+    return {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": required,
+        "schema": {"type": "string", "minLength": 1, "maxLength": _LONGEST},
+    }
+
+
+_NUMBER = {"type": ["number", "null"]}
+_TIME = {"type": ["string", "number"]}
+_KEY = {"type": ["string", "integer"]}
+_UNTIL = {"type": "string", "description": "The clock: closes ticks of an event stream."}
+_BODY = {
+    "oneOf": [
+        {"type": "number"},
+        {"type": "array", "items": _NUMBER},
+        {
+            "type": "object",
+            "properties": {"value": _NUMBER, "time": _TIME, "key": _KEY, "until": _UNTIL},
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {
+                "values": {"type": "array", "items": _NUMBER},
+                "times": {"type": "array", "items": _TIME},
+                "keys": {"type": "array", "items": _KEY},
+                "until": _UNTIL,
+            },
+            "additionalProperties": False,
+        },
+    ]
+}
+PUSH_DESCRIPTION = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": _BODY},
+            "application/x-ndjson": {"schema": {"type": "string"}},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+        },
+    },
+    "parameters": [
+        idempotency_parameter(required=False),
+        {
+            "name": "start",
+            "in": "query",
+            "description": "The place of the first value; a gap is answered with 409.",
+            "schema": {"type": "integer", "minimum": 0},
+        },
+        {"name": "zone", "in": "query", "schema": {"type": "string"}},
+        {"name": "until", "in": "query", "schema": {"type": "string"}},
+    ],
+}

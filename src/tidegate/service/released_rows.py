@@ -12,7 +12,7 @@ from tidegate.durable.folder_lock import StorageError
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.rows import Rows
-from tidegate.service import schema
+from tidegate.service import database_schema
 from tidegate.service.database import Database
 
 _MOST_READ = 1 << 20  # rows that are looked through for one page
@@ -107,7 +107,7 @@ def stored(stream: str, block: Block) -> dict[str, Any]:
 
 def between(database: Database, stream: str, start: int, end: int) -> Iterator[Block]:
     """Released rows at the places [start, end) of a stream, as far as there are such."""
-    table = schema.released
+    table = database_schema.released
     query = (
         select(table.c.first, table.c.end, table.c.body)
         .where(table.c.stream == stream, table.c.end > start, table.c.first < end)
@@ -136,7 +136,7 @@ def page(
     times: tuple[int | None, int | None] = (None, None),
 ) -> Page:
     """At most `limit` rows from a place on; of some keys, and with from ≤ time < to, if asked."""
-    table = schema.released
+    table = database_schema.released
     query = select(table.c.first, table.c.end, table.c.body).where(
         table.c.stream == stream, table.c.end > start
     )

@@ -1,4 +1,4 @@
-"""Bodies of requests as values, times and keys: JSON, JSON Lines, Arrow IPC.
+"""Parse the bodies of pushes into values, times and keys: JSON, JSON Lines, Arrow IPC.
 
 Of Arrow streams, the size is known before anything of them is made.
 

@@ -1,4 +1,4 @@
-"""What every request passes first: who asks, how often, how large; and the headers of answers.
+"""The front of the app: rate, size and time limits of requests; headers of answers.
 
 All of it is checked before anything is locked.
 
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidegate.service import problems
+from tidegate.service import problem_details
 from tidegate.service.access import Access
 from tidegate.service.telemetry import Telemetry
 
@@ -130,11 +130,11 @@ class Front:
                 await self._app(scope, patient, send_traced)
         except TooSlowError:
             if not begun:
-                await problems.problem(408, "too slow", "the body did not come in time")(
+                await problem_details.problem(408, "too slow", "the body did not come in time")(
                     scope, receive, answered
                 )
         except Exception as error:  # noqa: BLE001  # its words may quote the data
-            answer = problems.fault(error)
+            answer = problem_details.fault(error)
             if not begun:
                 await answer(scope, receive, answered)
 
@@ -145,7 +145,7 @@ class Front:
         scope.setdefault("state", {})["who"] = who
         limited = scope["path"] not in _FREE and who.role != "device"  # whose token all phones have
         if limited and (seconds := self._limits.wait(who.name)):
-            return problems.problem(
+            return problem_details.problem(
                 429,
                 "too many requests",
                 "this token has asked too often: wait, then ask again",
@@ -153,7 +153,7 @@ class Front:
             )
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:18]) > self._limits.body:
-            return problems.problem(
+            return problem_details.problem(
                 413, "too large", f"at most {self._limits.body:,} bytes in one request"
             )
         return None

@@ -1,4 +1,4 @@
-"""The service as a process."""
+"""`Service`: the service as a process: started, stopped, its parts put together."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from fastapi import FastAPI
 from tidegate.errors import SettingError
 from tidegate.service import telemetry
 from tidegate.service.app import make_app
-from tidegate.service.audit import make_token_in, revoke_in
 from tidegate.service.database import Database
 from tidegate.service.gate import Gate
 from tidegate.service.openid import OpenId
 from tidegate.service.request_bodies import MOST_BYTES
 from tidegate.service.request_limits import Limits
 from tidegate.service.server_sent_events import Live
-from tidegate.service.tokens import Tokens
+from tidegate.service.tokens import Tokens, make_token_in, revoke_in
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import orjson
 
 from tidegate.service.database import Database
 from tidegate.service.released_rows import Block, between
-from tidegate.service.row_formats import as_json
+from tidegate.service.row_responses import as_json
 from tidegate.service.transaction_group import Group
 
 _PAGE = 1000  # rows of an event, at most

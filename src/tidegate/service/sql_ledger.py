@@ -9,7 +9,7 @@ from sqlalchemy import Connection, insert, select
 
 from tidegate.ledger.entries import LedgerError
 from tidegate.ledger.hashed_lines import HashedLines, Link
-from tidegate.service import schema
+from tidegate.service import database_schema
 from tidegate.service.database import Database
 
 
@@ -30,7 +30,7 @@ class SqlLedger(HashedLines):
         """Bring the ledger and its copy in the folder together, before it is read."""
         if self._database is None:
             return
-        table = schema.ledger
+        table = database_schema.ledger
         lines = self._open.execute(select(table.c.line).order_by(table.c.number)).scalars()
 
         def adopt(number: int, line: bytes) -> None:
@@ -41,7 +41,7 @@ class SqlLedger(HashedLines):
 
     def read(self) -> Iterator[Link]:
         """Verify and return all entries."""
-        table = schema.ledger
+        table = database_schema.ledger
         lines = self._open.execute(select(table.c.line).order_by(table.c.number)).scalars()
         for number, line in enumerate(lines):
             if not number:
@@ -50,7 +50,7 @@ class SqlLedger(HashedLines):
 
     def _write(self, line: bytes) -> None:
         row = {"number": self.count + 1, "line": line.removesuffix(b"\n")}
-        self._open.execute(insert(schema.ledger).values(**row))
+        self._open.execute(insert(database_schema.ledger).values(**row))
         if self._database is not None:
             self._database.mirror.add(line.removesuffix(b"\n"))
 

@@ -25,12 +25,12 @@ from tidegate.durable.state_file import Changes, UserRows
 from tidegate.keyed.store import KeyedChanges
 from tidegate.ledger import Ledger
 from tidegate.run.phased_run import Phase
-from tidegate.service import schema
+from tidegate.service import database_schema
 from tidegate.service.database import Database
 
 _READ_AT_ONCE = 256  # rows of the journal
 # Statements of every commit, built once: building them costs more than running them.
-_FACTS, _STATES = schema.facts, schema.states
+_FACTS, _STATES = database_schema.facts, database_schema.states
 _CHANGE_FACT = (
     update(_FACTS)
     .where(_FACTS.c.stream == bindparam("of"), _FACTS.c.name == bindparam("fact"))
@@ -40,15 +40,20 @@ _ADD_FACT = insert(_FACTS)
 _CHANGE_STATE = (
     update(_STATES).where(_STATES.c.stream == bindparam("of")).values(body=bindparam("new"))
 )
-_NUMBERED = (schema.journal, schema.users, schema.inputs, schema.names)
+_NUMBERED = (
+    database_schema.journal,
+    database_schema.users,
+    database_schema.inputs,
+    database_schema.names,
+)
 _ADD = {table.name: insert(table) for table in _NUMBERED}
 _CONTENT = (
-    schema.facts,
-    schema.states,
-    schema.journal,
-    schema.users,
-    schema.inputs,
-    schema.phases,
+    database_schema.facts,
+    database_schema.states,
+    database_schema.journal,
+    database_schema.users,
+    database_schema.inputs,
+    database_schema.phases,
 )
 
 
@@ -131,13 +136,13 @@ class SqlPlace:
 
     def fact(self, name: str) -> bytes | None:
         """A public fact."""
-        table = schema.facts
+        table = database_schema.facts
         query = select(table.c.value).where(self._here(table), table.c.name == name)
         return _bytes(self._open.execute(query).scalar())
 
     def inputs(self) -> bytes:
         """All input digests, one after the other."""
-        return b"".join(self._bodies(schema.inputs))
+        return b"".join(self._bodies(database_schema.inputs))
 
     def _bodies(self, table: Table) -> list[bytes]:
         query = select(table.c.body).where(self._here(table)).order_by(table.c.number)
@@ -158,19 +163,19 @@ class SqlStore(SqlPlace):
         self._rows = {}
         self._write_users(users)
         self._write_facts({**facts, "anchor": json.dumps(anchor).encode()})
-        self._open.execute(insert(schema.states).values(stream=self._name, body=state))
+        self._open.execute(insert(database_schema.states).values(stream=self._name, body=state))
 
     def commit(self, state: bytes, anchor: Anchor, changes: Changes) -> None:
         """Write a new state and new rows of everything else."""
         self._write_users(changes.users)
         self._write_facts({"anchor": json.dumps(anchor).encode()})
         self._replace(state)
-        self._add(schema.journal, changes.journal)
+        self._add(database_schema.journal, changes.journal)
         if changes.inputs:
-            self._add(schema.inputs, [changes.inputs])
+            self._add(database_schema.inputs, [changes.inputs])
         for phase in changes.phases:
             self._open.execute(
-                insert(schema.phases).values(
+                insert(database_schema.phases).values(
                     stream=self._name,
                     start=phase.start,
                     threshold=phase.threshold,
@@ -194,9 +199,11 @@ class SqlStore(SqlPlace):
 
     def _write_users(self, users: UserRows) -> None:
         if users.replace:
-            self._open.execute(delete(schema.users).where(self._here(schema.users)))
+            self._open.execute(
+                delete(database_schema.users).where(self._here(database_schema.users))
+            )
             self._rows["users"] = 0
-        self._add(schema.users, users.bodies)
+        self._add(database_schema.users, users.bodies)
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -210,16 +217,16 @@ class SqlStore(SqlPlace):
 
     def state(self) -> bytes | None:
         """The last committed state."""
-        query = select(schema.states.c.body).where(self._here(schema.states))
+        query = select(database_schema.states.c.body).where(self._here(database_schema.states))
         return _bytes(self._open.execute(query).scalar())
 
     def journal_length(self) -> int:
         """How many rows the journal has."""
-        return self._length(schema.journal)
+        return self._length(database_schema.journal)
 
     def journal_rows(self, start: int, end: int) -> list[bytes]:
         """Rows [start, end) of the journal, counted from 0; some of them."""
-        table = schema.journal
+        table = database_schema.journal
         query = (
             select(table.c.body)
             .where(self._here(table), table.c.number > start, table.c.number <= end)
@@ -237,11 +244,11 @@ class SqlStore(SqlPlace):
 
     def users(self) -> list[bytes]:
         """The rows that count users, in order."""
-        return self._bodies(schema.users)
+        return self._bodies(database_schema.users)
 
     def phases(self) -> list[Phase]:
         """Every phase so far."""
-        table = schema.phases
+        table = database_schema.phases
         columns = (table.c.start, table.c.threshold, table.c.epoch, table.c.floor)
         query = select(*columns).where(self._here(table)).order_by(table.c.start)
         return [Phase(*row) for row in self._open.execute(query)]
@@ -260,12 +267,12 @@ class SqlKeyedStore(SqlPlace):
         if changes.pages:
             self._write_pages(changes.pages)
         if changes.names:
-            self._add(schema.names, [changes.names])
+            self._add(database_schema.names, [changes.names])
         if changes.inputs:
-            self._add(schema.inputs, [changes.inputs])
+            self._add(database_schema.inputs, [changes.inputs])
 
     def _write_pages(self, pages: Mapping[int, bytes]) -> None:
-        table = schema.pages
+        table = database_schema.pages
         kind = postgresql if self._open.dialect.name == "postgresql" else sqlite
         change = kind.insert(table)
         replaced = change.on_conflict_do_update(
@@ -278,9 +285,9 @@ class SqlKeyedStore(SqlPlace):
 
     def names(self) -> list[bytes]:
         """All names that were committed, in order."""
-        return self._bodies(schema.names)
+        return self._bodies(database_schema.names)
 
     def pages(self) -> list[bytes]:
         """All pages."""
-        query = select(schema.pages.c.body).where(self._here(schema.pages))
+        query = select(database_schema.pages.c.body).where(self._here(database_schema.pages))
         return [bytes(body) for body in self._open.execute(query).scalars()]

@@ -1,10 +1,11 @@
-"""Who may do what: bearer tokens with a role, stored as hashes."""
+"""Bearer tokens with a role, stored as hashes; making and revoking them is noted in the ledger."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import threading
+from concurrent.futures import Future
 from datetime import UTC, datetime
 
 from sqlalchemy import delete, insert, select
@@ -12,8 +13,9 @@ from sqlalchemy import delete, insert, select
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.randomness import random_bytes
-from tidegate.service import schema
+from tidegate.service import database_schema
 from tidegate.service.database import Database
+from tidegate.service.gate import Gate
 
 # What each role may do. Nobody can read raw values: there is no such permission.
 PERMISSIONS: dict[str, frozenset[str]] = {
@@ -43,12 +45,14 @@ class Tokens:
         token = _PREFIX + base64.urlsafe_b64encode(random_bytes(_BYTES)).decode().rstrip("=")
         row = {"digest": _digest(token), "role": role, "label": label}
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        self._database.connection.execute(insert(schema.tokens).values(**row, created=when))
+        self._database.connection.execute(
+            insert(database_schema.tokens).values(**row, created=when)
+        )
         return token
 
     def revoke(self, label: str) -> int:
         """Remove all tokens with this label, in the open transaction; how many there were."""
-        gone = delete(schema.tokens).where(schema.tokens.c.label == label)
+        gone = delete(database_schema.tokens).where(database_schema.tokens.c.label == label)
         count: int = self._database.connection.execute(gone).rowcount
         return count
 
@@ -62,7 +66,7 @@ class Tokens:
 
     def listed(self) -> list[dict[str, str]]:
         """Role, label and time of every token; not the tokens, which nobody knows."""
-        table = schema.tokens
+        table = database_schema.tokens
         query = select(table.c.role, table.c.label, table.c.created).order_by(table.c.created)
         with self._database.reading() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
@@ -76,7 +80,7 @@ class Tokens:
         """Read the tokens, unless that was done."""
         with self._lock:
             if self._known is None:
-                table = schema.tokens
+                table = database_schema.tokens
                 with self._database.reading() as connection:
                     rows = connection.execute(select(table.c.digest, table.c.role)).all()
                 self._known = {str(row[0]): str(row[1]) for row in rows}
@@ -95,3 +99,26 @@ class Tokens:
 def _digest(token: str) -> str:
     """Tokens have 256 random bits, so a plain hash is enough; looked up by it, nothing leaks."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+def make_token_in(gate: Gate, tokens: Tokens, role: str, label: str) -> Future[str]:
+    """Make a token, and note it."""
+
+    def made() -> str:
+        token = tokens.make(role, label)
+        gate.streams.ledger.remark(f"a token was made for the role {role}: {label}")
+        return token
+
+    return gate.call(made)
+
+
+def revoke_in(gate: Gate, tokens: Tokens, label: str) -> Future[int]:
+    """Revoke the tokens with a label, and note it."""
+
+    def revoked() -> int:
+        count = tokens.revoke(label)
+        if count:
+            gate.streams.ledger.remark(f"{count} tokens were revoked: {label}")
+        return count
+
+    return gate.call(revoked)

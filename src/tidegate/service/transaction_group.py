@@ -1,4 +1,4 @@
-"""The requests of one transaction: pushed, noted, answered."""
+"""`Group`: pushes of one transaction: recognised if sent again, released, answered."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from sqlalchemy import bindparam, insert, select
 
 from tidegate.durable import DurableRelease, StorageError
 from tidegate.errors import SettingError, TidegateError
-from tidegate.service import schema
+from tidegate.service import database_schema
 from tidegate.service.database import Database
 from tidegate.service.open_streams import Run, Streams
 from tidegate.service.pending_requests import Conflict, Pending, Receipt, fulfil
-from tidegate.service.push_by_kind import pipeline_of, pushed, together
 from tidegate.service.released_rows import Block, stored
+from tidegate.service.stream_kinds import pipeline_of, pushed, together
 
 Outcome = Receipt | TidegateError
-_ADD_ROWS, _ADD_REQUEST = insert(schema.released), insert(schema.requests)
-_REQUESTS = schema.requests.c
+_ADD_ROWS, _ADD_REQUEST = insert(database_schema.released), insert(database_schema.requests)
+_REQUESTS = database_schema.requests.c
 _FIND_REQUEST = select(_REQUESTS["digest"], _REQUESTS["start"], _REQUESTS["count"]).where(
     _REQUESTS["stream"] == bindparam("of"), _REQUESTS["key"] == bindparam("request")
 )

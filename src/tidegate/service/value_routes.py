@@ -1,4 +1,4 @@
-"""Values over HTTP: taken in, released rows out, answers, live readers."""
+"""Values over HTTP: released rows, sums and tables of a stream, live readers; and the clock."""
 
 from __future__ import annotations
 
@@ -12,22 +12,67 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.record.time_ranges import moment
-from tidegate.service import released_rows, request_bodies, row_formats
+from tidegate.service import released_rows, request_bodies, row_responses
 from tidegate.service.access import Access
 from tidegate.service.answers_json import asked_keys, codes_of, sums, table
 from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate
 from tidegate.service.open_streams import Run
-from tidegate.service.pending_requests import Pending
-from tidegate.service.problems import PROBLEMS
-from tidegate.service.push_by_kind import names_of, position_of
-from tidegate.service.push_route import refuse_clock
-from tidegate.service.query_parameters import LARGEST, AskedRows, AskedSum, AskedTable
+from tidegate.service.pending_requests import NO_VALUES, Pending
+from tidegate.service.problem_details import PROBLEMS
+from tidegate.service.push_route import PUSH_DESCRIPTION, refuse_clock
 from tidegate.service.server_sent_events import Live
+from tidegate.service.stream_kinds import names_of, position_of
 from tidegate.service.stream_routes import Name
 
+LARGEST = 1 << 62  # a place in a stream
+MOST_ROWS = 100_000  # in an answer
+_Text = Annotated[str | None, Field(max_length=200)]
 Place = Annotated[int, Query(ge=0, le=LARGEST)]
 Text = Annotated[str | None, Query(max_length=200)]
+
+
+class Question(BaseModel):
+    """What all questions have: a range of time, and keys."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    from_: _Text = Field(None, alias="from", description="A time; rows from there on.")
+    to: _Text = Field(None, description="A time; rows before it.")
+    key: _Text = Field(None, description="One key.")
+    keys: str | None = Field(None, max_length=100_000, description="Keys, with commas between.")
+
+    def given(self) -> dict[str, Any]:
+        """What was asked for, by the names in the address."""
+        return self.model_dump(by_alias=True, exclude_none=True)
+
+
+class RowsQuestion(Question):
+    """Released rows."""
+
+    start: int = Field(0, ge=0, le=LARGEST, description="The place of the first row.")
+    limit: int = Field(1000, ge=0, le=MOST_ROWS)
+
+
+class SumQuestion(Question):
+    """A sum, a count and a mean."""
+
+    start: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
+    end: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
+    confidence: float = Field(0.95, gt=0, lt=1)
+
+
+class TableQuestion(Question):
+    """Sums, means and rates, part by part."""
+
+    every: str = Field("1d", max_length=18, description="15min, 1h, 1d, 1w; or a number of rows.")
+    total: bool = Field(False, description="Of all keys together.")
+    confidence: float = Field(0.95, gt=0, lt=1)
+
+
+AskedRows = Annotated[RowsQuestion, Query()]
+AskedSum = Annotated[SumQuestion, Query()]
+AskedTable = Annotated[TableQuestion, Query()]
 
 
 class Moment(BaseModel):
@@ -44,17 +89,17 @@ def value_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
     read, write = [access.allowed("read")], [access.allowed("write")]
 
     @routes.post(
-        "/{name}/values", status_code=202, dependencies=write, openapi_extra=row_formats.INGEST
+        "/{name}/values", status_code=202, dependencies=write, openapi_extra=PUSH_DESCRIPTION
     )
     async def push(name: Name) -> Response:
-        """Described here, and answered by `ingest_app` before a request comes this far."""
+        """Described here, and answered by `PushRoute` before a request comes this far."""
         raise AssertionError(name)
 
     @routes.post("/{name}/advance", status_code=202, dependencies=write)
     async def advance(name: Name, clock: Moment) -> dict[str, Any]:
         """Release the ticks of an event stream that are over."""
         refuse_clock(gate.streams.existing(name))
-        pending = Pending(name, row_formats.NOTHING, until=clock.until)
+        pending = Pending(name, NO_VALUES, until=clock.until)
         gate.submit(pending)
         await asyncio.wrap_future(pending.answer)
         return {"until": clock.until}
@@ -71,7 +116,7 @@ def value_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
         place = (gate.database, stored, question.start, question.limit)
         page = await asyncio.to_thread(released_rows.page, *place, codes=codes, times=times)
         arrow = request_bodies.ARROW in request.headers.get("accept", "")
-        return row_formats.answer(page, names, arrow=arrow, start=question.start)
+        return row_responses.answer(page, names, arrow=arrow, start=question.start)
 
     @routes.get("/{name}/sum", dependencies=read, response_model=None)
     async def total(request: Request, name: Name, question: AskedSum) -> Response:

@@ -92,7 +92,7 @@ def output_frame(shard: Shard, released: ReleasedValues) -> pd.DataFrame:
         }
     columns["epoch"] = np.full(count, shard.epoch, dtype=object)
     columns["epsilon"] = np.full(count, str(shard.plan.epsilon), dtype=object)
-    return pd.DataFrame(columns)[list(COLUMNS)]
+    return pd.DataFrame({name: columns[name] for name in COLUMNS}, copy=False)
 
 
 def _none(count: int) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from tidegate.errors import SettingError
@@ -21,6 +22,8 @@ MOST_SHARDS = 1 << 16
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """The settings of a release in Spark. All of them are public, and go over the wire.
+
+    What follows from them is worked out once for all shards of a task.
 
     Attributes:
         pipeline: of each key.
@@ -51,17 +54,17 @@ class Plan:
                 "cap", f"is below the ε = {said(self.epsilon)} that one release of a key costs"
             )
 
-    @property
+    @cached_property
     def specification(self) -> Keyed:
         """The keyed release of one shard. Undeclared keys were filtered before."""
         return keyed(self.pipeline, keys_are_public=True)
 
-    @property
+    @cached_property
     def epsilon(self) -> Fraction:
         """What one epoch of a key costs its values."""
         return Fraction(by_key(self.pipeline.guarantee).epsilon)
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """A digest of what a state depends on."""
         return digest({"keyed": self.specification.settings(), "shards": self.shards}).hex()

@@ -20,7 +20,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tidegate.errors import SnapshotError
 from tidegate.exact_numbers import exact
-from tidegate.io.optional import require
 from tidegate.keyed import KeyedRelease
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.ledger import CapExceeded
@@ -28,6 +27,7 @@ from tidegate.randomness import Epoch
 from tidegate.sealing import seal, understood, unseal
 from tidegate.spark.plan import Plan
 from tidegate.spark.sequence import NOTHING_YET, InputRows, Ordered, in_order
+from tidegate.tables.libraries import require_for_files
 
 
 def shard_of(key: Column, shards: int) -> Column:
@@ -165,7 +165,7 @@ class Shard:
         """Release values that are in order, and follow what was taken before."""
         names = ordered.names
         self._check_cap(names)
-        arrow = require("pyarrow")
+        arrow = require_for_files("pyarrow")
         column = arrow.DictionaryArray.from_arrays(
             arrow.array(ordered.codes.astype(np.int32)), arrow.array(names, type=arrow.string())
         )

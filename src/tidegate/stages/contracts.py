@@ -1,4 +1,4 @@
-"""The contracts of the three stages.
+"""The protocols of the three stages: `Threshold`, `Perturber`, `Estimator`, and their runs.
 
     raw units → Threshold.choose (hold-out only) ┐
     raw units → PerturberRun.push ────────────── Noisy ║ EstimatorRun.push → output

@@ -1,4 +1,4 @@
-"""How one block of values is measured: public data."""
+"""`Layout`: how one block of values is measured: leaves, tree, noise. Public data."""
 
 from __future__ import annotations
 

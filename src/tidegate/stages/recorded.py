@@ -175,14 +175,18 @@ class Posterior(Protocol):
         ...
 
 
+Ranges = tuple[IntArray, IntArray]  # starts and ends
+
+
 @runtime_checkable
 class SharedPosterior(Posterior, Protocol):
     """A posterior whose work can be shared with others of its kind."""
 
-    def prepare(self, others: Sequence[Any]) -> None:
+    def prepare(self, others: Sequence[Any], ranges: Sequence[Ranges] = ()) -> None:
         """Compute now what the first answers of this and `others` of its class need.
 
-        The answers are the same, bit for bit; only sooner for many than one by one.
+        `ranges`: what each will be asked for, starts and ends. The answers are the same, bit for
+        bit; only sooner for many than one by one.
         """
         ...
 

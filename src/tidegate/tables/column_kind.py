@@ -37,6 +37,11 @@ def refuse_numbers(times: Any, form: str, position: int = 0) -> None:
         )
 
 
+def are_times(column: Any) -> bool:
+    """Whether a column holds times, as far as its type or its first entry tells."""
+    return _kind(column) == "times"
+
+
 def _kind(column: Any) -> str | None:
     typed: Any = getattr(column, "dtype", getattr(column, "type", None))
     kind = getattr(typed, "kind", None)  # of numpy and pandas

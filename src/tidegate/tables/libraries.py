@@ -21,3 +21,8 @@ def require(module: str, purpose: str, extra: str = "tables") -> Any:
         raise TidegateError(
             f"{purpose} needs {package}. Run pip install '.[{extra}]' in the checkout of tidegate"
         ) from None
+
+
+def require_for_files(module: str) -> Any:
+    """The module of the `cli` extra that reads or writes this kind of file."""
+    return require(module, "this file", "cli")

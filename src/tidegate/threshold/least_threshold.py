@@ -1,4 +1,4 @@
-"""The least θ that a choice may give, by public settings and released data; and where it began."""
+"""The least θ that a choice may give, from public settings and released data."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from tidegate.threshold.tail_quantile import LEAST_PRICE, SURE, VISIBLE, TailQua
 # A first θ starts at most this many lattice steps high, where there are more steps than a default
 # resolution makes of a bound (`tidegate.lattice.COARSE`): they are a unit of the data then.
 _HIGHEST, _ARTIFICIAL = 16, 10 * COARSE
+# ε × values of a stream from which on noise at the bound leaves something of an ordinary stream.
+_USEFUL = 2048
 # e-folds that a later choice must be able to climb for its least θ to be raised; and if the present
 # one has fallen, which is so up to this many times where it began.
 _LIFTED, _FALLEN, HARDLY = 7, Fraction(1, 2), 4
@@ -26,8 +28,16 @@ def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
     so is this; a θ that is too high costs noise, which intervals show. Later choices know more and
     may go below it. Where a step of the lattice is a unit of the data, and no part of the bound,
     it is at most 16 steps: a bound that is far away must not decide.
+
+    And it is at most bound·ε·n/2048 for a stream of n values. Noise of scale θ/ε, through a tree,
+    puts about 6·θ/ε on a range, whose values sum to n·mean/3: with θ above ε·n·mean/18 what is
+    published is noise. Means of real streams lie around a hundredth of their public bound. Where
+    ε·n is that small, θ is too low rather than far too high: an error like that of publishing
+    zeros, with an upper end that reaches as far as values may lie (`unseen`).
     """
-    return _part_of_bound(lattice.top, choice.reach(choice.holdout, choice.visible))
+    budget = choice.stream_epsilon or choice.epsilon
+    drowned = max(1, math.floor(lattice.top * budget * choice.horizon / _USEFUL))
+    return min(drowned, _part_of_bound(lattice.top, choice.reach(choice.holdout, choice.visible)))
 
 
 def lifted(choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: bool = False) -> int:

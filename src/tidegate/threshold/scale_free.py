@@ -1,4 +1,4 @@
-"""A threshold rule that does not depend on the unit of the data."""
+"""`ScaleFree`: choose θ by a score that does not depend on the unit of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A threshold rule for few values or a small ε."""
+"""`TailQuantile`: choose θ from few values or a small ε: a target number exceeds it."""
 
 from __future__ import annotations
 

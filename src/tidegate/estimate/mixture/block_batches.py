@@ -6,15 +6,16 @@ once `block_chain` has computed the initial states, with these (`FilterPass`).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from tidegate.estimate.mixture.cell_steps import Profile, Step, steps_of
 from tidegate.estimate.mixture.cells import Cells
-from tidegate.estimate.mixture.kalman import KalmanFilters
-from tidegate.estimate.mixture.leaf_noise import Leaves, leaves_side_by_side
+from tidegate.estimate.mixture.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.models import (
     LEVEL,
     SIZE,
@@ -25,10 +26,12 @@ from tidegate.estimate.mixture.models import (
     side_by_side,
     transition_of,
 )
+from tidegate.estimate.mixture.wide_kalman_filters import WideKalmanFilters
 from tidegate.lattice import FloatArray, IntArray
 
 # What a block hands on to the next one: its leaves are closed, and its noise is its own.
 HANDED_ON = [SUM, LEVEL, SWING]
+_WIDE = 100  # filters from which on calls cost less than their numbers
 
 
 @dataclass(frozen=True)
@@ -43,22 +46,6 @@ class Measured:
     sums: IntArray | FloatArray
     end: int
     noise_factor: float = 1.0
-
-
-class Step(NamedTuple):
-    """One cell: the leaf that opens with it, its values, the leaf that is measured at its end.
-
-    The leaves have one entry per block in every number; None: none opens, none is measured.
-    """
-
-    opened: Leaves | None
-    width: int
-    measured: Leaves | None
-
-    def of(self, columns: IntArray) -> Step:
-        """That of these blocks, in this order."""
-        opened, width, measured = self
-        return Step(opened and opened.of(columns), width, measured and measured.of(columns))
 
 
 class BlockTransition(NamedTuple):
@@ -84,21 +71,16 @@ class BlockTransition(NamedTuple):
 
 
 class FilterPass(NamedTuple):
-    """What the filter computed: one entry per block and cell, before the update at its end."""
+    """What the filter computed at every cell, before the update at its end.
+
+    The first axis counts cells, the last one blocks.
+    """
 
     sum_rows: FloatArray  # of [P | m], for the running sum
     level_rows: FloatArray  # the same for the level
     innovations: FloatArray  # 0 where nothing was measured
     variances: FloatArray  # of the innovations; 1 where nothing was measured
     gains: FloatArray
-
-
-class Profile(NamedTuple):
-    """What decides about the filter's covariances, beside where cells begin and end."""
-
-    one: Models
-    cells: Cells
-    noise_factor: float
 
 
 class BlockBatch:
@@ -113,20 +95,27 @@ class BlockBatch:
     ) -> None:
         self.numbers: IntArray = np.array(numbers, dtype=np.int64)
         # Many blocks have the same model, tree and θ: few profiles.
-        profiles: dict[tuple[int, Cells, float], int] = {}
+        profiles: dict[tuple[int, int, float, int], int] = {}
         which = [
-            profiles.setdefault((id(one), block.cells, block.noise_factor), len(profiles))
+            profiles.setdefault(
+                (id(one), id(block.cells), block.noise_factor, block.end - block.start),
+                len(profiles),
+            )
             for block, one in zip(blocks, ones, strict=True)
         ]
         self._which: IntArray = np.array(which, dtype=np.int64)
         different = {id(one): one for one in ones}
-        self.profiles = [Profile(different[one], cells, factor) for one, cells, factor in profiles]
+        cells = {id(block.cells): block.cells for block in blocks}
+        self.profiles = [
+            Profile(different[one], cells[its], factor, length)
+            for one, its, factor, length in profiles
+        ]
         self._models = list(different.values())
         place = {one: at for at, one in enumerate(different)}
         self._model_of: IntArray = np.array([place[one] for one, *_ in profiles], dtype=np.int64)
-        self._steps = _steps(blocks[0], self.profiles)
+        self._steps = steps_of(self.profiles, blocks[0].sums.size)
         self.steps = [step.of(self._which) for step in self._steps]
-        self._growth: dict[int, FloatArray] = {}
+        self._transitions: dict[bytes, Transition] = {}
         # One row for each leaf that was measured.
         units = np.array([block.cells.unit for block in blocks])
         self._noisy: FloatArray = np.array([block.sums for block in blocks]).T
@@ -149,7 +138,7 @@ class BlockBatch:
         information, hints = np.zeros((kinds, 2, 2)), np.zeros((count, 2))
         noisy = np.concatenate((self._noisy, nothing), axis=1)
         steps = [step.of(columns) for step in self._steps]
-        for step in self._filter(filters, steps, noisy, columns):
+        for step in self._filter(filters, steps, noisy, columns, None):
             if step.measured is not None:
                 innovations, variances, _ = filters.last_update()
                 responses = innovations[count:].reshape(2, kinds).T
@@ -163,41 +152,65 @@ class BlockBatch:
         shifts = filters.mean[HANDED_ON, :count].T
         return BlockTransition(across[which], noise[which], information[which], shifts, hints)
 
+    def distances(self, means: FloatArray, covariances: FloatArray) -> FloatArray:
+        """e²/s of every leaf, a column for each block, from these means and covariances on."""
+        filters = self._begun(means, covariances)
+        found = []
+        for step in self._filter(filters, self.steps, self._noisy, self._which, None):
+            if step.measured is not None:
+                innovations, variances, _ = filters.last_update()
+                found.append(np.square(innovations) / variances)
+        return np.array(found).reshape(-1, self.numbers.size)
+
     def filtered(self, means: FloatArray, covariances: FloatArray) -> FilterPass:
         """Filter from these initial means and covariances, one of each per block."""
         count, cells = self.numbers.size, len(self.steps)
-        filters = self._filters(self._which)
-        filters.mean[HANDED_ON] = means.T
-        for row, known in zip(HANDED_ON, covariances.transpose(1, 2, 0), strict=True):
-            filters.covariance[row, HANDED_ON] = known
+        filters = self._begun(means, covariances)
         passed = FilterPass(
-            np.empty((count, cells, SIZE + 1)),
-            np.empty((count, cells, SIZE + 1)),
-            np.zeros((count, cells)),
-            np.ones((count, cells)),
-            np.zeros((count, cells, SIZE)),
+            np.empty((cells, SIZE + 1, count)),
+            np.empty((cells, SIZE + 1, count)),
+            np.zeros((cells, count)),
+            np.ones((cells, count)),
+            np.zeros((cells, SIZE, count)),
         )
         done = self._filter(filters, self.steps, self._noisy, self._which, passed)
         for cell, step in enumerate(done):
             if step.measured is not None:
-                passed.innovations[:, cell], passed.variances[:, cell], gains = (
+                passed.innovations[cell], passed.variances[cell], passed.gains[cell] = (
                     filters.last_update()
                 )
-                passed.gains[:, cell] = gains.T
         return passed
 
-    def growth(self, width: int) -> FloatArray:
+    def growth(self, step: Step) -> FloatArray:
         """What a unit of level and of swing adds to the sums over a cell, and the swing's decay."""
-        if width not in self._growth:
-            every = [transition_of(one, width) for one in self._models]
-            rows = np.array([(one.width, one.swing_sums[0], one.swing_decay) for one in every])
-            self._growth[width] = rows[self._model_of[self._which]]
-        return self._growth[width]
+        over = self._over(step, self._which)
+        return np.stack((over.growth[0, 0], over.growth[1, 0], over.decay[SWING, LEVEL]))
+
+    def _over(self, step: Step, columns: IntArray) -> Transition:
+        """The transition over a cell, of the profile of each column: cells of one width are one."""
+        key = step.widths.tobytes()  # as many as there are columns
+        if key not in self._transitions:
+            widths: IntArray = np.empty(len(self.profiles), dtype=np.int64)
+            widths[columns] = step.widths
+            pairs: dict[tuple[int, int], int] = {}
+            each = zip(self._model_of.tolist(), widths.tolist(), strict=True)
+            profiles = [pairs.setdefault(pair, len(pairs)) for pair in each]
+            every = [transition_of(self._models[model], width) for model, width in pairs]
+            self._transitions[key] = side_by_side(every, np.array(profiles)[columns])
+        return self._transitions[key]
+
+    def _begun(self, means: FloatArray, covariances: FloatArray) -> KalmanFilters:
+        filters = self._filters(self._which)
+        filters.mean[HANDED_ON] = means.T
+        for row, known in zip(HANDED_ON, covariances.transpose(1, 2, 0), strict=True):
+            filters.covariance[row, HANDED_ON] = known
+        return filters
 
     def _filters(self, columns: IntArray) -> KalmanFilters:
         every = zip(*(one.parts for one in self._models), strict=True)
         models = self._model_of[columns]
-        filters = KalmanFilters(Models(*(np.concatenate(part)[models] for part in every)))
+        kind = WideKalmanFilters if columns.size > _WIDE else KalmanFilters
+        filters = kind(Models(*(np.concatenate(part)[models] for part in every)))
         filters.augmented.fill(0.0)
         return filters
 
@@ -207,21 +220,17 @@ class BlockBatch:
         steps: Sequence[Step],
         noisy: FloatArray,
         columns: IntArray,
-        passed: FilterPass | None = None,
+        passed: FilterPass | None,
     ) -> Iterator[Step]:
         """Predict and update from cell to cell; yields each step after it was made."""
         leaves = iter(noisy)
-        transitions: dict[int, Transition] = {}
         for cell, step in enumerate(steps):
             if step.opened is not None:
                 filters.open_leaf(step.opened)
-            if step.width not in transitions:
-                every = [transition_of(one, step.width) for one in self._models]
-                transitions[step.width] = side_by_side(every, self._model_of[columns])
-            filters.predict(transitions[step.width])
+            filters.predict(self._over(step, columns))
             if passed is not None:
-                passed.sum_rows[:, cell] = filters.augmented[SUM].T
-                passed.level_rows[:, cell] = filters.augmented[LEVEL].T
+                passed.sum_rows[cell] = filters.augmented[SUM]
+                passed.level_rows[cell] = filters.augmented[LEVEL]
             if step.measured is not None:
                 _, _, _, share, contrast = step.measured
                 narrow = np.stack((1.0 - share, share))  # h
@@ -232,41 +241,17 @@ class BlockBatch:
 def block_batches(blocks: Sequence[Measured], ones: Sequence[Models]) -> list[BlockBatch]:
     """All blocks in batches of one kind: cut into the same cells, and come as far.
 
+    How many values their last cells have may differ.
+
     `ones` has the model of each block.
     """
     kinds: dict[object, list[int]] = {}
     for number, block in enumerate(blocks):
         tree = block.cells.tree
-        shape = tree.length, tree.nodes, tree.used
-        kinds.setdefault((shape, block.end - block.start, block.sums.size), []).append(number)
+        begun = bisect_left(block.cells.edges, block.end - block.start)
+        kind = tree.length, tree.nodes, tree.used, begun, block.sums.size
+        kinds.setdefault(kind, []).append(number)
     return [
         BlockBatch(same, [blocks[number] for number in same], [ones[number] for number in same])
         for same in kinds.values()
     ]
-
-
-def _steps(block: Measured, profiles: Sequence[Profile]) -> list[Step]:
-    """The cells that have begun, of blocks like this one; the last may be incomplete.
-
-    Leaves have one entry per profile.
-    """
-    cells, steps = block.cells, []
-    for cell in range(cells.count):
-        width = min(cells.edges[cell + 1], block.end - block.start) - cells.edges[cell]
-        if width <= 0:
-            break
-        opened = measured = None
-        if cells.opens[cell] is not None:
-            leaves = [one.cells.opens[cell] for one in profiles]
-            opened = leaves_side_by_side(
-                [
-                    leaf if one.noise_factor == 1.0 else leaf.reweighted(one.noise_factor)
-                    for leaf, one in zip(leaves, profiles, strict=True)
-                    if leaf is not None
-                ]
-            )
-        if cell // cells.per_leaf < block.sums.size and cells.closes[cell] is not None:
-            closed = [one.cells.closes[cell] for one in profiles]
-            measured = leaves_side_by_side([leaf for leaf in closed if leaf is not None])
-        steps.append(Step(opened, width, measured))
-    return steps

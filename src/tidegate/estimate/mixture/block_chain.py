@@ -3,12 +3,13 @@
 Between blocks the state is the running sum, the level and the swing (`HANDED_ON`): the leaves of a
 block are closed, and its noise is its own. Later measurements depend on the level and the swing
 only. So the past is smoothed from block to block first, forward and backward; what happens inside
-the blocks is then computed for many at once (`fixed_interval_smoother`).
+the blocks is then computed for many at once (`model_smoother`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +17,14 @@ import numpy as np
 from tidegate.estimate.mixture.block_batches import HANDED_ON, BlockBatch, BlockTransition
 from tidegate.estimate.mixture.cap_steps import moved
 from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 
 _SIZE = len(HANDED_ON)
 # Of one stream, or of each of many: everything below is written for both, entry by entry.
 Number = float | FloatArray
 Vector = list[Number]
 Matrix = list[Vector]
+Pairs = Any  # two rows of two numbers
 
 
 class Block(NamedTuple):
@@ -42,15 +44,17 @@ class BlockChain(NamedTuple):
     Attributes:
         means, covariances: of the running sum, the level and the swing, given all blocks before.
         adjoints: Λ of the level and the swing, and λ as the last column, of the Bryson-Frazier
-            smoother (see `fixed_interval_smoother`): what the block and all later ones tell about
+            smoother (see `model_smoother`): what the block and all later ones tell about
             that state.
         after: the same where the block ends; nothing follows the last one of a stream.
+        blocks: the transitions that it was solved with.
     """
 
     means: FloatArray
     covariances: FloatArray
     adjoints: FloatArray
     after: FloatArray
+    blocks: BlockTransition
 
 
 def solve_chain(
@@ -80,31 +84,46 @@ def solve_chain(
         np.empty((count, _SIZE, _SIZE)),
         np.empty((count, 2, 3)),
         np.zeros((count, 2, 3)),
+        every,
     )
-    # The longest stream first: those that have a block at a place are then the first ones.
-    order = sorted(range(len(lengths)), key=lambda stream: -lengths[stream])
-    rows = [
-        np.array([firsts[one] + place for one in order if lengths[one] > place])
-        for place in range(max(lengths, default=0))
-    ]
-    numbers = (*every, changes)
-    if len(lengths) == 1:
-        # Block by block, on a few numbers each: lists of floats take a third of the time of arrays
-        # that small. Terms are added in the order of `covariances.product`: the same bits.
-        blocks = [Block(*one) for one in zip(*(part.tolist() for part in numbers), strict=True)]
-        swing: Number = swings[0]
-    else:
-        blocks = [Block(*(_entries(part[row]) for part in numbers)) for row in rows]
-        swing = np.array(swings)[order]
-    means, covariances, inflations = _forward(blocks, swing)
-    adjoints = _backward(blocks, means, covariances, inflations)
-    for row, mean, covariance, adjoint in zip(rows, means, covariances, adjoints, strict=True):
-        for whole, entries in zip(found, (mean, covariance, adjoint), strict=False):
-            each = np.array(entries, dtype=np.float64)
-            whole[row] = each if isinstance(swing, float) else np.moveaxis(each, -1, 0)
+    solve = _one_stream if len(lengths) == 1 else partial(_many_streams, firsts, lengths)
+    solve((*every, changes), swings, found)
     later = np.delete(np.arange(count), firsts[np.array(lengths, dtype=np.int64) > 0])
     found.after[later - 1] = found.adjoints[later]
     return found
+
+
+def _one_stream(numbers: Sequence[FloatArray], swings: Sequence[float], found: BlockChain) -> None:
+    """Block by block, as floats: on arrays of one number each step takes ten times as long."""
+    if not numbers[-1].size:
+        return
+    blocks = [Block(*one) for one in zip(*(part.tolist() for part in numbers), strict=True)]
+    means, covariances, inflations = _forward(blocks, swings[0])
+    found.means[:], found.covariances[:] = means, covariances
+    found.adjoints[:] = _backward(blocks, means, covariances, inflations)
+
+
+def _many_streams(
+    firsts: IntArray,
+    lengths: Sequence[int],
+    numbers: Sequence[FloatArray],
+    swings: Sequence[float],
+    found: BlockChain,
+) -> None:
+    """The blocks at one place in all streams, as arrays: the same bits."""
+    # The longest stream first: those that have a block at a place are then the first ones.
+    order = np.argsort(-np.array(lengths, dtype=np.int64), kind="stable")
+    left = -np.sort(-np.array(lengths, dtype=np.int64))
+    rows = [
+        firsts[order[: int(np.count_nonzero(left > place))]] + place
+        for place in range(max(lengths, default=0))
+    ]
+    blocks = [Block(*(_entries(part[row]) for part in numbers)) for row in rows]
+    means, covariances, inflations = _forward(blocks, np.array(swings)[order])
+    adjoints = _backward(blocks, means, covariances, inflations)
+    for row, *parts in zip(rows, means, covariances, adjoints, strict=True):
+        for whole, entries in zip(found[:3], parts, strict=True):
+            whole[row] = np.moveaxis(np.array(entries, dtype=np.float64), -1, 0)
 
 
 def _transitions(parts: Sequence[BlockBatch], count: int) -> BlockTransition:
@@ -127,40 +146,56 @@ def _entries(of_each: FloatArray) -> Any:
 
 def _forward(
     blocks: Sequence[Block], swing: Number
-) -> tuple[list[Vector], list[Matrix], list[Matrix]]:
+) -> tuple[list[Vector], list[Matrix], list[Number]]:
     """Kalman filter: mean m and covariance P at the beginning of each block, and added variances.
 
     The measurements of a block have information J and information vector η about the state in
     which it begins. By Woodbury, with G = (I + J·P)⁻¹, the update is m + P·G·(η − J·m) and P·G;
-    then the block's transition is applied. J is 2×2 (level and swing); the running sum is corrected
-    through its covariances with these.
+    then the block's transition F is applied. J is 2×2 (level and swing); the running sum is
+    corrected through its covariances with these, and F adds to it: its first column is 1, 0, 0.
+    Written out, since calls on so few numbers cost more than the numbers.
     """
     means, covariances, inflations = [], [], []
     nothing = 0.0 * swing
-    mean: Vector = [nothing, LEVEL_MEAN + nothing, nothing]
-    covariance: Matrix = [
-        [nothing, nothing, nothing],
-        [nothing, LEVEL_VARIANCE + nothing, nothing],
-        [nothing, nothing, swing],
-    ]
-    for across, noise, information, shift, hint, change in blocks:
-        mean, covariance = _first(mean, change), [_first(row, change) for row in covariance]
-        inflation = _inflation(change, mean[1])
-        inflations.append([[inflation, 0.0 * inflation], [0.0 * inflation, 0.0 * inflation]])
+    m, p = [nothing, LEVEL_MEAN + nothing, nothing], [nothing] * 9
+    p[4], p[8] = LEVEL_VARIANCE + nothing, swing
+    for across, noise, ((j, k), (i, n)), shift, hint, change in blocks:
+        (m0, m1, m2), (p00, p01, p02, p10, p11, p12, p20, p21, p22) = (
+            _first(m, change),
+            _first(p, change),
+        )
+        inflation = _inflation(change, m1)
+        inflations.append(inflation)
         if np.any(change):  # another cap may have moved the level
-            for row in (0, 1):
-                more = _plus(covariance[row + 1][1:], inflations[-1][row])
-                covariance[row + 1][1:] = _where(change, more, covariance[row + 1][1:])
-        means.append(mean)
-        covariances.append([list(row) for row in covariance])
-        gain = _product([row[1:] for row in covariance], _woodbury(information, _inner(covariance)))
-        mean = _plus(mean, _applied(gain, _minus(hint, _applied(information, mean[1:]))))
-        told = _applied(information, [covariance[1][0], covariance[2][0]])
-        first = covariance[0][0] - _applied(gain[:1], told)[0]
-        covariance = [[first, *gain[0]], [gain[0][0], *gain[1]], [gain[0][1], *gain[2]]]
-        mean = _plus(_applied(across, mean), shift)
-        covariance = _product(_product(across, covariance), _transposed(across))
-        covariance = [_plus(row, more) for row, more in zip(covariance, noise, strict=True)]
+            p11 = _where(change, p11 + inflation, p11)
+        means.append([m0, m1, m2])
+        covariances.append([[p00, p01, p02], [p10, p11, p12], [p20, p21, p22]])
+        (g, h), (o, q) = _woodbury(((j, k), (i, n)), ((p11, p12), (p21, p22)))
+        a0, a1 = p01 * g + p02 * o, p01 * h + p02 * q  # the gain P·G
+        b0, b1 = p11 * g + p12 * o, p11 * h + p12 * q
+        c0, c1 = p21 * g + p22 * o, p21 * h + p22 * q
+        r0, r1 = hint[0] - (j * m1 + k * m2), hint[1] - (i * m1 + n * m2)
+        m0, m1, m2 = m0 + (a0 * r0 + a1 * r1), m1 + (b0 * r0 + b1 * r1), m2 + (c0 * r0 + c1 * r1)
+        first = p00 - (a0 * (j * p10 + k * p20) + a1 * (i * p10 + n * p20))
+        (_, u, v), (_, w, x), (_, y, z) = across
+        m = [
+            m0 + u * m1 + v * m2 + shift[0],
+            w * m1 + x * m2 + shift[1],
+            y * m1 + z * m2 + shift[2],
+        ]
+        # F·P, row by row, and then ·Fᵀ.
+        rows = (
+            (first + u * a0 + v * a1, a0 + u * b0 + v * c0, a1 + u * b1 + v * c1),
+            (w * a0 + x * a1, w * b0 + x * c0, w * b1 + x * c1),
+            (y * a0 + z * a1, y * b0 + z * c0, y * b1 + z * c1),
+        )
+        p = [
+            moved + more
+            for (d, e, f), added in zip(rows, noise, strict=True)
+            for moved, more in zip(
+                (d + e * u + f * v, e * w + f * x, e * y + f * z), added, strict=True
+            )
+        ]
     return means, covariances, inflations
 
 
@@ -168,7 +203,7 @@ def _backward(
     blocks: Sequence[Block],
     means: list[Vector],
     covariances: list[Matrix],
-    inflations: list[Matrix],
+    inflations: list[Number],
 ) -> list[Matrix]:
     """Information filter from the last block to the first; gives Λ and λ where each block begins.
 
@@ -177,23 +212,34 @@ def _backward(
     λ = −(I + J·P)⁻¹·(η − J·m).
     """
     adjoints: list[Matrix] = []
-    information: Matrix = [[0.0, 0.0], [0.0, 0.0]]
-    vector: Vector = [0.0, 0.0]
+    known: Vector = [0.0] * 6  # J, and η
     for at in range(len(blocks) - 1, -1, -1):
         across, noise, own, shift, hint, change = blocks[at]
-        information = [_filled(row, change) for row in information]
-        vector = _filled(vector, change)
-        over, left = _inner(across), _woodbury(information, _inner(noise))
-        shifted = _minus(vector, _applied(information, shift[1:]))
-        vector = _plus(hint, _applied(_transposed(over), _applied(left, shifted)))
-        later = _product(_transposed(over), _product(_product(left, information), over))
-        information = [_plus(row, more) for row, more in zip(own, later, strict=True)]
-        left = _woodbury(information, _inner(covariances[at]))
-        missed = _applied(left, _minus(vector, _applied(information, means[at][1:])))
-        adjoint = _product(left, information)
-        adjoints.append([[*row, -each] for row, each in zip(adjoint, missed, strict=True)])
-        left = _woodbury(information, inflations[at])
-        information, vector = _product(left, information), _applied(left, vector)
+        j, k, i, n, e0, e1 = _filled(known, change)
+        (_, w, x), (_, y, z) = across[1:]
+        (g, h), (o, q) = _woodbury(((j, k), (i, n)), (noise[1][1:], noise[2][1:]))
+        s0, s1 = e0 - (j * shift[1] + k * shift[2]), e1 - (i * shift[1] + n * shift[2])
+        s0, s1 = g * s0 + h * s1, o * s0 + q * s1
+        e0, e1 = hint[0] + (w * s0 + y * s1), hint[1] + (x * s0 + z * s1)
+        # (I + J·C)⁻¹·J, ·F, and then Fᵀ·.
+        a, b, c, d = g * j + h * i, g * k + h * n, o * j + q * i, o * k + q * n
+        a, b, c, d = a * w + b * y, a * x + b * z, c * w + d * y, c * x + d * z
+        j, k = own[0][0] + (w * a + y * c), own[0][1] + (w * b + y * d)
+        i, n = own[1][0] + (x * a + z * c), own[1][1] + (x * b + z * d)
+        (_, m1, m2), (_, (_, p11, p12), (_, p21, p22)) = means[at], covariances[at]
+        (g, h), (o, q) = _woodbury(((j, k), (i, n)), ((p11, p12), (p21, p22)))
+        s0, s1 = e0 - (j * m1 + k * m2), e1 - (i * m1 + n * m2)
+        adjoints.append(
+            [
+                [g * j + h * i, g * k + h * n, -(g * s0 + h * s1)],
+                [o * j + q * i, o * k + q * n, -(o * s0 + q * s1)],
+            ]
+        )
+        # What added variance leaves of it: (I + J·C)⁻¹ with C = the inflation of the level.
+        inflation = inflations[at]
+        left, told = 1.0 + j * inflation, i * inflation
+        known = [j / left, k / left, i - told * j / left, n - told * k / left]
+        known += [e0 / left, e1 - told * e0 / left]
     return adjoints[::-1]
 
 
@@ -223,47 +269,13 @@ def _inflation(change: Number, level: Number) -> Number:
     return np.array([each**2 for each in (change * level).tolist()])
 
 
-def _where(change: Number, one: Vector, other: Vector) -> Vector:
-    if isinstance(change, float):
-        return one
-    return [np.where(change, *pair) for pair in zip(one, other, strict=True)]
+def _where(change: Number, one: Number, other: Number) -> Number:
+    return one if isinstance(change, float) else np.where(change, one, other)
 
 
-def _woodbury(information: Matrix, covariance: Matrix) -> Matrix:
+def _woodbury(information: Pairs, covariance: Pairs) -> Pairs:
     """(I + J·C)⁻¹ for 2×2 matrices: the part of an information J that noise C leaves."""
-    (a, b), (c, d) = _product(information, covariance)
-    a, b, c, d = 1.0 + a, 0.0 + b, 0.0 + c, 1.0 + d
+    ((j, k), (i, n)), ((p, q), (r, s)) = information, covariance
+    a, b, c, d = 1.0 + (j * p + k * r), j * q + k * s, i * p + n * r, 1.0 + (i * q + n * s)
     determinant = a * d - b * c
-    return [[d / determinant, -b / determinant], [-c / determinant, a / determinant]]
-
-
-def _inner(matrix: Matrix) -> Matrix:
-    """The part for level and swing, without the running sum."""
-    return [matrix[1][1:], matrix[2][1:]]
-
-
-def _transposed(matrix: Matrix) -> Matrix:
-    return [list(column) for column in zip(*matrix, strict=True)]
-
-
-def _product(left: Matrix, right: Matrix) -> Matrix:
-    columns = _transposed(right)
-    return [[_dot(row, column) for column in columns] for row in left]
-
-
-def _applied(matrix: Matrix, vector: Vector) -> Vector:
-    return [_dot(row, vector) for row in matrix]
-
-
-def _dot(one: Vector, other: Vector) -> Number:
-    if len(one) == 2:
-        return one[0] * other[0] + one[1] * other[1]
-    return one[0] * other[0] + one[1] * other[1] + one[2] * other[2]
-
-
-def _plus(one: Vector, other: Vector) -> Vector:
-    return [first + second for first, second in zip(one, other, strict=True)]
-
-
-def _minus(one: Vector, other: Vector) -> Vector:
-    return [first - second for first, second in zip(one, other, strict=True)]
+    return (d / determinant, -b / determinant), (-c / determinant, a / determinant)

@@ -1,4 +1,4 @@
-"""Choose the cap of the next block from released sums.
+"""`CapSteps`: choose the cap of the next block from released sums.
 
 θ comes from the hold-out and may be wrong later: the level rises, or begins after a long silence.
 And the caps of fine trees lie below θ, which suits long tails but cuts off the bulk of values that

@@ -1,4 +1,4 @@
-"""A cycle that is learnt beside the models: its coefficients are estimated from innovations.
+"""`CycleFilters`: learn the coefficients of a cycle from innovations, beside the models.
 
 A cycle with coefficients β adds C·β to the stream, C the sums of harmonics over cells. Given β,
 what is left follows the models as they are, with the same covariances P; and their means are linear
@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tidegate.estimate.mixture.harmonics import Harmonics
-from tidegate.estimate.mixture.kalman import (
+from tidegate.estimate.mixture.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
     Weights,

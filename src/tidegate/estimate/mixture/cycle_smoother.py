@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.closed_loop import enter
-from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
+from tidegate.estimate.mixture.closed_loop_transitions import enter
 from tidegate.estimate.mixture.harmonics import Harmonics
+from tidegate.estimate.mixture.model_smoother import ModelSmoother
 from tidegate.estimate.mixture.models import INNER, LEAF, SIZE, SUM
 from tidegate.lattice import FloatArray, IntArray
 
@@ -39,12 +39,13 @@ class CycleResponses:
         measured: FloatArray = np.zeros((count, harmonics.count))
         measured[seen.measured] = np.concatenate((*self._sums, measured[:0]))
         # The sum z of a leaf enters as K·z, and is taken from INNER; the leaf is closed.
-        inputs = seen.gains.copy()
+        inputs = seen.gains.T.copy()
         inputs[:, INNER] -= 1.0
         inputs[:, LEAF] = 0.0
         inputs[~seen.measured] = 0.0
         columns = np.ascontiguousarray(inputs[:-1].T[:, np.newaxis])
-        inputs = enter(columns, without.entries[1:]).transpose(2, 0, 1)
+        inputs = enter(columns, without.entries[:, 1:]).transpose(2, 0, 1)
+        closed_loop, rows = without.closed_loop, without.rows
         state: FloatArray = np.zeros((SIZE, harmonics.count))
         told, sums = np.zeros_like(measured), np.zeros((count + 1, harmonics.count))
         for cell, share in enumerate(seen.shares.tolist()):
@@ -52,16 +53,16 @@ class CycleResponses:
             if seen.measured[cell]:
                 told[cell] = measured[cell] - ((1.0 - share) * state[LEAF] + share * state[INNER])
             if cell < count - 1:
-                state = _product(without.closed_loop[cell], state) + inputs[cell] * measured[cell]
+                state = _product(closed_loop[cell], state) + inputs[cell] * measured[cell]
         adjoint: FloatArray = np.zeros((SIZE, harmonics.count))
         scaled = told / seen.variances[:, np.newaxis]
         for cell in range(count - 1, -1, -1):
             if cell < count - 1:
-                adjoint = _product(without.closed_loop[cell].T, adjoint)
+                adjoint = _product(closed_loop[cell].T, adjoint)
             share = seen.shares.item(cell)
             adjoint[LEAF] -= (1.0 - share) * scaled[cell]
             adjoint[INNER] -= share * scaled[cell]
-            sums[cell + 1] -= (without.rows[cell][:, np.newaxis] * adjoint).sum(axis=0)
+            sums[cell + 1] -= (rows[cell][:, np.newaxis] * adjoint).sum(axis=0)
         self.sums, self.told = sums, told  # R, and E: a column for each harmonic
 
     def left(self, coefficients: FloatArray) -> ModelSmoother:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman import mixed
+from tidegate.estimate.mixture.kalman_filters import mixed
 from tidegate.estimate.mixture.mixture import Mixture, Periods, Share
 from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
 from tidegate.estimate.mixture.models import models

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.filter_packing import packed_filters, unpacked_filters
-from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters
+from tidegate.estimate.mixture.kalman_filters import DISTANCE_PER_HALVING, KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.mixture_run import transition_of_all
 from tidegate.estimate.mixture.model_weights import halving_rows, mixed_rows, weight_rows
@@ -33,6 +33,7 @@ from tidegate.estimate.mixture.models import (
     Transition,
     models,
 )
+from tidegate.estimate.mixture.wide_kalman_filters import WideKalmanFilters
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.sealing import State
 
@@ -65,7 +66,7 @@ class EndedLeaves:
     noisy: FloatArray
 
 
-class FilterColumns:
+class FiltersOfManyStreams:
     """By stream: [P | m] of every model, the models' likelihoods and weights.
 
     Means are those of the present cell, covariances those of the beginning of the open leaf: they
@@ -77,7 +78,7 @@ class FilterColumns:
         self._horizon = horizon
         self._models = models(horizon)
         count = self._models.count
-        self._scratch: dict[int, KalmanFilters] = {}
+        self._scratch: dict[int, WideKalmanFilters] = {}
         self._augmented: FloatArray = np.zeros((_ENTRIES, 0, count))
         self._mahalanobis: FloatArray = np.zeros((0, count))
         self._determinant: FloatArray = np.zeros((0, count))
@@ -121,7 +122,7 @@ class FilterColumns:
             padded = np.concatenate((part, np.full(size - part.size, part[0])))
             filters = self._scratch.get(size)
             if filters is None:
-                filters = KalmanFilters(_tiled(self._models, size))
+                filters = WideKalmanFilters(_tiled(self._models, size))
                 self._scratch[size] = filters
             shape = _ENTRIES, size, self._models.count
             np.take(self._augmented, padded, 1, filters.augmented.reshape(shape), "clip")

@@ -1,4 +1,4 @@
-"""Small models, weighted by how well they have predicted what was released so far."""
+"""`Mixture`: settings of the adaptive estimator: small models, weighted by past predictions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tidegate.errors import SettingError
-from tidegate.estimate.defaults import EstimatorDefaults
+from tidegate.estimate.estimator_defaults import EstimatorDefaults
 from tidegate.estimate.mixture.harmonics import LONGEST_PERIOD, MOST_PERIODS
 from tidegate.estimate.mixture.leaf_noise import MOST_LEVELS
 from tidegate.estimate.mixture.mixture_posterior import MixturePosterior

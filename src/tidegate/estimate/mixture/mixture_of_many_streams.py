@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
-from tidegate.estimate.mixture.filters_of_many_streams import EndedLeaves, FilterColumns, Unit
+from tidegate.estimate.mixture.filters_of_many_streams import (
+    EndedLeaves,
+    FiltersOfManyStreams,
+    Unit,
+)
 from tidegate.estimate.mixture.layout_tables import NO_LEAF, LayoutTables
 from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
 from tidegate.estimate.mixture.model_weights import mixed_rows
@@ -25,7 +29,7 @@ from tidegate.stages import Layout, Perturber
 _EXACT = 1 << 53  # whole numbers below are exact as floats
 
 
-class MixtureColumns:
+class MixtureOfManyStreams:
     """By stream: filters, place in the block, forecast, and what decides about the next tree.
 
     Attributes:
@@ -71,7 +75,7 @@ class MixtureColumns:
             np.cumsum((0, *perturber.lengths(chunk))) for chunk in (0, 1)
         ]  # of blocks: in the first horizon, and in any later one
         self.tables = LayoutTables(threshold)
-        self.filters = FilterColumns(self._horizon)
+        self.filters = FiltersOfManyStreams(self._horizon)
         for name in self._PLACES:
             setattr(self, name, np.zeros(0, dtype=np.int64))
         for name in self._LEVELS:

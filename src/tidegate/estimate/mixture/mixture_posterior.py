@@ -1,4 +1,4 @@
-"""Answers of an adaptive release: the posterior under the mixture of models, given all releases.
+"""Answers of an adaptive release: posterior sums and variances under the mixture of models.
 
 At the end of a cell a range sum is the posterior mean given all leaf sums. Inside a cell all values
 are estimated as equal; the variance of that is the largest that independent values could have.
@@ -19,11 +19,12 @@ from tidegate.estimate.mixture.mixture_smoother import (
     MixtureOf,
     Views,
     mixture_views,
+    variances_of_each,
 )
 from tidegate.estimate.mixture.models import SCATTER
 from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import NO_AIM, Aim, Block, Parts, Recorded
+from tidegate.stages import NO_AIM, Aim, Block, Parts, Ranges, Recorded
 
 
 class MixturePosterior:
@@ -69,19 +70,25 @@ class MixturePosterior:
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
     @cached_property
-    def _known(self) -> MixtureSmoother:
+    def _known(self) -> PosteriorSums:
         """Computed for the first answer, or before, for many posteriors at once."""
-        return MixtureSmoother(mixture_views([self._question])[0])
+        return PosteriorSums(mixture_views([self._question])[0])
 
-    def prepare(self, others: Sequence[Any]) -> None:
+    def prepare(self, others: Sequence[Any], ranges: Sequence[Ranges] = ()) -> None:
         """Compute now what the first answers of this and `others` of its kind need: at once.
 
         One stream alone spends most of the time on calls for small arrays.
         """
-        open_ones = [one for one in (self, *others) if "_known" not in vars(one)]
+        every: list[MixturePosterior] = [self, *others]
+        open_ones = [one for one in every if "_known" not in vars(one)]
         views = mixture_views([one._question for one in open_ones])
         for one, known in zip(open_ones, views, strict=True):
-            vars(one)["_known"] = MixtureSmoother(known)
+            vars(one)["_known"] = PosteriorSums(known)
+        asked = []
+        for one, (starts, ends) in zip(every, ranges, strict=False):
+            first, last, *_ = one._near(starts, ends)
+            asked.append((one._known, first, last))
+        prepare_variances(asked)
 
     @cached_property
     def _tail(self) -> Tail | None:
@@ -96,17 +103,11 @@ class MixturePosterior:
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
-        known = self._known
-        first, first_share, first_width = self._place(starts)
+        known, (first, first_share, first_width) = self._known, self._place(starts)
         last, last_share, last_width = self._place(ends)
         estimate = self._prefix(last, last_share) - self._prefix(first, first_share)
         estimate += known.inside(ends, last, last_share) - known.inside(starts, first, first_share)
-        # The nearer edge of the cell stands for a position inside it; a range inside one cell has
-        # its share of the cell.
-        near_first, near_last = first + (first_share >= 0.5), last + (last_share >= 0.5)
-        same, share = first == last, last_share - first_share
-        near_first = np.where(same, first, near_first)
-        near_last = np.where(same, first + (share > 0), np.maximum(near_first, near_last))
+        near_first, near_last, same, share = _nearest(first, first_share, last, last_share)
         between = known.variances(near_first, near_last) * np.where(same, np.square(share), 1.0)
         spread = np.where(
             same,
@@ -122,6 +123,10 @@ class MixturePosterior:
             self._largest * self._step**2,
             None if self._tail is None else self._tail.between(starts, ends, theta),
         )
+
+    def _near(self, starts: IntArray, ends: IntArray) -> tuple[IntArray, ...]:
+        """The edges (indices) whose variances `parts` asks for."""
+        return _nearest(*self._place(starts)[:2], *self._place(ends)[:2])
 
     def aim_at(self, aim: Aim) -> None:
         """Estimate what truncation took away with this: cheap beside the smoother."""
@@ -150,7 +155,22 @@ class MixturePosterior:
         return found
 
 
-class MixtureSmoother:
+def _nearest(
+    first: IntArray, first_share: FloatArray, last: IntArray, last_share: FloatArray
+) -> tuple[Any, ...]:
+    """The edges that stand for ranges, by cells and how far in they begin and end.
+
+    The nearer edge of the cell stands for a position inside it; a range inside one cell has its
+    share of the cell. Third, which these are, and last the shares.
+    """
+    near_first, near_last = first + (first_share >= 0.5), last + (last_share >= 0.5)
+    same, share = first == last, last_share - first_share
+    near_first = np.where(same, first, near_first)
+    near_last = np.where(same, first + (share > 0), np.maximum(near_first, near_last))
+    return near_first, near_last, same, share
+
+
+class PosteriorSums:
     """The posterior mean and variance of sums under a mixture of models, in units of θ.
 
     `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
@@ -159,6 +179,8 @@ class MixtureSmoother:
 
     def __init__(self, views: Views) -> None:
         self._views, self._harmonics, self._coefficients = views
+        # Of the ranges that are asked for next: which, and the variances under every model.
+        self._prepared: tuple[bytes, bytes, list[FloatArray]] | None = None
         self.edges: IntArray = self._views[0][1].edges
         self.sums = self._mixed([view.sums for _, view in self._views])
         self.levels = self._mixed([view.levels for _, view in self._views])
@@ -175,12 +197,16 @@ class MixtureSmoother:
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """Variance of sums between edges (indices): the law of total variance over the models."""
+        ready = self._prepared
+        if ready is None or ready[:2] != (starts.tobytes(), ends.tobytes()):
+            each = [view.variances(starts, ends) for _, view in self._views]
+        else:
+            each, self._prepared = ready[2], None  # whoever asked keeps the answer
         expected = self.sums[ends] - self.sums[starts]
         return self._mixed(
             [
-                view.variances(starts, ends)
-                + np.square(view.sums[ends] - view.sums[starts] - expected)
-                for _, view in self._views
+                variance + np.square(view.sums[ends] - view.sums[starts] - expected)
+                for variance, (_, view) in zip(each, self._views, strict=True)
             ]
         )
 
@@ -190,3 +216,19 @@ class MixtureSmoother:
         for (weight, _), part in zip(self._views, parts, strict=True):
             total += weight * part
         return total
+
+
+def prepare_variances(asked: Sequence[tuple[PosteriorSums, IntArray, IntArray]]) -> None:
+    """Compute variances between these edges for all streams and models at once."""
+    found = iter(
+        variances_of_each(
+            [
+                (view, starts, ends)
+                for smoother, starts, ends in asked
+                for _, view in smoother._views
+            ]
+        )
+    )
+    for smoother, starts, ends in asked:
+        each = [next(found) for _ in smoother._views]
+        smoother._prepared = starts.tobytes(), ends.tobytes(), each

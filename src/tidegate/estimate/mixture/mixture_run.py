@@ -1,4 +1,4 @@
-"""The mixture at work: which tree, and what is published for each value."""
+"""`MixtureRun`: choose a tree for each block, and publish a number for each value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from tidegate.estimate.mixture.cap_steps import CapSteps, moved
 from tidegate.estimate.mixture.cells import Cells as BlockCells
 from tidegate.estimate.mixture.cells import cells_of
 from tidegate.estimate.mixture.cycle_filters import CycleFilters
-from tidegate.estimate.mixture.kalman import DISTANCE_PER_HALVING, KalmanFilters, Weights, mixed
+from tidegate.estimate.mixture.kalman_filters import (
+    DISTANCE_PER_HALVING,
+    KalmanFilters,
+    Weights,
+    mixed,
+)
 from tidegate.estimate.mixture.model_weights import packed
 from tidegate.estimate.mixture.models import SCATTER, SECOND_CHANCE, Transition, models
 from tidegate.estimate.mixture.tree_choice import tree_costs

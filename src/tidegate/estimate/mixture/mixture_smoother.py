@@ -19,15 +19,17 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.estimate.mixture.block_batches import Measured
+from tidegate.estimate.mixture.block_totals import BlockTotals, block_totals
 from tidegate.estimate.mixture.cycle_filters import prior_variances
 from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother
-from tidegate.estimate.mixture.fixed_interval_smoother import ModelSmoother
+from tidegate.estimate.mixture.forward_backward_passes import Task
 from tidegate.estimate.mixture.harmonics import Harmonics
-from tidegate.estimate.mixture.kalman import Weights
+from tidegate.estimate.mixture.kalman_filters import Weights
+from tidegate.estimate.mixture.model_smoother import ModelSmoother
+from tidegate.estimate.mixture.model_smoother import variances_of_each as of_models
 from tidegate.estimate.mixture.model_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.models import SCATTER
-from tidegate.estimate.mixture.smoother_pass import Task
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 
 # Variances are doubled, once or twice, so that many blocks still form one batch. They are never
 # halved: intervals must not become too short.
@@ -79,14 +81,12 @@ def mixture_views(questions: Sequence[MixtureOf]) -> list[Views]:
     """The views of each stream; all streams and models are smoothed at once."""
     likeliest = [max(one.weights, key=itemgetter(1))[0] for one in questions]
     tasks = [one.task(model) for one, model in zip(questions, likeliest, strict=True)]
+    plain = [max(0.0, 1.0 - sum(one.shares)) >= _LIKELY for one in questions]
+    totals = iter(block_totals([task for task, known in zip(tasks, plain, strict=True) if known]))
     weighed = []
-    for one, first in zip(questions, ModelSmoother.of_each(tasks), strict=True):
-        seen: Smoothed = first
-        if max(0.0, 1.0 - sum(one.shares)) < _LIKELY:
-            harmonics = Harmonics(one.periods)
-            prior = prior_variances(harmonics)[one.shares.index(max(one.shares))]
-            seen = CycleResponses(one.blocks, harmonics, first).smoother(prior)
-        weighed.append(one._replace(blocks=reweighted(one.blocks, seen)))
+    for one, task, known in zip(questions, tasks, plain, strict=True):
+        found_totals = next(totals) if known else _totals_with_cycle(one, task)
+        weighed.append(one._replace(blocks=reweighted(one.blocks, found_totals)))
     found = iter(
         ModelSmoother.of_each([one.task(model) for one in weighed for model, _ in one.weights])
     )
@@ -112,30 +112,61 @@ def _views(of: MixtureOf, without: Sequence[ModelSmoother]) -> Views:
     return found
 
 
-def reweighted(blocks: Sequence[Measured], seen: Smoothed) -> list[Measured]:
+def variances_of_each(
+    asked: Sequence[tuple[Smoothed, IntArray, IntArray]],
+) -> list[FloatArray]:
+    """`variances` of many smoothers at once: those without a cycle together."""
+    together = iter(
+        of_models(
+            [
+                (view, starts, ends)
+                for view, starts, ends in asked
+                if isinstance(view, ModelSmoother)
+            ]
+        )
+    )
+    return [
+        next(together) if isinstance(view, ModelSmoother) else view.variances(starts, ends)
+        for view, starts, ends in asked
+    ]
+
+
+def _totals_with_cycle(of: MixtureOf, task: Task) -> BlockTotals:
+    """The sums of the blocks that have begun, under the likeliest cycle."""
+    harmonics = Harmonics(of.periods)
+    prior = prior_variances(harmonics)[of.shares.index(max(of.shares))]
+    seen = CycleResponses(of.blocks, harmonics, ModelSmoother(*task)).smoother(prior)
+    begun = [(block.start, block.end) for block in of.blocks if block.end > block.start]
+    first, last = np.searchsorted(seen.edges, np.array(begun, dtype=np.int64).reshape(-1, 2)).T
+    return BlockTotals(seen.sums[last] - seen.sums[first], seen.variances(first, last))
+
+
+def reweighted(blocks: Sequence[Measured], totals: BlockTotals) -> list[Measured]:
     """The blocks, with a larger noise variance where the noise was probably large.
 
     With N the expected noise of the block's sum and V the variance that is left of it, the variance
     v is multiplied by √((N² + V)/v), to the nearest power of two.
     """
-    whole = [
-        number
-        for number, block in enumerate(blocks)
-        if block.end > block.start and block.sums.size == block.cells.tree.nodes[-1]
-    ]
-    found = list(blocks)
-    if not whole:
-        return found
-    starts, ends = np.array([(blocks[at].start, blocks[at].end) for at in whole]).T
-    first, last = np.searchsorted(seen.edges, starts), np.searchsorted(seen.edges, ends)
-    sums, left = seen.sums[last] - seen.sums[first], seen.variances(first, last)
-    for number, expected, variance in zip(whole, sums.tolist(), left.tolist(), strict=True):
-        block = blocks[number]
-        cells = block.cells
-        released = int(block.sums.sum()) / cells.unit
-        noise = sum(leaf.coarsest for leaf in cells.path)
-        square = ((released - expected) ** 2 + variance) / noise
-        doublings = math.frexp(square)[1] // 2  # the nearest whole number to log₂ of the root
-        if variance < _RESOLVED * noise and doublings > 0:
-            found[number] = replace(block, noise_factor=float(1 << min(doublings, _MOST_DOUBLINGS)))
+    known = iter(zip(totals.sums.tolist(), totals.variances.tolist(), strict=True))
+    found = []
+    for block in blocks:
+        if block.end > block.start:
+            expected, variance = next(known)
+            if block.sums.size == block.cells.tree.nodes[-1]:
+                found.append(_reweighted(block, expected, variance))
+                continue
+        found.append(block)
     return found
+
+
+def _reweighted(block: Measured, expected: float, variance: float) -> Measured:
+    cells = block.cells
+    noise = sum(leaf.coarsest for leaf in cells.path)
+    if variance >= _RESOLVED * noise:
+        return block
+    released = int(block.sums.sum()) / cells.unit
+    square = ((released - expected) ** 2 + variance) / noise
+    doublings = math.frexp(square)[1] // 2  # the nearest whole number to log₂ of the root
+    if doublings <= 0:
+        return block
+    return replace(block, noise_factor=float(1 << min(doublings, _MOST_DOUBLINGS)))

@@ -1,4 +1,4 @@
-"""Detect from released sums that a stream outgrew its cap or fell below its floor.
+"""`CapWatch`: detect from released sums that a stream outgrew its cap, or fell below its floor.
 
 A released leaf, or blocks in a row, whose mean is above (0.45 + 0.5·h) of the cap, h the share when
 θ was chosen, and surely so, says that the cap cuts. What must be feared are false alarms: noise is

@@ -48,10 +48,9 @@ def log(values: FloatArray) -> FloatArray:
     return _by_decimals(Decimal.ln, values)
 
 
-_FIXED = 96  # binary places of fixed-point numbers
-_STEPS = 256  # of the table, to 1
-_TERMS = range(10, 0, -1)  # (1/256)^11/11! < 2^-113
-_UNCERTAIN = 1 << 8  # units in the last place, far more than all roundings down together
+_FIXED = 80  # binary places of fixed-point numbers
+_FACTORIALS = (120, 24, 6, 2, 1, 1)  # (1/4096)^6/6! < 2^-81
+_UNCERTAIN = 1 << 11  # units in the last place, more than all roundings down together
 _FARTHEST = 700.0  # beyond, e^x or its reciprocal may not be a normal number
 
 
@@ -59,9 +58,15 @@ def _fixed_point(value: Decimal) -> int:
     return int(value * (1 << _FIXED))
 
 
+def _exp_table(steps: int) -> list[int]:
+    return [_fixed_point((Decimal(each) / steps).exp()) for each in range(64)]
+
+
 with localcontext(Context(prec=2 * _DIGITS)):
     _LN2_FIXED = _fixed_point(Decimal(2).ln())
-    _EXP_FIXED = [_fixed_point((Decimal(step) / _STEPS).exp()) for step in range(_STEPS)]
+    # e^x for multiples of 1/64, and of 1/4096 below that.
+    _COARSE, _FINE = _exp_table(64), _exp_table(4096)
+_SERIES = [(1 << _FIXED) // each for each in _FACTORIALS]
 
 
 def one_exp(value: float) -> float:
@@ -70,15 +75,16 @@ def one_exp(value: float) -> float:
     >>> one_exp(1.0)
     2.718281828459045
     """
-    if abs(value) < _FARTHEST:
+    if -_FARTHEST < value < _FARTHEST:
         above, below = value.as_integer_ratio()
+        # Off by a unit, and another for each doubling: less than 1,100 units.
         doublings, rest = divmod((above << _FIXED) // below, _LN2_FIXED)
-        step = rest * _STEPS >> _FIXED
-        rest -= (step << _FIXED) // _STEPS
-        series = one = 1 << _FIXED
-        for term in _TERMS:
-            series = one + (rest * series >> _FIXED) // term
-        found = _EXP_FIXED[step] * series >> _FIXED
+        step = rest >> _FIXED - 12
+        rest &= (1 << _FIXED - 12) - 1
+        series = 0
+        for term in _SERIES:
+            series = term + (rest * series >> _FIXED)
+        found = (_COARSE[step >> 6] * _FINE[step & 63] >> _FIXED) * series >> _FIXED
         rounded = float(found + _UNCERTAIN)
         if rounded == float(found - _UNCERTAIN):
             return math.ldexp(rounded, doublings - _FIXED)

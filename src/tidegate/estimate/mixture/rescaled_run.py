@@ -1,11 +1,11 @@
-"""The mixture for a release whose threshold changes: filters are rescaled, not restarted."""
+"""`RescaledRun`: the mixture when the threshold changes: filters are rescaled, not restarted."""
 
 from __future__ import annotations
 
 import math
 
 from tidegate.estimate.mixture.cap_steps import CapSteps
-from tidegate.estimate.mixture.kalman import mixed
+from tidegate.estimate.mixture.kalman_filters import mixed
 from tidegate.estimate.mixture.leaf_noise import Leaf, noise_path
 from tidegate.estimate.mixture.mixture_run import MixtureRun
 from tidegate.estimate.mixture.models import INNER, LEVEL, Transition

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman import KalmanFilters
+from tidegate.estimate.mixture.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.leaf_noise import Leaf, noise_path
 from tidegate.estimate.mixture.models import (
     CELLS,

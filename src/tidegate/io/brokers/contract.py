@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from tidegate._contexts import Completed
+from tidegate._context_managers import Completed
 from tidegate.clock import Clock
 from tidegate.io.released_row_text import json_rows
 from tidegate.io.text_sink import Levels, Positions, Times

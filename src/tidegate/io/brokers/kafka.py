@@ -118,8 +118,10 @@ class KafkaSink(BrokerSink):
         try:
             partition = TopicPartition(self._topic, self._partition)
             low, high = reader.get_watermark_offsets(partition, timeout=_PATIENCE)
-            if low == high:
+            if high == 0:
                 return 0
+            if low == high:  # to begin again would publish rows that were read already
+                raise self._error("has deleted all rows that it held: use another topic")
             reader.assign([TopicPartition(self._topic, self._partition, high - 1)])
             last = reader.consume(1, timeout=_PATIENCE)
         except (KafkaException, TypeError):

@@ -14,6 +14,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.local.canonical_json import number, whole_field
 from tidegate.local.privacy_loss import WORDS, check_loss, drawn
 from tidegate.local.questions.question import (
     LEAST_TOTAL,
@@ -24,7 +25,6 @@ from tidegate.local.questions.question import (
     word_pairs,
 )
 from tidegate.local.questions.table_lookup import Guide, Places
-from tidegate.local.wire import number, whole_field
 from tidegate.randomness import WordSource
 
 MOST_CELLS = 1 << 15  # the largest table of `mechanisms` has half as many

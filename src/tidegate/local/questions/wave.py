@@ -11,9 +11,9 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
+from tidegate.local.canonical_json import whole_field
 from tidegate.local.privacy_loss import WORDS, check_loss, drawn
 from tidegate.local.questions.question import LEAST_TOTAL, Words, slices, whole_steps, word_pairs
-from tidegate.local.wire import whole_field
 from tidegate.randomness import WordSource
 
 MOST_STEPS = 1 << 37  # times the number of bins, exact as a float: what a browser computes with

@@ -2,7 +2,8 @@
 
 Erlingsson et al.: each user reports one of its changes, at one level of a binary tree. Joseph et
 al.: users vote whether the estimate is out of date, and answer again if it is. LDP-IDS by
-population division: of any w steps, a user reports in one.
+population division: of any w steps, a user reports in one. Wang et al.: users report more often
+where their series leaves the line that earlier reports have drawn.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from fractions import Fraction
 from typing import ClassVar
 
 from tidegate.guarantee import Guarantee
+from tidegate.local.mechanisms import hybrid
+from tidegate.local.questions import ValueQuestion
 from tidegate.settings import Choice, Epsilon, Exact, Spec, Whole
 from tidegate.units import Window
 
 WHOLE_SERIES = "user's whole series"
+REPORTS = 2  # of a user of `Patterns`, within a window
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -61,6 +65,66 @@ class Changes(Spec):
     def levels(self) -> int:
         """Levels of the tree: nodes of 1, 2, 4, … steps, up to the horizon."""
         return (self.horizon - 1).bit_length() + 1
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Patterns(Spec):
+    """The series of every user as a line that bends, and their mean, from reports where it bends.
+
+    When: what single users' series look like is asked too, at a large ε for a window; assumes that
+        series move in straight lines for a while.
+    Reference: after Wang, Liu, Pang, Ren, Liu, Chen, Towards Pattern-aware Privacy-preserving
+        Real-time Data Collection, INFOCOM 2020 (not as published: see **Privacy**).
+
+    The server keeps a line for each user: level and slope, from this user's reports. A report is
+    the value by the Hybrid Mechanism at ε/2. A user gives two of them within a window, at most:
+
+    - one *in turn*, every w steps, from a first step that is drawn once for each user;
+    - one *of interest*, with a chance of ½ to 2 times 1/w at a step, more often where the last
+      reports lay off the line on one side (a controller with a proportional, an integral and a
+      differential part, as in the paper). Then none for w − 1 steps.
+
+    All reports bend lines. The published mean is that of the reports in turn: turns were drawn
+    without a look at any value, so it is unbiased. The mean of lines is not: users who agree with
+    their line are heard less often, and a line is oldest when its turn comes.
+
+    **Privacy.** Released: a column of a table of integer weights for each report. A device counts
+    its reports of the last w − 1 steps, and refuses a third, or a second one in a step. A report
+    costs its value at most ε/2, which the device checks of the weights in integers. Two series that
+    differ in w consecutive steps differ in reports of these steps only, given the same reports
+    before: two at most. Whom the server asks depends on reports and on its own coins. So any w
+    steps cost at most ε, whatever the server asks.
+
+    As published, devices choose by their raw values at which points to report, and the moments of
+    reports are seen: those moments are not covered by the noise of the values. And there the
+    guarantee is one for near values (ε times their distance); here it is for any two.
+
+    Args:
+        epsilon: for any `window` consecutive steps of a user.
+        window: w.
+        top: the largest value; values are whole numbers from 0 on. 1: a yes or no.
+    """
+
+    KIND: ClassVar[str] = "local.series.Patterns"
+
+    epsilon: Epsilon = Epsilon()
+    window: Whole = Whole(minimum=1)
+    top: Whole = Whole(minimum=1, default=1)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ε for a window, which devices see to."""
+        unit = Window(length=self.window).name
+        return Guarantee(epsilon=REPORTS * self.report_epsilon, unit=unit, model="local")
+
+    @property
+    def report_epsilon(self) -> Fraction:
+        """ε of one report."""
+        return self.epsilon / REPORTS
+
+    def question(self) -> ValueQuestion:
+        """How a value is reported."""
+        return hybrid(self.top, self.report_epsilon)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

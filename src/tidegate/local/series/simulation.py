@@ -11,13 +11,17 @@ from tidegate.lattice import FloatArray
 from tidegate.local.series.coins import Bits
 from tidegate.local.series.collectors import ChangeCollector, PopulationCollector, UpdateCollector
 from tidegate.local.series.devices import ChangeDevices, PopulationDevices, UpdateDevices
-from tidegate.local.series.schemes import Changes, PopulationDivision, Updates
+from tidegate.local.series.pattern_collector import PatternCollector
+from tidegate.local.series.pattern_devices import PatternDevices
+from tidegate.local.series.schemes import Changes, Patterns, PopulationDivision, Updates
 from tidegate.randomness import Randomness, WordSource, secure
 from tidegate.settings import digest
 
 
 def simulate(scheme: Any, series: Bits, randomness: Randomness | None = None) -> FloatArray:
     """The published means, one a step. `series` has a row for every step and a column for a user.
+
+    Users have a yes or no at every step; for `Patterns` they may have whole numbers up to `top`.
 
     >>> import tidegate as tg
     >>> series = tg.synthetic.user_series(users=20_000, steps=64, seed=1)
@@ -27,11 +31,17 @@ def simulate(scheme: Any, series: Bits, randomness: Randomness | None = None) ->
     True
     """
     array = np.asarray(series)
-    if array.ndim != 2 or array.dtype != np.bool_ or not array.size:
+    numbers = isinstance(scheme, Patterns) and np.issubdtype(array.dtype, np.integer)
+    if array.ndim != 2 or not array.size or not (numbers or array.dtype == np.bool_):
         raise InputError("series must be a table of booleans: a row for every step")
-    runs: dict[type, Any] = {Changes: _changes, Updates: _updates, PopulationDivision: _population}
+    runs: dict[type, Any] = {
+        Changes: _changes,
+        Patterns: _patterns,
+        PopulationDivision: _population,
+        Updates: _updates,
+    }
     if type(scheme) not in runs:
-        raise SettingError("scheme", "must be Changes, Updates or PopulationDivision")
+        raise SettingError("scheme", "must be Changes, Patterns, PopulationDivision or Updates")
     epoch = (secure() if randomness is None else randomness).new_epoch()
     words = epoch.keystream("local/series", digest(scheme.settings())).at()
     published: FloatArray = runs[type(scheme)](scheme, array, words)
@@ -61,6 +71,20 @@ def _updates(scheme: Updates, series: Bits, words: WordSource) -> FloatArray:
                 server.collect(devices.report())
             devices.close()
         published.append(float(server.published))
+    return np.array(published)
+
+
+def _patterns(scheme: Patterns, series: Bits, words: WordSource) -> FloatArray:
+    users = series.shape[1]
+    devices, server = (
+        PatternDevices(scheme, users, words),
+        PatternCollector(scheme, users, words),
+    )
+    published = []
+    for values in series:
+        devices.push(values)
+        server.collect(devices.report(server.begin()))
+        published.append(server.mean * scheme.top)
     return np.array(published)
 
 

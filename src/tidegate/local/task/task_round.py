@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tidegate.lattice import IntArray
+from tidegate.local.canonical_json import digest, exact_of, number, whole_field
 from tidegate.local.collection import Slot
 from tidegate.local.messages import question_from_plain
 from tidegate.local.survey import MOST, counts_of
-from tidegate.local.wire import digest, exact_of, number, whole_field
 
 MOST_SLOTS = 1 << 16  # a message can name no more
 BESIDE = -1  # the survey of devices that are asked while a survey waits for others

@@ -1,4 +1,4 @@
-"""One block after the other, each measured by the tree that was chosen for it."""
+"""`AdaptiveRun`: one block after the other, each measured by the tree chosen for it."""
 
 from __future__ import annotations
 

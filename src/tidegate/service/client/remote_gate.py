@@ -1,4 +1,4 @@
-"""`connect`: a service, with the library's verbs."""
+"""`connect` and `Gate`: a service, with the library's verbs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from urllib.parse import quote
 
 import numpy as np
 
-from tidegate._contexts import Closed
+from tidegate._context_managers import Closed
 from tidegate.errors import RefusedError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.randomness import random_bytes
 from tidegate.service.client.http import Http, ServiceError
 from tidegate.service.client.remote_keyed import KeyedEventStream, KeyedStream
 from tidegate.service.client.remote_stream import EventStream, Stream
-from tidegate.service.client.stream_requests import RemoteStream
+from tidegate.service.client.remote_stream_base import RemoteStream
 from tidegate.timestamps import read_times
 
 _KINDS: dict[str, type[RemoteStream]] = {

@@ -15,7 +15,8 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError, SettingError
 from tidegate.keyed.key_names import key_text
-from tidegate.keyed.keyed_table import KeyedTable, by_position_or_time, chosen_table
+from tidegate.keyed.keyed_table import KeyedTable
+from tidegate.keyed.keyed_verbs import Asked, KeyedVerbs, PlottedKeys
 from tidegate.keyed.rows import KeyedRows
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers
@@ -26,10 +27,10 @@ from tidegate.service.client import remote_picture
 from tidegate.service.client.pushed_columns import columns, refuse_late
 from tidegate.service.client.remote_record import text
 from tidegate.service.client.remote_stream import NO_TICKS
-from tidegate.service.client.stream_requests import RemoteStream, page_times
+from tidegate.service.client.remote_stream_base import RemoteStream, page_times
 
 
-class KeyedStream(RemoteStream):
+class KeyedStream(RemoteStream, KeyedVerbs, PlottedKeys):
     """A stream of readings for each key: the verbs of `KeyedRelease`, over HTTP."""
 
     def push(
@@ -76,26 +77,13 @@ class KeyedStream(RemoteStream):
             place = page["next"]
         return found
 
-    def query(
-        self,
-        start: Moment | None = None,
-        end: Moment | None = None,
-        *,
-        key: Any = None,
-        keys: Iterable[Any] | None = None,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> Answer:
-        """The sum over a range of one key, or the total over a group of keys: as in the library."""
-        start, end, from_, to = by_position_or_time(start, end, from_, to)
-        asked: dict[str, Any] = {"confidence": confidence, "keys": _names(key, keys)}
+    def _queried(self, key: Any, start: Any, end: Any, asked: Asked) -> Answer:
+        question = _question(asked if key is None else asked._replace(keys=[key]))
         if start is not None and end is not None:
-            asked |= {"starts": [start], "ends": [end]}
+            question |= {"starts": [start], "ends": [end]}
         elif start is not None or end is not None:
             raise QueryError("give both start and end, or neither for all rows")
-        asked |= {"from": text(from_), "to": text(to)}
-        found = self.asked(asked)
+        found = self.asked(question)
         return (
             decoded(found["answers"])[0] if "answers" in found else decoded_answer(found["answer"])
         )
@@ -104,43 +92,16 @@ class KeyedStream(RemoteStream):
         """The mean over the rows of a range, which is given as to `query`."""
         return Mean.of(self.query(*where, **how))
 
-    def table(
-        self,
-        every: int | str,
-        *,
-        key: Any = None,
-        keys: Iterable[Any] | None = None,
-        total: bool = False,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> KeyedTable | TimeTable | Answers:
-        """A table for each key; of one `key`; or, by time, of the `total`: as in the library."""
-        times = {"from_": from_, "to": to, "confidence": confidence}
-        return chosen_table(self._tables, self.totals, every, key, keys, total=total, times=times)
-
-    def _tables(self, every: int | str, *, keys: Any, **times: Any) -> KeyedTable:
-        asked = {"every": every, "keys": _names(None, keys), "each": True}
-        found = self.asked({**asked, **_range(times)})
+    def _tables(self, every: int | str, asked: Asked) -> KeyedTable:
+        found = self.asked({"every": every, "each": True, **_question(asked)})
         parts: dict[str, TimeTable | Answers] = {
             name: decoded_table(one) if "edges" in one else decoded(one["answers"])
             for name, one in found["tables"].items()
         }
         return KeyedTable(parts, str(found.get("note", "")))
 
-    def totals(
-        self,
-        every: str,
-        *,
-        keys: Iterable[Any] | None = None,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> TimeTable:
-        """A table by time of the total over a group of keys, or over all."""
-        times = {"from_": from_, "to": to, "confidence": confidence}
-        asked = {"every": every, "keys": _names(None, keys), **_range(times)}
-        return decoded_table(self.asked(asked))
+    def _totals(self, every: str, asked: Asked) -> TimeTable:
+        return decoded_table(self.asked({"every": every, **_question(asked)}))
 
     def rows(
         self, start: int = 0, end: int | None = None, *, key: str | int | None = None
@@ -159,17 +120,11 @@ class KeyedStream(RemoteStream):
             clock = clock or self._clock()
             yield _rows([page], clock)
 
-    def plot(
-        self,
-        key: Any = None,
-        *,
-        keys: Iterable[Any] | None = None,
-        window: int | None = None,
-        confidence: float = 0.95,
-        ax: Any = None,
+    def _plotted(
+        self, key: Any, keys: Iterable[Any] | None, window: int | None, confidence: float, ax: Any
     ) -> Any:
-        """Draw the moving average of one key, of `keys`, or of all if they are few."""
-        return remote_picture.plot_keys(self, _names(key, keys), window, confidence, ax)
+        names = _names(keys if key is None else [key])
+        return remote_picture.plot_keys(self, names, window, confidence, ax)
 
     def _clock(self) -> Clock | None:
         facts = self.facts()
@@ -205,17 +160,13 @@ class KeyedEventStream(KeyedStream):
         return self.rows(before) if self._reads() else None
 
 
-def _names(key: Any, keys: Iterable[Any] | None) -> list[str] | None:
-    if key is not None:
-        if keys is not None:
-            raise QueryError("give key= for one key, or keys= for the total over a group")
-        return [key_text(key)]
+def _names(keys: Iterable[Any] | None) -> list[str] | None:
     return None if keys is None else [key_text(one) for one in keys]
 
 
-def _range(times: dict[str, Any]) -> dict[str, Any]:
-    ends = {"from": text(times["from_"]), "to": text(times["to"])}
-    return {**ends, "confidence": times["confidence"]}
+def _question(asked: Asked) -> dict[str, Any]:
+    ends = {"from": text(asked.from_), "to": text(asked.to)}
+    return {"keys": _names(asked.keys), **ends, "confidence": asked.confidence}
 
 
 def _rows(pages: list[dict[str, Any]], clock: Clock | None) -> KeyedRows:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidegate.released.released import ReleasedTable
     from tidegate.service.client.remote_keyed import KeyedStream
     from tidegate.service.client.remote_stream import UnkeyedStream
-    from tidegate.service.client.stream_requests import RemoteStream
+    from tidegate.service.client.remote_stream_base import RemoteStream
 
 
 def plot(stream: UnkeyedStream, window: int | None, confidence: float, axes: Any) -> Any:

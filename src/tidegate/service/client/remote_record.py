@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tidegate.errors import QueryError
 from tidegate.exact_numbers import LARGEST
 from tidegate.record.answer import Answer
 from tidegate.record.answers import Answers, paired
@@ -21,7 +22,7 @@ from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 
 if TYPE_CHECKING:
     from tidegate.service.client.remote_keyed import KeyedStream
-    from tidegate.service.client.stream_requests import RemoteStream
+    from tidegate.service.client.remote_stream_base import RemoteStream
 
 
 class RemoteRecord:
@@ -73,6 +74,12 @@ class RemoteRecord:
         """The sum over a range of time, in a list of one."""
         asked = {"from": text(from_), "to": text(to), "confidence": confidence, "as_of": as_of}
         return [decoded_answer(self._stream.asked(asked)["answer"])]
+
+    def answers_by_time(
+        self, starts: Any, ends: Any, confidence: float, as_of: int | None
+    ) -> Answers:
+        """Refuse: a service is asked for one range of time at a time, or for a table."""
+        raise QueryError("many ranges of time: ask query(from_=…, to=…) for each, or table('1d')")
 
     def table(self, every: int, confidence: float) -> Answers:
         """The sums over so many values at a time."""

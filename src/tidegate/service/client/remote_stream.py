@@ -21,7 +21,7 @@ from tidegate.record.time_ranges import Moment
 from tidegate.service.client import remote_picture
 from tidegate.service.client.pushed_columns import columns, refuse_late, refuse_users, single
 from tidegate.service.client.remote_record import RemoteRecord
-from tidegate.service.client.stream_requests import RemoteStream, page_times
+from tidegate.service.client.remote_stream_base import RemoteStream, page_times
 from tidegate.tables.from_numpy import like
 
 NO_TICKS = "is for event streams: create the stream with events={'every': …, 'start': …}"

@@ -1,6 +1,6 @@
 """Local collection over HTTP: devices ask and report, the service adds up.
 
-    devices → device_routes → desk ─ all that waits ─ one transaction of the gate ║ answers
+    devices → device_routes → queue ─ all that waits ─ one transaction of the gate ║ answers
 
 It is a skin over `tidegate.local.task`: what is asked and how it is added up is decided there. Here
 is kept who was asked what (a digest of a name for every device of the rounds that still take
@@ -12,14 +12,14 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from tidegate.service.access import Access
-from tidegate.service.devices.desk import Desk
+from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_routes import DeviceCORS, device_routes
 from tidegate.service.devices.task_routes import task_routes
 
 
-def install(app: FastAPI, desk: Desk, access: Access) -> None:
+def install(app: FastAPI, queue: DeviceQueue, access: Access) -> None:
     """Add the routes of tasks and devices."""
-    app.state.desk = desk
-    app.include_router(device_routes(desk, access))
-    app.include_router(task_routes(desk, access))
+    app.state.device_queue = queue
+    app.include_router(device_routes(queue, access))
+    app.include_router(task_routes(queue, access))
     app.add_middleware(DeviceCORS)

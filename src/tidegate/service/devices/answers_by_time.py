@@ -12,18 +12,18 @@ from tidegate.record.answer_text import cautions
 from tidegate.record.answers import Answers
 from tidegate.record.time_ranges import length_of
 from tidegate.service.devices import stored_tasks
-from tidegate.service.devices.desk import Desk
+from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.timestamps import read_times
 
 _MOST_ROWS = 100_000
 _MOST_POPULATION = 1 << 53
 
 
-def described(desk: Desk, task_id: str) -> dict[str, Any]:
+def described(queue: DeviceQueue, task_id: str) -> dict[str, Any]:
     """The public facts of a task, and how far it is."""
-    facts = desk.facts(task_id)
-    number = facts.calendar.number(desk.clock())
-    with desk.gate.database.reading() as connection:
+    facts = queue.facts(task_id)
+    number = facts.calendar.number(queue.clock())
+    with queue.gate.database.reading() as connection:
         rounds = stored_tasks.rounds_between(connection, facts.task, number)
     parts = [part for one in rounds for part in one.parts]
     return {
@@ -36,15 +36,15 @@ def described(desk: Desk, task_id: str) -> dict[str, Any]:
     }
 
 
-def collected(desk: Desk, task_id: str, asked: Mapping[str, str]) -> dict[str, Any]:
+def collected(queue: DeviceQueue, task_id: str, asked: Mapping[str, str]) -> dict[str, Any]:
     """A row for every round of an interval, or for every part of it of a given length."""
-    facts = desk.facts(task_id)
+    facts = queue.facts(task_id)
     calendar, step = facts.calendar, facts.topl.lattice.step
     first = _number(calendar, asked, "from", 0)
     end = _number(calendar, asked, "to", None)
     if end is not None and end <= first:
         raise QueryError("from must be before to")
-    with desk.gate.database.reading() as connection:
+    with queue.gate.database.reading() as connection:
         rounds = stored_tasks.rounds_between(connection, facts.task, first, end)
     groups = _groups(rounds, calendar, asked, first if "from" in asked else None)
     confidence = _confidence(asked)

@@ -20,6 +20,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate.errors import InputError, MissingError, TidegateError
+from tidegate.local.canonical_json import name_of
 from tidegate.local.messages import Report, parsed
 from tidegate.local.shuffle import Shuffled
 from tidegate.local.task_messages import (
@@ -31,11 +32,10 @@ from tidegate.local.task_messages import (
     RoundMessage,
     outcomes_json,
 )
-from tidegate.local.wire import name_of
-from tidegate.service import problems
+from tidegate.service import problem_details
 from tidegate.service.access import Access
-from tidegate.service.devices.desk import Desk
-from tidegate.service.devices.desk_requests import Batch, NotNow, Question, Reports
+from tidegate.service.devices.device_queue import DeviceQueue
+from tidegate.service.devices.device_requests import Batch, NotNow, Question, Reports
 
 _MOST_REPORTS = 10_000  # in one request
 _MOST_BYTES = 4 << 20
@@ -92,8 +92,8 @@ class DeviceRequests:
     Its routing and dependencies took three quarters of the time of a report.
     """
 
-    def __init__(self, desk: Desk, access: Access) -> None:
-        self._desk, self._access = desk, access
+    def __init__(self, queue: DeviceQueue, access: Access) -> None:
+        self._queue, self._access = queue, access
 
     @staticmethod
     def match(scope: Scope) -> tuple[str, str] | None:
@@ -114,16 +114,16 @@ class DeviceRequests:
             self._access.check_role(scope["state"]["who"].role, "report")
             answer = await getattr(self, f"_{wanted}")(request, task_id)
         except HTTPException as error:
-            answer = problems.refused(error)
+            answer = problem_details.refused(error)
         except TidegateError as error:
-            answer = problems.of(error)
+            answer = problem_details.of(error)
         await answer(scope, receive, send)
 
     async def _round(self, request: Request, task_id: str) -> Response:
-        facts = await asyncio.to_thread(self._desk.facts, task_id)
+        facts = await asyncio.to_thread(self._queue.facts, task_id)
         if facts.retired is not None:
             raise MissingError("this task was retired: nobody is asked any more")
-        calendar, now = facts.calendar, self._desk.clock()
+        calendar, now = facts.calendar, self._queue.clock()
         number = calendar.number(now)
         message = RoundMessage(
             task=task_id,
@@ -140,23 +140,23 @@ class DeviceRequests:
         if not {"round", "client"} <= names.keys():
             raise HTTPException(422, "round and client must be given")
         question = Question(task_id, name_of(names, "round"), name_of(names, "client"))
-        self._desk.submit(question)
+        self._queue.submit(question)
         asked = await asyncio.wrap_future(question.answer)
         if isinstance(asked, NotNow):
             return Response(status_code=204, headers={"Retry-After": str(asked.seconds)})
-        left = max(0, int(asked.closes - self._desk.clock()))
+        left = max(0, int(asked.closes - self._queue.clock()))
         return _cached(request, asked.text, ANNOUNCEMENT, f'"{asked.digest}"', left)
 
     async def _reports(self, request: Request, task_id: str) -> Response:
         read = await reports_of(await read_body(request))
         sent = Reports(task_id, read)
-        self._desk.submit(sent)
+        self._queue.submit(sent)
         outcomes = await asyncio.wrap_future(sent.answer)
         ids = [one.client if isinstance(one, Report) else None for one in read]
         return Response(outcomes_json(ids, outcomes), media_type=OUTCOMES)
 
 
-def device_routes(desk: Desk, access: Access) -> APIRouter:
+def device_routes(queue: DeviceQueue, access: Access) -> APIRouter:
     """The routes of devices under `/v1/tasks/{task_id}`; most are only described here."""
     routes = APIRouter(prefix="/v1/tasks/{task_id}")
     report = [access.allowed("report")]
@@ -185,7 +185,7 @@ def device_routes(desk: Desk, access: Access) -> APIRouter:
             raise HTTPException(400, "Idempotency-Key is needed, of 1 to 200 characters")
         body = await read_body(request)
         batch = Batch(task_id, key, await asyncio.to_thread(_shuffled, body))
-        desk.submit(batch)
+        queue.submit(batch)
         return await asyncio.wrap_future(batch.answer)
 
     return routes

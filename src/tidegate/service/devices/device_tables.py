@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -14,14 +16,23 @@ from sqlalchemy import (
     Text,
 )
 
-from tidegate.service.schema import tables as everything
+from tidegate.service.database_schema import tables as everything
 
 _NAME = 200
+
+
+def _number(name: str) -> Column[Any]:
+    return Column(name, BigInteger, primary_key=True, autoincrement=False)
+
+
+def _of_task(name: str, *columns: Column[Any]) -> Table:
+    return Table(f"tidegate_task_{name}", everything, _number("task"), *columns)
+
 
 tasks = Table(
     "tidegate_tasks",
     everything,
-    Column("task", BigInteger, primary_key=True, autoincrement=False),
+    _number("task"),
     Column("task_id", String(43), nullable=False, unique=True),
     Column("name", String(_NAME), nullable=False, unique=True),
     Column("settings", Text, nullable=False),
@@ -36,35 +47,27 @@ tasks = Table(
     Column("asked", BigInteger, nullable=False),
     Column("asked_last", Float(53), nullable=False),
 )
-questions = Table(
-    "tidegate_task_questions",
-    everything,
-    Column("task", BigInteger, primary_key=True, autoincrement=False),
+questions = _of_task(
+    "questions",
     Column("name", String(64), primary_key=True),
     Column("body", Text, nullable=False),
 )
-rounds = Table(
-    "tidegate_task_rounds",
-    everything,
-    Column("task", BigInteger, primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
+rounds = _of_task(
+    "rounds",
+    _number("number"),
     Column("body", Text, nullable=False),
 )
 # Who was asked what, of rounds that still take reports: a digest of the name in that round.
-devices = Table(
-    "tidegate_task_devices",
-    everything,
-    Column("task", BigInteger, primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
+devices = _of_task(
+    "devices",
+    _number("number"),
     Column("device", LargeBinary(16), primary_key=True),
     Column("slot", Integer, nullable=False),
     Column("reported", Integer, nullable=False),
 )
 # Batches of shufflers that were taken: a second one with the same key is the same.
-batches = Table(
-    "tidegate_task_batches",
-    everything,
-    Column("task", BigInteger, primary_key=True, autoincrement=False),
+batches = _of_task(
+    "batches",
     Column("key", String(_NAME), primary_key=True),
     Column("digest", String(64), nullable=False),
     Column("answer", Text, nullable=False),

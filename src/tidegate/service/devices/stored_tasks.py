@@ -1,4 +1,4 @@
-"""Tasks as they are kept in the database."""
+"""Tasks, rounds and batches in the database: created, loaded, saved, retired."""
 
 from __future__ import annotations
 

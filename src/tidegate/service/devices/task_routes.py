@@ -10,13 +10,13 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.errors import SettingError
-from tidegate.local.schedule import check_announceable
+from tidegate.local.round_schedule import check_announceable
 from tidegate.local.task import RoundCalendar
 from tidegate.local.topl import Topl
 from tidegate.randomness import random_bytes
 from tidegate.service.access import Access
 from tidegate.service.devices.answers_by_time import collected, described
-from tidegate.service.devices.desk import Desk
+from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.stored_tasks import TaskFacts
 
 _ID_BYTES = 32
@@ -56,7 +56,7 @@ class NewTask(BaseModel):
         )
 
 
-def task_routes(desk: Desk, access: Access) -> APIRouter:
+def task_routes(queue: DeviceQueue, access: Access) -> APIRouter:
     """The routes under `/v1/tasks` that are not for devices."""
     routes = APIRouter(prefix="/v1/tasks")
     read, manage = [access.allowed("read")], [access.allowed("manage")]
@@ -64,24 +64,24 @@ def task_routes(desk: Desk, access: Access) -> APIRouter:
     @routes.post("", status_code=201, dependencies=manage)
     async def begin(new: NewTask) -> dict[str, Any]:
         facts = await asyncio.to_thread(new.facts)
-        made = await asyncio.wrap_future(desk.create(facts))
+        made = await asyncio.wrap_future(queue.create(facts))
         return made.plain()
 
     @routes.get("", dependencies=read)
     async def listed() -> list[dict[str, Any]]:
-        return [one.plain() for one in await asyncio.to_thread(desk.listed)]
+        return [one.plain() for one in await asyncio.to_thread(queue.listed)]
 
     @routes.get("/{task_id}", dependencies=read)
     async def one(task_id: str) -> dict[str, Any]:
-        return await asyncio.to_thread(described, desk, task_id)
+        return await asyncio.to_thread(described, queue, task_id)
 
     @routes.post("/{task_id}/retire", dependencies=manage)
     async def retire(task_id: str) -> dict[str, Any]:
-        return (await asyncio.wrap_future(desk.retire(task_id))).plain()
+        return (await asyncio.wrap_future(queue.retire(task_id))).plain()
 
     @routes.get("/{task_id}/collection", dependencies=read, openapi_extra=_COLLECTION)
     async def collection(request: Request, task_id: str) -> dict[str, Any]:
-        return await asyncio.to_thread(collected, desk, task_id, request.query_params)
+        return await asyncio.to_thread(collected, queue, task_id, request.query_params)
 
     return routes
 

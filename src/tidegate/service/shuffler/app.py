@@ -15,12 +15,12 @@ from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from tidegate.errors import SettingError
-from tidegate.local.delivery import Answer, call
+from tidegate.local.canonical_json import LONGEST
 from tidegate.local.messages import Announcement, Report
+from tidegate.local.report_delivery import Answer, call
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, ROUND, RoundMessage, outcomes_json
-from tidegate.local.wire import LONGEST
-from tidegate.service import problems
-from tidegate.service.devices.desk_requests import device_digest
+from tidegate.service import problem_details
+from tidegate.service.devices.device_requests import device_digest
 from tidegate.service.devices.device_routes import DeviceCORS, read_body, reports_of
 from tidegate.service.pending_requests import Busy
 from tidegate.service.shuffler.forwarding import Forwarder
@@ -60,7 +60,7 @@ class ShufflerApp:
             self._store.close()
 
         app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-        problems.install(app)
+        problem_details.install(app)
 
         @app.middleware("http")
         async def guarded(
@@ -69,7 +69,7 @@ class ShufflerApp:
             try:
                 return await following(request)
             except Exception as error:  # noqa: BLE001  # its words may quote a report
-                return problems.fault(error)
+                return problem_details.fault(error)
 
         task = "/v1/tasks/{task_id}"
         app.add_api_route(f"{task}/round", self.round)
@@ -150,7 +150,7 @@ class ShufflerApp:
 
 def _as_it_came(answer: Answer, kind: str) -> Response:
     headers = {} if answer.retry_after is None else {"Retry-After": str(answer.retry_after)}
-    media = kind if answer.status == _OK else problems.MEDIA_TYPE
+    media = kind if answer.status == _OK else problem_details.MEDIA_TYPE
     body = answer.body if answer.status != 204 else b""  # as HTTP counts
     return Response(body, answer.status, headers, media_type=media)
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tidegate.local.delivery import Answer, call
+from tidegate.local.report_delivery import Answer, call
 from tidegate.local.task_messages import SHUFFLED
 from tidegate.service.shuffler.store import ShufflerStore
 

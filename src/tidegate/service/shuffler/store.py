@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate import _files
+from tidegate import _atomic_files
+from tidegate._atomic_files import Inherited
 from tidegate.errors import RefusedError
 from tidegate.local.messages import Report
 from tidegate.local.shuffle import Shuffled, Shuffler
+from tidegate.ownership import Ownership
 from tidegate.randomness import random_bytes
 
 _SCHEMA = """
@@ -26,6 +27,7 @@ CREATE TABLE IF NOT EXISTS devices (round TEXT, device BLOB, slot INTEGER NOT NU
     report INTEGER, reported INTEGER NOT NULL, PRIMARY KEY (round, device)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS batches (key TEXT PRIMARY KEY, round TEXT NOT NULL, body TEXT NOT NULL);
 """
+_WAIT = 1.0  # seconds for a lock: another shuffler keeps it, a backup lets go of it
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY")
 
 
@@ -39,16 +41,20 @@ class Waiting:
     until: float
 
 
-class ShufflerStore:
+class ShufflerStore(Inherited):
     """A SQLite file in a folder; threads take turns, and one process has it."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = folder / "shuffler.sqlite"
+        path = folder.absolute() / "shuffler.sqlite"
         if not path.exists():
-            _files.close(_files.create(path))
-        self._lock = threading.RLock()
-        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            _atomic_files.close(_atomic_files.create(path))
+        self._ownership = Ownership("shuffler", "open it again")
+        self._name = _atomic_files.OneName(path)
+        self._check_name()
+        self._database = sqlite3.connect(
+            path, timeout=_WAIT, isolation_level=None, check_same_thread=False
+        )
         try:
             self._database.execute("PRAGMA locking_mode=EXCLUSIVE")
             for pragma in _PRAGMAS:
@@ -57,17 +63,28 @@ class ShufflerStore:
         except sqlite3.OperationalError:
             self._database.close()
             raise RefusedError(f"{folder} is in use by another shuffler, or damaged") from None
+        self.guard()
+
+    def _check_name(self) -> None:
+        """Refuse unless the file has its one name: under another one it has another log."""
+        if trouble := self._name.trouble:
+            raise RefusedError(f"{self._name.path} {trouble}")
+
+    def disown(self) -> None:
+        """In a forked process: neither used nor closed. The lock of `Ownership` refuses there."""
+        self.keep_for_ever(self._database)
 
     def close(self) -> None:
         """Everything accepted is on the disk already."""
-        with self._lock:
+        with self._ownership.lock:
             self._database.close()
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        with self._lock:
+        with self._ownership.lock:
             self._database.execute("BEGIN IMMEDIATE")
             try:
+                self._check_name()
                 yield
             except BaseException:
                 self._database.execute("ROLLBACK")
@@ -75,7 +92,7 @@ class ShufflerStore:
             self._database.execute("COMMIT")
 
     def _rows(self, query: str, *values: object) -> list[tuple[object, ...]]:
-        with self._lock:
+        with self._ownership.lock:
             return self._database.execute(query, values).fetchall()
 
     # -- devices ---------------------------------------------------------------------------------

@@ -1,0 +1,105 @@
+"""Options for the files that commands read and write: source, output, column, format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.option_builders import FORMATS, offering
+from tidegate.errors import SettingError
+
+Source = Annotated[
+    str,
+    typer.Argument(metavar="INPUT", help="File to read (default, or -: standard input)."),
+]
+OutputFile = Annotated[
+    str | None, typer.Option("--output", "-o", help="File to write (default: standard output).")
+]
+Column = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that holds the values: a name, a number from 0 (CSV), a key (JSONL)."
+    ),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line of a CSV file names the columns. Default: it does if --column "
+        "or --user-column is a name, or if --column is not given and a field of it is: value.",
+        show_default=False,
+    ),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(help="What separates the fields of a CSV file: ',' (default), ';', '|' or tab."),
+]
+DecimalSign = Annotated[
+    str | None, typer.Option(help="Decimal sign of a CSV file: '.' (default) or ','.")
+]
+InputFormat = Annotated[
+    str | None,
+    typer.Option(
+        help="Format of the input: csv, jsonl or parquet (default: by extension).",
+        autocompletion=offering(FORMATS),
+    ),
+]
+OutputFormat = Annotated[
+    str | None,
+    typer.Option(
+        help="Format of the output: csv, jsonl or parquet (default: by extension).",
+        autocompletion=offering(FORMATS),
+    ),
+]
+Released = Annotated[
+    Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
+]
+ReleasedColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--column",
+        help="If several columns were released: which one (RELEASED is the name given to -o).",
+    ),
+]
+ReleasedFormat = Annotated[
+    str | None,
+    typer.Option(
+        help="Format of RELEASED: csv, jsonl or parquet (default: by extension).",
+        autocompletion=offering(FORMATS),
+    ),
+]
+
+
+def file_of(released: Path, column: str | None) -> Path:
+    """The file of a column; without one, the file itself."""
+    if column is not None:
+        from tidegate.released.released_columns import (
+            column_file,  # on demand: `--help` needs no files
+        )
+
+        return Path(column_file(released, column))
+    if not released.exists():
+        stem, _, rest = released.name.partition(".")
+        found = sorted(released.parent.glob(f"{stem}.*.{rest}"))
+        if found:
+            raise SettingError("column", f"says which of {', '.join(one.name for one in found)}")
+    return released
+
+
+def check_output(source: str, output: str | None, output_format: str | None) -> None:
+    """Refuse an output that cannot be, before anything is read or spent."""
+    from tidegate.io.file_formats import kind_of  # on demand: `--help` needs no files
+
+    kind_of(output, output_format, setting="output-format")
+    if output in (None, "-") or source == "-":
+        return
+    if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
+        raise SettingError("output", "is the input: it would be overwritten")
+
+
+def holds_something(output: str) -> bool:
+    """Whether a file would be lost. (An empty one would not; a pipe or device holds nothing.)"""
+    place = Path(output)
+    return output not in ("", "-") and place.is_file() and place.stat().st_size > 0

@@ -1,0 +1,166 @@
+"""Build typer options: text, numbers, flags, choices that a shell completes; a value by column.
+
+An option is declared once, for all commands that take it. Values by column are written
+`--bound fare=100 --bound tip=30`.
+
+One style of help: what a command does, arguments, options, examples; wide as the terminal.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+
+from tidegate.cli.pipelines import BY_COLUMN
+from tidegate.errors import SettingError
+
+FORMATS = ("csv", "jsonl", "parquet")
+PIPES = ("resent", "continues")
+EMITTED = ("all", "new")
+LATE = ("refuse", "keep")
+PLANNED = ("adaptive", "tops")
+
+
+def offering(choices: Iterable[str]) -> Callable[[str], list[str]]:
+    """For `typer.Option(autocompletion=…)`: the choices that begin as the word does.
+
+    >>> offering(FORMATS)("j")
+    ['jsonl']
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        return [choice for choice in choices if choice.startswith(incomplete)]
+
+    return complete
+
+
+def text(help: str, offers: Iterable[str] = (), **more: Any) -> Any:  # noqa: A002  # as in typer
+    """An option with a text, or None if it is not given; `offers`: what a shell completes."""
+    complete = offering(offers) if offers else None
+    return Annotated[str | None, typer.Option(help=help, autocompletion=complete, **more)]
+
+
+def texts(help: str, **more: Any) -> Any:  # noqa: A002
+    """An option that may be given several times, or None if it is not given."""
+    more.setdefault("metavar", "<str>")
+    return Annotated[list[str] | None, typer.Option(help=help, **more)]
+
+
+def whole(help: str) -> Any:  # noqa: A002
+    """An option with an integer, or None."""
+    return Annotated[int | None, typer.Option(help=help)]
+
+
+def path(help: str) -> Any:  # noqa: A002
+    """An option with the path of a file or folder, or None."""
+    return Annotated[Path | None, typer.Option(help=help)]
+
+
+def flag(*names: str, help: str) -> Any:  # noqa: A002
+    """An option without a value: True, or None if it is not given."""
+    return Annotated[bool | None, typer.Option(*names, help=help)]
+
+
+def kinds(options: Mapping[str, Any]) -> dict[str, type]:
+    """What each option takes: text, a whole number, a list of texts, or nothing (bool)."""
+    found: dict[str, type] = {}
+    for name, annotation in options.items():
+        kind = get_args(get_args(annotation)[0])[0]  # Annotated[kind | None, …]
+        plain = get_origin(kind) or kind
+        found[name.replace("_", "-")] = plain if plain in (bool, int, list) else str
+    return found
+
+
+def with_options(options: Mapping[str, Any]) -> Callable[[Callable[..., None]], Any]:
+    """A command with all of these options in the place of its parameter `settings`.
+
+    The command gets a dict of them; an option that was not given is None.
+    """
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if parameter.name == "settings":
+                parameters += [
+                    inspect.Parameter(name, parameter.kind, default=None, annotation=annotation)
+                    for name, annotation in options.items()
+                ]
+            else:
+                parameters.append(parameter)
+
+        @functools.wraps(command)
+        def with_settings(**arguments: Any) -> None:
+            settings = {name: arguments.pop(name, None) for name in options}
+            command(**arguments, settings=settings)
+
+        # By these the command's options are found.
+        with_settings.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        with_settings.__annotations__ = {one.name: one.annotation for one in parameters}
+        return with_settings
+
+    return decorated
+
+
+def of_one_column(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a run over one column, or over the only one there is."""
+    if "share" in options:
+        raise SettingError("share", "needs several columns: give --column for each")
+    found = dict(options)
+    column = options.get("column", [None])[0]
+    for name in BY_COLUMN:
+        if name in found and name != "column":
+            found[name] = _for(column, name, options[name])
+    if column is not None:
+        found["column"] = column
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _for(column: str | None, name: str, given: Sequence[str]) -> str:
+    mine, sign, value = given[-1].rpartition("=")  # the last counts, as of any option
+    if sign and mine != column:
+        raise SettingError(name, f"is for {mine!r}, which is not the --column")
+    return value
+
+
+def by_column(name: str, columns: Sequence[str], given: Sequence[str] | None) -> dict[str, Any]:
+    """A setting for each column: of the ones named, or one for all others."""
+    found: dict[str, Any] = {}
+    for text in given or ():
+        column, sign, value = text.rpartition("=")
+        if sign and column not in columns:
+            raise SettingError(name, f"{column!r} is not a --column of this run")
+        wanted = [column] if sign else [one for one in columns if one not in found]
+        for one in wanted:
+            if sign and one in found:
+                raise SettingError(name, f"is given twice for {one!r}")
+            found[one] = value
+    return found
+
+
+_EXAMPLES = "Examples:"
+_WIDEST = 160  # longer lines are hard to read
+
+
+def context_settings() -> dict[str, Any]:
+    """For the whole program: commands inherit it."""
+    width = min(_WIDEST, shutil.get_terminal_size().columns)
+    return {"help_option_names": ["-h", "--help"], "max_content_width": width}
+
+
+def examples_last(app: typer.Typer) -> None:
+    """Move the examples of every command's docstring behind its options."""
+    for info in app.registered_commands:
+        text = inspect.cleandoc(info.help or (info.callback and info.callback.__doc__) or "")
+        about, found, examples = text.partition(f"\n{_EXAMPLES}\n")
+        if found:
+            info.help = about.rstrip() + "\n"
+            info.epilog = f"{_EXAMPLES}\n\n{examples.strip(chr(10))}"
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            examples_last(group.typer_instance)

@@ -1,0 +1,208 @@
+"""Forward and backward through the cells of many streams at once: the smoother's two passes.
+
+From block to block first (`block_chain`), then inside all blocks of one kind at once, of whatever
+stream and model (`block_batches`). Every operation is elementwise, and terms are added in a fixed
+order: a stream gets the same bits alone and among others.
+
+Let x_k be the state at the end of cell k before its leaf is measured, (m, P) the filter's mean and
+covariance there, h, s, e the measurement's direction, innovation variance and innovation, and C_k
+the closed-loop transition from x_k to x_{k+1}: update, then F. Backward, the adjoints are
+
+    λ_k = −h·e/s + C_kᵀ λ_{k+1},    Λ_k = h·hᵀ/s + C_kᵀ Λ_{k+1} C_k,
+
+and the posterior, given everything, is
+
+    E[x_k] = m − P λ_k,    Cov[x_k, x_j] = P_k C_kᵀ … C_{j−1}ᵀ (I − Λ_j P_j).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.estimate.mixture import models as entry
+from tidegate.estimate.mixture.block_batches import (
+    BlockBatch,
+    FilterPass,
+    Measured,
+    block_batches,
+)
+from tidegate.estimate.mixture.block_chain import BlockChain, solve_chain
+from tidegate.estimate.mixture.cell_adjoints import SmoothedCells, smoothed_cells
+from tidegate.estimate.mixture.cell_covariances import CellCovariances, Cells, Misfits
+from tidegate.estimate.mixture.closed_loop_transitions import CellUpdates, transition_entries
+from tidegate.estimate.mixture.models import SCATTER, models
+from tidegate.lattice import FloatArray, IntArray
+
+# Cells that are handled at once, about a kilobyte each: more would not fit the cache, and fewer
+# would wait for Python.
+_MOST_CELLS = 1 << 16
+
+
+class Task(NamedTuple):
+    """One stream under one model."""
+
+    blocks: Sequence[Measured]
+    horizon: int
+    model: int
+    scatter: float = SCATTER
+
+    @property
+    def cells(self) -> int:
+        """About how many there are."""
+        return sum(block.cells.count for block in self.blocks)
+
+
+class Solved(NamedTuple):
+    """Of many tasks, in units of θ: one entry per edge, one task after the other.
+
+    Attributes:
+        edges: positions.
+        sums: posterior mean of the sum before each edge.
+        levels: the expected level there.
+        own: posterior variance of these sums.
+        ended: how many leaves of the task ended by then.
+        firsts: the first edge of each task.
+        cells: one entry per cell: one less than edges for each task.
+        covariances, misfits: of these cells, and of the tasks.
+    """
+
+    edges: IntArray
+    sums: FloatArray
+    levels: FloatArray
+    own: FloatArray
+    ended: IntArray
+    firsts: IntArray
+    cells: Cells
+    covariances: CellCovariances
+    misfits: Misfits
+
+
+def pieces(tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
+    """The tasks, as many at once as suit the machine."""
+    start, cells = 0, 0
+    for at, task in enumerate(tasks):
+        if at > start and cells + task.cells > _MOST_CELLS:
+            yield tasks[start:at]
+            start, cells = at, 0
+        cells += task.cells
+    yield tasks[start:]
+
+
+def solved(tasks: Sequence[Task]) -> Solved:
+    """The posterior of each task."""
+    return _Passes(tasks).solved()
+
+
+class _Passes:
+    """The cells of all tasks, one task after the other."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = tasks
+        self._batches, self._chain, self._blocks, counts = chain_of(tasks)
+        per_block = np.zeros(len(self._blocks), dtype=np.int64)  # cells
+        for batch in self._batches:
+            per_block[batch.numbers] = len(batch.steps)
+        self._firsts, count = np.cumsum(per_block) - per_block, int(per_block.sum())
+        task_of = np.repeat(np.arange(len(tasks)), counts)
+        self._per_task = np.bincount(task_of, per_block, len(tasks)).astype(np.int64)
+        # The first edge of a task lies before its first cell.
+        self._first_edges = np.cumsum(self._per_task + 1) - self._per_task - 1
+        self._edge_of_block = self._firsts + task_of + 1
+        self._edges: IntArray = np.zeros(count + len(tasks), dtype=np.int64)
+        self._leaves: IntArray = np.zeros(count + len(tasks), dtype=np.int64)
+        self._sums, self._levels, self._own, self._distances = np.zeros((4, count + len(tasks)))
+        self._cells = Cells(
+            np.empty((entry.SIZE, count)),
+            np.empty((entry.SIZE, count)),
+            np.empty((3, count)),
+            np.empty((2, count)),
+            CellUpdates.empty(count),
+            np.empty((6, count)),
+            np.repeat(np.arange(len(self._blocks)), per_block),
+        )
+
+    def solved(self) -> Solved:
+        """Forward, backward, and what lies between."""
+        across = np.empty((3, 3, len(self._blocks)))
+        starts = np.array([block.start for block in self._blocks], dtype=np.int64)
+        for batch in self._batches:
+            numbers = batch.numbers
+            passed = batch.filtered(self._chain.means[numbers], self._chain.covariances[numbers])
+            entries = transition_entries(batch)
+            found = smoothed_cells(batch, passed, self._chain.after[numbers], entries)
+            steps = np.arange(len(batch.steps))[:, np.newaxis]
+            self._keep_edges(batch, steps + self._edge_of_block[numbers], passed, found)
+            edges = np.cumsum([step.widths for step in batch.steps], axis=0)
+            self._edges[steps + self._edge_of_block[numbers]] = starts[numbers] + edges
+            self._keep_cells(batch, steps + self._firsts[numbers], passed, found, entries)
+            across[..., numbers] = found.across
+        first, (begun,) = self._first_edges, self._per_task.nonzero()
+        self._edges[first] = [task.blocks[0].start if task.blocks else 0 for task in self._tasks]
+        self._levels[first[begun]] = self._levels[first[begun] + 1]
+        counts = np.add.reduceat(self._leaves, first)
+        ended = np.cumsum(self._leaves)
+        ended -= np.repeat(np.cumsum(counts) - counts, self._per_task + 1)
+        return Solved(
+            self._edges,
+            self._sums,
+            self._levels,
+            self._own,
+            ended,
+            first,
+            self._cells,
+            CellCovariances(self._cells, across),
+            Misfits(self._distances[self._leaves > 0], counts),
+        )
+
+    def _keep_edges(
+        self, batch: BlockBatch, at: IntArray, passed: FilterPass, found: SmoothedCells
+    ) -> None:
+        """Put what was found of blocks of one kind to the edges `at`: a column for each block."""
+        self._distances[at] = np.square(passed.innovations) / passed.variances
+        self._leaves[at.T] = [step.measured is not None for step in batch.steps]
+        self._sums[at], self._levels[at], self._own[at] = found.sums, found.levels, found.own
+
+    def _keep_cells(
+        self,
+        batch: BlockBatch,
+        at: IntArray,
+        passed: FilterPass,
+        found: SmoothedCells,
+        entries: FloatArray,
+    ) -> None:
+        """Put what was found of blocks of one kind to the cells `at`: a column for each block."""
+        cells = self._cells
+        cells.rows[:, at] = passed.sum_rows[:, : entry.SIZE].transpose(1, 0, 2)
+        cells.ends[:, at], cells.leaving[:, at] = found.ends, found.leaving
+        cells.arriving[:, at] = found.arriving
+        cells.entries[:, at] = entries.transpose(1, 0, 2)
+        cells.updates.keep(at, batch.steps, passed)
+
+
+class Chained(NamedTuple):
+    """The blocks of many tasks, solved from block to block."""
+
+    batches: list[BlockBatch]
+    chain: BlockChain
+    blocks: list[Measured]
+    counts: list[int]  # blocks of each task
+
+
+def chain_of(tasks: Sequence[Task]) -> Chained:
+    """The blocks of all tasks that have begun, one task after the other."""
+    known = {key: models(key[0], scatter=key[2]).only(key[1]) for key in map(_key, tasks)}
+    each = [known[_key(task)] for task in tasks]
+    kept = [[block for block in task.blocks if block.end > block.start] for task in tasks]
+    blocks = [block for part in kept for block in part]
+    ones = [one for one, part in zip(each, kept, strict=True) for _ in part]
+    batches, counts = block_batches(blocks, ones), [len(part) for part in kept]
+    swings = [one.variance.item(0) for one in each]
+    steps = [block.cells.tree.cap_step for block in blocks]
+    return Chained(batches, solve_chain(batches, steps, counts, swings), blocks, counts)
+
+
+def _key(task: Task) -> tuple[int, int, float]:
+    return task.horizon, task.model, task.scatter

@@ -1,0 +1,174 @@
+"""The report of a ledger: charges, what each range costs, totals; as plain data and as text."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import SettingError
+from tidegate.ledger.entries import shown
+from tidegate.tables.plain_text import table
+
+if TYPE_CHECKING:
+    from tidegate.guarantee import Guarantee
+    from tidegate.ledger.composition import ChargedRange
+    from tidegate.ledger.ledger import Ledger
+
+_EPOCH_SHOWN = 8
+
+
+def report(
+    book: Ledger, sources: list[str], cap: Fraction | None, *, assumed: bool = False
+) -> dict[str, Any]:
+    """What these sources were charged, as plain data; exact numbers as text."""
+    return {
+        "entries": book.count,
+        "head": book.head,
+        "unfinished_bytes": book.torn,
+        "cap": None if cap is None else str(cap),
+        "cap_assumed": assumed,
+        "charges": [
+            {
+                "sequence": charge.sequence,
+                "time": charge.time.isoformat(),
+                "source": charge.source,
+                "stage": charge.stage,
+                "start": charge.start,
+                "end": charge.end,
+                **_cost(charge.guarantee),
+                "epoch": charge.epoch,
+                "note": charge.note,
+            }
+            for charge in book.charges()
+            if charge.source in sources
+        ],
+        "sources": [
+            {
+                "source": source,
+                "disjoint": source in book.disjoint,
+                "ranges": [_range_facts(part) for part in book.ranges(source)],
+                "total": _cost(book.total(source)),
+                "left": None if cap is None else str(cap - Fraction(book.total(source).epsilon)),
+            }
+            for source in sources
+        ],
+        "total": _overall(book) if sources == book.sources else None,
+    }
+
+
+def _range_facts(part: ChargedRange) -> dict[str, Any]:
+    return {
+        "start": part.start,
+        "end": part.end,
+        **_cost(part.total),
+        "charges": [
+            {"sequence": charge.sequence, "stage": charge.stage, "epsilon": str(charge.epsilon)}
+            for charge in part.charges
+        ],
+    }
+
+
+def _cost(guarantee: Guarantee) -> dict[str, str]:
+    return {
+        "epsilon": str(guarantee.epsilon),
+        "delta": str(guarantee.delta),
+        "unit": guarantee.unit,
+    }
+
+
+def _overall(book: Ledger) -> dict[str, str] | None:
+    """All sources together; None if they cannot be added."""
+    try:
+        return _cost(book.total())
+    except SettingError:  # other units or models
+        return None
+
+
+# -- as text ------------------------------------------------------------------------------------
+
+
+def as_text(report: dict[str, Any]) -> str:
+    """The charges, what each range costs, and totals, as tables."""
+    if not report["charges"]:
+        parts = ["Nothing was charged yet."]
+    else:
+        parts = [_charges(report), _ranges(report), _totals(report)]
+    if report["unfinished_bytes"]:
+        parts.append(
+            f"The last {report['unfinished_bytes']} bytes are an unfinished entry: it is being "
+            "written, or was cut short. Nothing was released under it."
+        )
+    return "\n\n".join(parts)
+
+
+def _charges(report: dict[str, Any]) -> str:
+    rows = [
+        (
+            charge["time"][:19].replace("T", " "),
+            charge["source"],
+            charge["stage"],
+            _span(charge),
+            _number(charge["epsilon"]),
+            _number(charge["delta"]),
+            charge["epoch"][:_EPOCH_SHOWN],
+        )
+        for charge in report["charges"]
+    ]
+    return table(("when (UTC)", "source", "stage", "positions", "ε", "δ", "epoch"), rows, left=4)
+
+
+def _ranges(report: dict[str, Any]) -> str:
+    """The cost of each range: the sum of the charges on it."""
+    rows = [
+        (
+            item["source"],
+            _span(part),
+            " + ".join(
+                f"{charge['stage']} {_number(charge['epsilon'])}" for charge in part["charges"]
+            ),
+            _number(part["epsilon"]),
+            _number(part["delta"]),
+        )
+        for item in report["sources"]
+        for part in item["ranges"]
+    ]
+    return table(("source", "positions", "charged per value", "ε", "δ"), rows, left=3)
+
+
+def _totals(report: dict[str, Any]) -> str:
+    """The most that any position of a source costs."""
+    cap = report["cap"]
+    name = "no cap" if cap is None else f"left of {_number(cap)}"
+    rows = [
+        (
+            item["source"] + (" (disjoint)" if item["disjoint"] else ""),
+            _number(item["total"]["epsilon"]),
+            _number(item["total"]["delta"]),
+            f"per {item['total']['unit']}",
+            "" if item["left"] is None else _left(item["left"]),
+        )
+        for item in report["sources"]
+    ]
+    overall = report["total"]
+    if len(rows) > 1 and overall is None:
+        rows.append(("all sources", "—", "—", "units or models differ: no total", ""))
+    elif len(rows) > 1:
+        numbers = _number(overall["epsilon"]), _number(overall["delta"])
+        rows.append(("all sources", *numbers, f"per {overall['unit']}", ""))
+    text = table(("the most any value has spent", "ε", "δ", "", name), rows)
+    if report["cap_assumed"]:
+        text += "\n(This cap is an assumption; --set-cap stores it.)"
+    return text
+
+
+def _left(left: str) -> str:
+    return f"over by {_number(left[1:])}" if left.startswith("-") else _number(left)
+
+
+def _number(text: str) -> str:
+    return shown(Fraction(text))
+
+
+def _span(part: dict[str, Any]) -> str:
+    end = "…" if part["end"] is None else part["end"]
+    return f"[{part['start']}, {end})"

@@ -1,0 +1,140 @@
+"""Discrete Laplace noise that is found by position alone, for 1,024 positions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.noise import (
+    USUAL_EDGE,
+    USUAL_SCALES,
+    discrete_laplace,
+    edge,
+    one_discrete_laplace,
+    signed_logarithms,
+)
+from tidegate.noise.laplace_from_words import discrete_laplace_from, words_for
+from tidegate.randomness import Keystream
+
+__all__ = ["BEYOND", "EDGE", "USUAL_SCALES", "MeasurementNoise", "PositionNoise"]
+
+DRAWS = 1024  # positions whose noise is drawn at once; part of its identity
+_GROUPS = 4  # of so many positions are drawn at once, of a stream that is pushed in bulk
+_CHUNK_BITS = 20  # of a position: what the address of noise calls a tree, the rest is its chunk
+
+EDGE, BEYOND = USUAL_EDGE, 1 - USUAL_EDGE  # for loops that do what `scaled` does
+
+
+class PositionNoise:
+    """Discrete Laplace noise that is found by position alone, for 1,024 positions at a time.
+
+    `scales` are those of each kind of draw, by the level of its address; `first_chunk` keeps
+    addresses apart from those of other noise of the same keystream.
+    """
+
+    def __init__(
+        self, keystream: Keystream, scales: Mapping[int, int], first_chunk: int = 0
+    ) -> None:
+        self._keystream, self._first_chunk = keystream, first_chunk
+        self._scales = {level: Fraction(scale) for level, scale in scales.items()}
+        self._words = {level: words_for(DRAWS, scale) for level, scale in self._scales.items()}
+        self._first = self._end = 0  # positions whose noise is kept
+        self._drawn: list[IntArray] = []
+        self._listed: tuple[int, list[int]] = (-1, [])
+
+    def at(self, position: int) -> tuple[list[IntArray], int]:
+        """Noise of each kind for the positions around this one, and the place of this one.
+
+        More is drawn at once where positions follow each other: for speed alone.
+        """
+        if not self._first <= position < self._end:
+            group = position // DRAWS
+            groups = _GROUPS if 0 < self._end == group * DRAWS else 1
+            self._drawn = [self._draw(group, groups, level) for level in self._scales]
+            self._first, self._end = group * DRAWS, (group + groups) * DRAWS
+        return self._drawn, position - self._first
+
+    def ahead(self, position: int) -> tuple[list[int], int]:
+        """Noise of the first kind as numbers, and the place of this position among them."""
+        (noise, *_), place = self.at(position)
+        group, index = divmod(position, DRAWS)
+        if self._listed[0] != group:
+            self._listed = group, noise[place - index : place - index + DRAWS].tolist()
+        return self._listed[1], index
+
+    def _draw(self, first: int, groups: int, level: int) -> IntArray:
+        """The noise of one kind, of some groups of positions."""
+        scale = self._scales[level]
+        places = [divmod(group, 1 << 32) for group in range(first, first + groups)]
+        sources = [
+            partial(self._keystream.at, chunk=self._first_chunk + chunk, tree=tree, level=level)
+            for chunk, tree in places
+        ]
+        words = np.stack([source().take(self._words[level]) for source in sources])
+        drawn = discrete_laplace_from(words, DRAWS, scale)
+        return np.concatenate(
+            [
+                discrete_laplace(source(), DRAWS, scale) if row is None else row
+                for source, row in zip(sources, drawn, strict=True)
+            ]
+        )
+
+
+class MeasurementNoise:
+    """Discrete Laplace noise of any scale for any position, drawn from the words of that position.
+
+    The scale of a measurement is known only when it is made, so what can be prepared is the
+    logarithm of the first word (`ahead`). Scale times logarithm is the noise, up to rounding; where
+    rounding could matter, integers decide (`of`), so the noise is `one_discrete_laplace`.
+    """
+
+    def __init__(self, keystream: Keystream) -> None:
+        self._keystream = keystream
+        self._first = self._end = 0  # positions whose logarithms are kept
+        self._kept: FloatArray = np.zeros(0)
+        self._listed: tuple[int, list[float]] = (-1, [])
+
+    def __repr__(self) -> str:
+        return "<MeasurementNoise: secret>"
+
+    def ahead(self, position: int) -> tuple[list[float], int]:
+        """Signed logarithms of the positions around this one, and the place of this one.
+
+        Scale times logarithm gives the noise, as `signed_logarithms` says, or else `of` does.
+        """
+        group, index = divmod(position, DRAWS)
+        if self._listed[0] != group:
+            start = group * DRAWS
+            if not self._first <= start < self._end:
+                chunk, tree = divmod(start, 1 << _CHUNK_BITS)
+                # More at once where positions follow each other: for speed alone.
+                ahead = _GROUPS * DRAWS if start == self._end else DRAWS
+                count = min(ahead, (1 << _CHUNK_BITS) - tree)
+                words = self._keystream.first_words(chunk=chunk, tree=tree, count=count)
+                self._kept = signed_logarithms(words)
+                self._first, self._end = start, start + count
+            place = start - self._first
+            self._listed = group, self._kept[place : place + DRAWS].tolist()
+        return self._listed[1], index
+
+    def of(self, position: int, scale: int) -> int:
+        """The noise of a measurement."""
+        logarithms, index = self.ahead(position)
+        return self.scaled(logarithms[index], scale, position)
+
+    def scaled(self, logarithm: float, scale: int, position: int) -> int:
+        """The same with the logarithm from `ahead`, for loops."""
+        product = scale * logarithm
+        noise = int(product)
+        rest = abs(product - noise)
+        if EDGE < rest < BEYOND and noise and scale < USUAL_SCALES:
+            return noise
+        doubt = edge(scale)
+        if doubt < rest < 1 - doubt and (noise or product > 0):
+            return noise
+        chunk, tree = divmod(position, 1 << _CHUNK_BITS)
+        return one_discrete_laplace(self._keystream.at(chunk=chunk, tree=tree), Fraction(scale))

@@ -1,0 +1,112 @@
+"""`POST …/query`: one route for every question about sums; what the Python client asks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidegate.durable.journal_record import JournalView
+from tidegate.errors import QueryError
+from tidegate.keyed.views import KeyedView
+from tidegate.record.time_ranges import TimeTable
+from tidegate.service.access import Access
+from tidegate.service.answers_json import View, encoded, encoded_table, view_of
+from tidegate.service.gate import Gate
+from tidegate.service.problem_details import PROBLEMS
+
+_MOST_RANGES = 100_000
+_MOST_KEYS = 10_000
+Positions = Annotated[list[int], Field(max_length=_MOST_RANGES)]
+
+
+class Question(BaseModel):
+    """Ranges of positions, a range of time, or a table of sums over parts of equal length."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    starts: Positions | None = Field(None, examples=[[0]])
+    ends: Positions | None = Field(None, examples=[[500]])
+    from_: str | None = Field(None, alias="from", examples=["2024-02-01"])
+    to: str | None = Field(None, examples=["2024-03-01"])
+    every: str | int | None = Field(None, examples=["1d"])
+    confidence: float = 0.95
+    as_of: int | None = None
+    keys: Annotated[list[str], Field(max_length=_MOST_KEYS)] | None = Field(
+        None, description="One key, or a group whose total is asked for; without it, all."
+    )
+    each: bool = Field(False, description="A table for each key, instead of one of their total.")
+
+    def asked(self, view: View) -> dict[str, Any]:
+        """The answers of a stream."""
+        if isinstance(view, KeyedView):
+            return self._keyed(view)
+        if self.keys is not None or self.each:
+            raise QueryError("this stream has no keys")
+        if self.every is not None:
+            return self._table(view, self.every)
+        if self.starts is not None and self.ends is not None:
+            if self.from_ is not None or self.to is not None:
+                raise QueryError("give a range once: starts and ends, or from and to")
+            many = view.queries(self.starts, self.ends, self.confidence, as_of=self.as_of)
+            return {"answers": encoded(many)}
+        found = view.query(
+            from_=self.from_, to=self.to, confidence=self.confidence, as_of=self.as_of
+        )
+        return {"answer": encoded(found)}
+
+    def _keyed(self, view: KeyedView) -> dict[str, Any]:
+        """The answer of one key, or the total over a group: of one range, or by time."""
+        chosen: dict[str, Any] = {"keys": self.keys, "confidence": self.confidence}
+        if self.as_of is not None:
+            raise QueryError("as_of: a stream with keys answers as of now")
+        if self.each:
+            return self._of_each(view)
+        if isinstance(self.every, int):
+            raise QueryError("every must be a length of time for a stream with keys, such as 1d")
+        if self.every is not None:
+            found = view.totals(self.every, from_=self.from_, to=self.to, **chosen)
+            return encoded_table(found)
+        if self.starts is None or self.ends is None:
+            answer = view.query(from_=self.from_, to=self.to, **chosen)
+        elif len(self.keys or ()) == 1 and self.keys is not None:
+            record = view.record(self.keys[0])
+            return {"answers": encoded(record.queries(self.starts, self.ends, self.confidence))}
+        elif len(self.starts) == len(self.ends) == 1:
+            answer = view.query(self.starts[0], self.ends[0], **chosen)
+        else:
+            raise QueryError("starts and ends: one range at a time for the total over keys")
+        return {"answer": encoded(answer)}
+
+    def _of_each(self, view: KeyedView) -> dict[str, Any]:
+        """A table for each key."""
+        if self.every is None:
+            raise QueryError("each needs every: a length of time, such as 1d, or a number of rows")
+        found = view.table(
+            self.every, keys=self.keys, from_=self.from_, to=self.to, confidence=self.confidence
+        )
+        tables = {
+            key: encoded_table(part) if isinstance(part, TimeTable) else {"answers": encoded(part)}
+            for key, part in found.parts.items()
+        }
+        return {"tables": tables, "note": found.note}
+
+    def _table(self, view: JournalView, every: str | int) -> dict[str, Any]:
+        if isinstance(every, int):
+            return {"answers": encoded(view.table(every, self.confidence))}
+        found = view.table(every, self.confidence, from_=self.from_, to=self.to)
+        return encoded_table(found)
+
+
+def query_route(gate: Gate, access: Access) -> APIRouter:
+    """`POST /v1/streams/{name}/query`."""
+    routes = APIRouter(prefix="/v1/streams", responses=PROBLEMS)
+
+    @routes.post("/{name}/query", dependencies=[access.allowed("read")])
+    async def query(name: str, question: Question) -> dict[str, Any]:
+        view = await asyncio.to_thread(gate.ask, name, lambda run: view_of(run, question.keys))
+        return await gate.work_out(lambda: question.asked(view))
+
+    return routes

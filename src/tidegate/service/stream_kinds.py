@@ -1,0 +1,121 @@
+"""What differs between kinds of streams (readings, events, keys): push, position, clock, names."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.durable import DurableRelease
+from tidegate.errors import InputError, SettingError
+from tidegate.keyed.committed_release import CommittedKeyed
+from tidegate.keyed.event_release import KeyedEventRelease
+from tidegate.lattice import FloatArray
+from tidegate.run.pipeline import Pipeline
+from tidegate.service.open_streams import Run
+from tidegate.service.pending_requests import Pending
+from tidegate.service.released_rows import Block
+from tidegate.timestamps import Times
+
+MOST_TICKS = 1 << 20  # that one request may close
+
+
+def pipeline_of(run: Run) -> Pipeline:
+    """What releases a stream, or each of its keys."""
+    return run.specification.pipeline if isinstance(run, CommittedKeyed) else run.pipeline
+
+
+def together(requests: list[Pending]) -> list[list[Pending]]:
+    """Neighbours that can be one push: of one clock, and without ticks to close in between."""
+    found: list[list[Pending]] = []
+    for one in requests:
+        if found and _alike(found[-1][-1], one):
+            found[-1].append(one)
+        else:
+            found.append([one])
+    return found
+
+
+def _alike(one: Pending, other: Pending) -> bool:
+    clocks = [None if each.times is None else each.times.clock for each in (one, other)]
+    keyed = (one.keys is None) == (other.keys is None)
+    return clocks[0] == clocks[1] and keyed and one.until is None and other.until is None
+
+
+def pushed(run: Run, batch: list[Pending]) -> list[Block]:
+    """Release what some requests bring, which are alike.
+
+    Raises:
+        TidegateError: nothing was taken, unless `run.cut_short`.
+    """
+    values = np.concatenate([one.values for one in batch])
+    times = _joined([one.times for one in batch if one.times is not None])
+    keys = None
+    if batch[0].keys is not None:
+        keys = [key for one in batch for key in one.keys or ()]
+    until = batch[0].until
+    if until is not None:
+        check_clock(run, until)
+    if isinstance(run, CommittedKeyed):
+        return _pushed_by_key(run, values, times, keys, until)
+    if keys is not None:
+        raise InputError("this stream has no keys: send none")
+    if until is None:
+        return [Block.of(run.push_rows(values, None, times), run.position)]
+    blocks = []
+    if values.size:
+        blocks.append(Block.of(run.push_rows(values, None, times), run.position))
+    return [*blocks, Block.of(run.advance(until), run.position)]
+
+
+def _pushed_by_key(
+    run: CommittedKeyed,
+    values: FloatArray,
+    times: Times | None,
+    keys: list[str | None] | None,
+    until: str | None,
+) -> list[Block]:
+    release, blocks = run.release, []
+    if values.size or until is None:
+        if keys is None:
+            raise InputError("this stream has keys: every value needs one")
+        blocks.append(Block.of(run.push_rows(keys, values, times), release.position))
+    if until is not None and isinstance(release, KeyedEventRelease):
+        ends = release.ends_until(until)
+        blocks += [Block.of(run.close_ticks(end), release.position) for end in ends]
+    return blocks
+
+
+def check_clock(run: Run, until: str) -> None:
+    """Refuse a clock that none of the stream's ticks can follow."""
+    ticks = pipeline_of(run).ticks
+    if ticks is None:
+        raise SettingError("until", "is for event streams")
+    counts = [run.position] if isinstance(run, DurableRelease) else run.release.counts().tolist()
+    due = ticks.complete(until)
+    if sum(max(0, due - count) for count in counts) > MOST_TICKS:
+        raise SettingError("until", f"would close more than {MOST_TICKS:,} ticks at once")
+
+
+def _joined(times: list[Times]) -> Times | None:
+    if len(times) < 2:  # nothing to join
+        return times[0] if times else None
+    return Times(np.concatenate([one.ticks for one in times]), times[0].clock)
+
+
+def position_of(run: Run) -> int:
+    """How many rows were released."""
+    return run.position if isinstance(run, DurableRelease) else run.release.position
+
+
+def epoch_of(run: Run) -> str:
+    """The public id of the noise."""
+    return run.epoch if isinstance(run, DurableRelease) else run.release.epoch
+
+
+def names_of(run: Run) -> list[str] | None:
+    """The keys of a stream, by code; None: it has none."""
+    return run.release.keys if isinstance(run, CommittedKeyed) else None
+
+
+def clock_of(pipeline: Pipeline) -> str | None:
+    """The zone of times without one, where the stream says it."""
+    return None if pipeline.ticks is None else pipeline.ticks.clock.zone

@@ -1,0 +1,193 @@
+"""A keyed release in a store is changed by its holder alone, one thread at a time, or refuses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tests.interruptions import all_interruptions
+from tests.privacy.test_forked_processes import REFUSED, in_child, outcome
+from tidegate.durable import StateError, StorageError
+from tidegate.errors import InputError, TidegateError
+from tidegate.io import Batch
+from tidegate.io.batches import objects
+from tidegate.keyed.durable_release import DurableKeyed
+from tidegate.keyed.store import KeyedStore
+
+PIPELINE = tg.tops(epsilon=1, bound=9, holdout=8, horizon=64)
+SPECIFICATION = tg.keyed(PIPELINE, keys=["a", "b"])
+EVENTS = tg.keyed(
+    tg.events(epsilon=1, bound=9, every="1h", start="2024-01-01", horizon=64), keys=["a", "b"]
+)
+FOLLOWED = ("keyed/committed_release.py", "keyed/durable_release.py")
+HOME = Path(tg.__file__).parent
+# An exception inside of these is one at their call, as far as the holder is concerned.
+OTHERS = tuple(
+    str(path.relative_to(HOME))
+    for path in (*HOME.glob("*.py"), *HOME.glob("keyed/*.py"), *HOME.glob("*/"))
+    if path.name not in ("__pycache__", "keyed") and str(path.relative_to(HOME)) not in FOLLOWED
+)
+
+
+def batch(rows: int) -> Batch:
+    return Batch(np.full(rows, 3.0), objects(["a", "b"] * (rows // 2)))
+
+
+def opened(folder: Path) -> DurableKeyed:
+    return DurableKeyed.open(folder, SPECIFICATION)
+
+
+def test_rows_whose_commit_failed_are_not_taken_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in memory: a retry would count each of them once more, and skip its positions."""
+    state = opened(tmp_path / "s")
+    state.push(batch(20), "keep", None)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise StorageError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeyedStore, "commit", full)
+        with pytest.raises(StorageError):
+            state.push(batch(6), "keep", None)
+    for action in (lambda: state.push(batch(6), "keep", None), state.finish):
+        with pytest.raises(TidegateError, match=r"cut short.*open the state again"):
+            action()
+    assert state.cut_short
+    state.close()
+    with opened(tmp_path / "s") as again:
+        assert again.seen == 20
+        assert again.push(batch(6), "keep", None).positions.tolist() == [2, 2, 3, 3, 4, 4]
+
+
+def test_what_is_refused_leaves_it_usable(tmp_path: Path) -> None:
+    with opened(tmp_path / "s") as state:
+        with pytest.raises(InputError):
+            state.push(Batch(np.array(["x"]), objects(["a"])), "keep", None)
+        state.push(batch(20), "keep", None)
+        assert (state.seen, state.cut_short) == (20, False)
+
+
+def test_an_exception_at_any_line_of_a_push(tmp_path: Path) -> None:
+    base, numbers = tmp_path / "base", count()
+    with opened(base) as state:
+        state.push(batch(20), "keep", None)
+
+    made: list[DurableKeyed] = []
+
+    def make() -> DurableKeyed:
+        made.append(opened(Path(shutil.copytree(base, tmp_path / str(next(numbers))))))
+        return made[-1]
+
+    outcomes = set()
+    act = lambda state: state.push(batch(6), "keep", None)  # noqa: E731  # what is interrupted
+    for at, state in all_interruptions(make, act, pure=OTHERS):
+        folder = state._store.folder
+        try:
+            act(state)
+        except TidegateError:
+            state.close()
+            with opened(folder) as reopened:
+                assert reopened.seen in (20, 26), at
+                outcomes.add((True, reopened.seen))
+        else:  # the first time took nothing, so the second is the only one
+            assert state.seen == 26, at
+            outcomes.add((False, 26))
+            state.close()
+    made[-1].close()  # that was not interrupted any more
+    assert outcomes == {(True, 20), (True, 26), (False, 26)}
+
+
+@pytest.mark.parametrize("specification", [SPECIFICATION, EVENTS], ids=["readings", "events"])
+def test_there_is_no_way_around_the_commit(tmp_path: Path, specification: Any) -> None:
+    """What is pushed to the release itself is neither charged nor stored; its noise comes again."""
+    with DurableKeyed.open(tmp_path / "s", specification) as state:
+        release: Any = state.release
+        hour = np.array(["2024-01-01T00:30"], dtype="datetime64[m]")
+        pushed = (["a"], hour, [3]) if specification is EVENTS else (["a"], [3])
+        actions = {
+            "push": lambda: release.push(*pushed),
+            "end": lambda: release.end("a"),
+            "finish": release.finish,
+            "snapshot": release.snapshot,
+            "close_ticks": lambda: release.close_ticks(1),
+        }
+        if specification is SPECIFICATION:
+            del actions["close_ticks"]
+        for name, action in actions.items():
+            with pytest.raises(TidegateError, match="kept in a store"):
+                action()
+            assert state.seen == 0, name
+        assert not state.cut_short
+        assert release.keys == ["a", "b"]
+
+
+def test_threads_that_push_at_once(tmp_path: Path) -> None:
+    found: list[Any] = []
+    barrier = threading.Barrier(3)
+    state = opened(tmp_path / "s")
+
+    def pushing() -> None:
+        barrier.wait()
+        try:
+            found.extend(state.push(batch(6), "keep", None) for _ in range(12))
+        except BaseException as error:  # noqa: BLE001  # looked at below
+            found.append(error)
+
+    threads = [threading.Thread(target=pushing) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    state.close()
+    positions = [rows.positions[rows.codes == 0].tolist() for rows in found]
+    assert sorted(chain.from_iterable(positions)) == list(
+        range(100)
+    )  # 3 · 12 · 3 rows, 8 of them held out
+    with opened(tmp_path / "s") as again:
+        units = PIPELINE.lattice.units(np.full(216, 3.0))
+        assert again.recogniser().push(units, ["a", "b"] * 108, None)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_refuses_at_once(tmp_path: Path) -> None:
+    """Even while another thread of the parent holds the lock: the child has no such thread."""
+    with opened(tmp_path / "s") as state:
+        state.push(batch(20), "keep", None)
+        held, free = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with state._ownership.lock:
+                held.set()
+                free.wait(20)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        assert in_child(lambda: outcome(lambda: state.push(batch(6), "keep", None))) == REFUSED
+        free.set()
+        thread.join()
+        assert len(state.push(batch(6), "keep", None)) == 6
+
+
+def test_another_branch_of_the_state_is_refused(tmp_path: Path) -> None:
+    """As old as the newest commit that the lock file knows, and not that commit."""
+    with opened(tmp_path / "s") as state:
+        state.push(batch(20), "keep", None)
+    shutil.copytree(tmp_path / "s", tmp_path / "branch")
+    for name, rows in (("s", batch(6)), ("branch", batch(4))):
+        with opened(tmp_path / name) as state:
+            state.push(rows, "keep", None)
+    shutil.copy(tmp_path / "branch" / "keys.sqlite", tmp_path / "s" / "keys.sqlite")
+    with pytest.raises(StateError, match="put back from a copy"):
+        opened(tmp_path / "s")
