@@ -37,8 +37,8 @@ demo: $(STAMPS)/demo ## a stream goes in, a private one comes out: see it in a m
 test: $(STAMPS)/test ## the whole suite, with the examples of docstrings and docs
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-test-cluster: $(STAMPS)/test ## a real Spark cluster and brokers, killed again and again (five minutes)
-	@TIDEGATE_CLUSTER=22 $(RUN) -m pytest -n $(WORKERS) tests/spark/test_cluster.py tests/brokers -k "kills" $(ARGS)
+test-cluster: $(STAMPS)/test ## a real Spark cluster and brokers, killed again and again (four minutes)
+	@TIDEGATE_CLUSTER=64 $(RUN) -m pytest -n $(WORKERS) tests/spark/test_cluster.py tests/brokers -k "kills" $(ARGS)
 
 test-service: $(STAMPS)/test ## the service killed 100 times on both databases, its database gone for a minute (ten minutes)
 	@TIDEGATE_KILLS=100 TIDEGATE_DATABASE_GONE=60 $(RUN) -m pytest -n $(WORKERS) tests/service/test_kills.py tests/service/test_faults.py $(ARGS)

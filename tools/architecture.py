@@ -9,6 +9,7 @@ import re
 import sys
 import textwrap
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +80,19 @@ def exists(module: str) -> bool:
     return (PACKAGE / module).is_dir() or (PACKAGE / f"{module}.py").is_file()
 
 
-def summary(path: Path) -> str:
-    said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return said.partition("\n")[0]
-
-
-def names(path: Path) -> list[str]:
-    """The public classes and functions of a module, in its order."""
+@cache
+def outline(path: Path) -> tuple[str, list[str]]:
+    """What a module says of itself in its first line, and its public names in their order."""
+    module = ast.parse(path.read_text(encoding="utf-8"))
     kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    found = [node.name for node in ast.parse(path.read_text(encoding="utf-8")).body
+    found = [node.name for node in module.body
              if isinstance(node, kinds) and not node.name.startswith("_")]  # fmt: skip
-    return list(dict.fromkeys(found))  # overloads have one name
+    said = ast.get_docstring(module) or ""
+    return said.partition("\n")[0], list(dict.fromkeys(found))  # overloads have one name
+
+
+def summary(path: Path) -> str:
+    return outline(path)[0]
 
 
 def tree() -> str:
@@ -105,8 +108,9 @@ def tree() -> str:
         text.append("```text")
         for path in paths:
             name = path.relative_to(room).as_posix() if room else path.as_posix()
-            text.append(f"{name}  {summary(PACKAGE / path)}".rstrip())
-            listed = ", ".join(names(PACKAGE / path))
+            said, public = outline(PACKAGE / path)
+            text.append(f"{name}  {said}".rstrip())
+            listed = ", ".join(public)
             text += textwrap.wrap(listed, 96, initial_indent=" " * 4, subsequent_indent=" " * 4)
         text.append("```\n")
     return TREE + "\n".join(text)

@@ -92,9 +92,12 @@ class Keystream:
         return KeystreamWords(Cipher(self._algorithm, modes.CTR(place)).encryptor())
 
     def first_words(
-        self, *, chunk: int, tree: int, count: int, level: int = 0
+        self, *, chunk: int, tree: int, count: int, level: int = 0, words: int = 1
     ) -> NDArray[np.uint64]:
-        """The first word that `at` gives for each of `count` successive trees, all in one go."""
+        """The first word that `at` gives for each of `count` successive trees, all in one go.
+
+        With `words=2` the first two, a row for each tree: they are one block of the cipher.
+        """
         counter_block(chunk=chunk, tree=tree + count - 1, level=level)  # refuses what has no place
         trees = np.arange(tree, tree + count, dtype=np.uint64)
         blocks = np.empty((count, 2), dtype=">u8")
@@ -102,7 +105,8 @@ class Keystream:
         blocks[:, 1] = trees << np.uint64(48) | np.uint64(level << _COUNTER_BITS)
         once = modes.ECB()  # noqa: S305  # each counter block is enciphered once: this is CTR
         text = Cipher(self._algorithm, once).encryptor().update(blocks.tobytes())
-        return np.frombuffer(text, dtype="<u8")[::2]
+        both = np.frombuffer(text, dtype="<u8").reshape(-1, 2)
+        return both[:, 0] if words == 1 else both
 
 
 def counter_block(*, chunk: int, tree: int, level: int) -> bytes:

@@ -79,13 +79,13 @@ def coverage(kind: str, epsilon: str) -> np.ndarray:
     """
     pipeline = tg.Pipeline(
         threshold=tg.threshold.Fixed(60),
-        perturber=tg.perturb.AdaptiveTrees(epsilon=epsilon, horizon=HORIZON // 2),
+        perturber=tg.perturb.AdaptiveTrees(epsilon=epsilon, horizon=HORIZON // 4),
         estimator=tg.estimate.Mixture(),
     )
     random = np.random.default_rng(0)
     inside = []
     for seed in range(4):
-        values = course_of(kind, HORIZON // 2 * 13 // 10, random)
+        values = course_of(kind, HORIZON // 4 * 13 // 10, random)
         release = pipeline.start(tg.seeded(seed))
         release.push(values)
         trees = release.record.segments[0].layouts
@@ -123,7 +123,7 @@ def test_answers_as_of_then_are_those_given_then() -> None:
     values = course_of("cycle", 2400, np.random.default_rng(3))
     release = pipeline.start(tg.seeded(5))
     then = {}
-    for stop in range(180, 2400, 201):
+    for stop in range(180, 2400, 301):
         release.push(values[release.seen : stop])
         end = release.position
         then[end] = release.query(end // 3, end)
@@ -144,7 +144,7 @@ def test_the_past_is_known_better_later() -> None:
     pipeline = tg.adaptive("1/5", 200, horizon=HORIZON, holdout=1000)
     random = np.random.default_rng(4)
     errors: list[list[float]] = [[], []]
-    for seed in range(12):
+    for seed in range(6):
         values = course_of("cycle", HORIZON + 1000, random)
         release = pipeline.start(tg.seeded(seed))
         out = release.push(values)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
@@ -105,6 +105,7 @@ def by_hand(units, users, most, horizon, holdout):
     return out
 
 
+@settings(max_examples=50)
 @given(
     users=st.lists(st.sampled_from("abcde"), min_size=120, max_size=120),
     most=st.integers(1, 6),

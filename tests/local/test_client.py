@@ -473,7 +473,7 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 def test_reports_have_the_distribution_that_was_checked_and_not_one_30_percent_off() -> None:
     """Of a device as a whole: memory, keystream and all."""
-    question, count = coin(), 6000
+    question, count = coin(), 3000
     ones = sum(device().answer(asked(question), 100).report for _ in range(count))
     share = truth / WORDS  # e/(1 + e)
     assert stats.binomtest(ones, count, share).pvalue > 1e-6

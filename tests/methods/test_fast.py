@@ -90,9 +90,12 @@ def test_the_interval_is_that_of_decimals():
     feedback, interval, errors = Feedback(100, Fraction(1, 100)), 1.0, []
     random = np.random.default_rng(4)
     calm = 0
-    for error in random.exponential(0.1, 3000).tolist():
-        feedback._control(error)
+    for number in (50 + random.laplace(0, 12, 3000)).astype(np.int64).tolist():
+        before = feedback.exact
+        feedback.follow(number, 1, 1)
+        error = abs(feedback.exact - before) / max(feedback.exact, 1.0)
         errors = [*errors, error][-5:]
+        assert feedback.errors == errors
         power = (0.9 * error + 0.1 * (math.fsum(errors) / len(errors)) - 0.1) / 0.1
         growth = 1 - float(Decimal(min(power, 50.0)).exp(Context(prec=30)))
         interval = max(1.0, interval + 10.0 * growth)

@@ -97,7 +97,7 @@ def exp_minus(exponent: Fraction) -> Fraction:
     return Fraction(value)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def exact() -> SimpleNamespace:
     """The tools above."""
     return SimpleNamespace(walk=walk, exp_minus=exp_minus, ScriptedWords=ScriptedWords)

@@ -73,7 +73,7 @@ def test_privacy_loss(exact, epsilon):
 def test_many_candidates(keystream):
     """Frequencies of a large instance against P(i) = p_i·∫Π(1 − p_j·t)dt, by quadrature."""
     rate, scores = Fraction(1, 3), np.arange(40) % 17
-    words, draws = keystream(5), 20_000
+    words, draws = keystream(5), 8_000
     picks = [permute_and_flip(words, scores, rate) for _ in range(draws)]
     counts = np.bincount(picks, minlength=40)
 

@@ -92,8 +92,13 @@ def _number(text: str) -> int | float:
     return int(number) if number.is_integer() else number
 
 
+def _whole_number(text: str) -> int | float:
+    """The same for texts without a fraction: up to 15 characters, every double is exact."""
+    return int(text) if len(text) <= 15 else _number(text)
+
+
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_pairs, parse_constant=_constant, parse_int=_number, parse_float=_number
+    object_pairs_hook=_pairs, parse_constant=_constant, parse_int=_whole_number, parse_float=_number
 )
 
 

@@ -83,8 +83,9 @@ class Feedback:
         self.errors = kept
         signal = _PROPORTIONAL * error + _INTEGRAL * (math.fsum(kept) / len(kept))
         power = min((signal - _SET_POINT) / _SET_POINT, _FARTHEST)
-        # e^x > 1 + x: where even that leaves less than 1, the interval is 1, without an exponential
-        if self.interval - _STEP * power < 1 - _MARGIN:
+        # e^x ≥ 1 + x + x²/2 for x ≥ 0: where even that leaves less than 1, the interval is 1,
+        # without an exponential.
+        if power > 0 and self.interval - _STEP * (power + power * power / 2) < 1 - _MARGIN:
             self.interval = 1.0
         else:
             growth = 1 - one_exp(power)  # the same bits on every machine

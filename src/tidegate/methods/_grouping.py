@@ -6,7 +6,8 @@ the n deviations change by at most n·|x − m|/(n + 1) together, and x adds as 
 
     S  ≤  S of the group with x  ≤  S + 2n·|x − m|/(n + 1).
 
-S never falls, and grows by no more than a sum that costs one step a value. A test that both bounds
+S never falls, and grows by no more than a sum that costs one step a value. Deviations add up to 0,
+so S with x is also at least twice that of x itself, 2n·|x − m|/(n + 1). A test that both bounds
 decide alike is decided; for any other, D is computed, in whole numbers. Bounds are floats, with
 room for their rounding: they change the time it takes, and no decision.
 """
@@ -18,8 +19,8 @@ import numpy as np
 from tidegate.lattice import IntArray
 
 _ROUNDING = 1 + 1e-9  # of sums of up to 2^14 floats: far more than their errors
-_TWICE = 2 * _ROUNDING
-_FEW = 24  # values whose D is computed without arrays
+_TWICE, _ROUNDED_DOWN = 2 * _ROUNDING, 1 / _ROUNDING**2
+_FEW = 96  # values whose D is computed without arrays
 _LONG = 96  # values of a group from which on many values are tested at a time
 _AHEAD = 512  # how many values are tested at a time
 
@@ -91,9 +92,14 @@ class Grouping:
                 continue
             off = value * count - total
             count += 1
-            most += (off if off > 0 else -off) * _TWICE / count
+            grown = (off if off > 0 else -off) * _TWICE / count
+            most += grown
             total += value
             if most + test >= limit:
+                if grown * _ROUNDED_DOWN - 1 + test >= limit:
+                    opens.append(place)
+                    count = 0
+                    continue
                 if least + test < limit:
                     least = _deviation(before + values[opened : place + 1], total)
                     most = (least + 1) * _ROUNDING

@@ -5,6 +5,7 @@
 | `discrete_laplace` | P(k) ∝ exp(−abs(k)/scale): the noise of every perturber |
 | `one_discrete_laplace` | a single one, the same number, without arrays |
 | `signed_logarithms`, `edge` | the same from words that are known before the scale is |
+| `one_signed_logarithm` | that of one word, without arrays |
 | `discrete_laplace_variance` | its variance, for error bars and plans |
 | `discrete_gaussian` | P(k) ∝ exp(−k²/(2·variance)): noise for concentrated differential privacy |
 | `discrete_gaussian_variance` | its variance |
@@ -33,7 +34,13 @@ from tidegate.noise.exponential_enclosure import exponential_bounds
 from tidegate.noise.float_laplace import float_laplace
 from tidegate.noise.selection import exponential_mechanism, permute_and_flip
 from tidegate.noise.uniform import uniform_below
-from tidegate.noise.word_logarithms import USUAL_EDGE, USUAL_SCALES, edge, signed_logarithms
+from tidegate.noise.word_logarithms import (
+    USUAL_EDGE,
+    USUAL_SCALES,
+    edge,
+    one_signed_logarithm,
+    signed_logarithms,
+)
 
 __all__ = [
     "USUAL_EDGE",
@@ -48,6 +55,7 @@ __all__ = [
     "exponential_mechanism",
     "float_laplace",
     "one_discrete_laplace",
+    "one_signed_logarithm",
     "permute_and_flip",
     "signed_logarithms",
     "uniform_below",

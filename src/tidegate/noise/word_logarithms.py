@@ -7,6 +7,8 @@ are used, and with what scale; a multiplication gives the noise then.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,7 @@ from tidegate.noise.discrete_laplace import least_cell, proposal_doubt
 
 _BITS = 63  # of a word of 64, without the sign
 _ONE = np.uint64(1)
+_LEAST = least_cell(_BITS)
 # `edge` of all scales below 2**33 is smaller than 1/256: less to compute for a single product.
 USUAL_SCALES = 1 << 33
 USUAL_EDGE = 1 / 256
@@ -36,6 +39,19 @@ def signed_logarithms(words: NDArray[np.uint64]) -> FloatArray:
     np.negative(found, out=found, where=(words & _ONE).astype(np.bool_))
     found[cells < least_cell(_BITS)] = 0.0
     return found
+
+
+def one_signed_logarithm(word: int) -> float:
+    """The same for one word, by `math.log` and without arrays: the last bits may differ.
+
+    >>> int(1000 * one_signed_logarithm(0x1234_5678_9ABC_DEF0))
+    2643
+    """
+    cell = word >> 1
+    if cell < _LEAST:
+        return 0.0
+    found = -math.log((cell + 0.5) * 2.0**-_BITS)
+    return -found if word & 1 else found
 
 
 def edge(scale: int) -> float:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.noise import (
@@ -15,6 +16,7 @@ from tidegate.noise import (
     discrete_laplace,
     edge,
     one_discrete_laplace,
+    one_signed_logarithm,
     signed_logarithms,
 )
 from tidegate.noise.laplace_from_words import discrete_laplace_from, words_for
@@ -96,6 +98,7 @@ class MeasurementNoise:
         self._keystream = keystream
         self._first = self._end = 0  # positions whose logarithms are kept
         self._kept: FloatArray = np.zeros(0)
+        self._second: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)  # words after a −0
         self._listed: tuple[int, list[float]] = (-1, [])
 
     def __repr__(self) -> str:
@@ -112,10 +115,10 @@ class MeasurementNoise:
             if not self._first <= start < self._end:
                 chunk, tree = divmod(start, 1 << _CHUNK_BITS)
                 # More at once where positions follow each other: for speed alone.
-                ahead = _GROUPS * DRAWS if start == self._end else DRAWS
+                ahead = _GROUPS * DRAWS if 0 < start == self._end else DRAWS
                 count = min(ahead, (1 << _CHUNK_BITS) - tree)
-                words = self._keystream.first_words(chunk=chunk, tree=tree, count=count)
-                self._kept = signed_logarithms(words)
+                words = self._keystream.first_words(chunk=chunk, tree=tree, count=count, words=2)
+                self._kept, self._second = signed_logarithms(words[:, 0]), words[:, 1]
                 self._first, self._end = start, start + count
             place = start - self._first
             self._listed = group, self._kept[place : place + DRAWS].tolist()
@@ -134,7 +137,14 @@ class MeasurementNoise:
         if EDGE < rest < BEYOND and noise and scale < USUAL_SCALES:
             return noise
         doubt = edge(scale)
-        if doubt < rest < 1 - doubt and (noise or product > 0):
-            return noise
+        if doubt < rest < 1 - doubt:
+            if noise or product > 0:
+                return noise
+            if self._first <= position < self._end:  # a −0 is thrown away: the next word decides
+                word = int(self._second[position - self._first])
+                product = scale * one_signed_logarithm(word)
+                noise = int(product)
+                if doubt < abs(product - noise) < 1 - doubt and (noise or product > 0):
+                    return noise
         chunk, tree = divmod(position, 1 << _CHUNK_BITS)
         return one_discrete_laplace(self._keystream.at(chunk=chunk, tree=tree), Fraction(scale))

@@ -182,8 +182,7 @@ class KalmanFilters:
         measured: FloatArray | None,
     ) -> None:
         """`update` with h and r given: one for all filters, or one for each."""
-        augmented, gain, minus_innovation = self.augmented, self._gain, self._minus_innovation
-        variance = self._variance
+        minus_innovation, variance = self._minus_innovation, self._variance
         _multiply(self._leaf_and_inner, wide, self._terms)
         _add(self._other_term, self._term, self._projected)  # hᵀ·[P | m]
         _multiply(self._projected_measured, narrow, self._pair)
@@ -193,11 +192,8 @@ class KalmanFilters:
             _subtract(minus_innovation, measured, minus_innovation)  # hᵀm − z
             inner = self._means[INNER]
             _subtract(inner, measured, inner)
-        self._variances.take(_ONE_FOR_ALL, 0, gain, "clip")
-        _divide(self._projected, gain, gain)
-        self._factors.take(_OUTER_PRODUCT, 0, self._entries, "clip")
-        _multiply(self._first, self._second, self._first)
-        _subtract(augmented, self._first, augmented)
+        self._gain_of_projected()
+        _subtract(self.augmented, self._first, self.augmented)
         if measured is not None:
             _multiply(minus_innovation, self._minus_scaled, self._squares)  # e²/s
             _add(self.mahalanobis, self._squares, self.mahalanobis)
@@ -206,6 +202,14 @@ class KalmanFilters:
             _add(self.exponent, self._exponents, self.exponent)
         self._rows[LEAF].fill(0.0)
         self._columns[LEAF].fill(0.0)
+
+    def _gain_of_projected(self) -> None:
+        """The gain k = P·h/s, and the product k·hᵀ·[P | m] that an update subtracts."""
+        gain = self._gain
+        self._variances.take(_ONE_FOR_ALL, 0, gain, "clip")
+        _divide(self._projected, gain, gain)
+        self._factors.take(_OUTER_PRODUCT, 0, self._entries, "clip")
+        _multiply(self._first, self._second, self._first)
 
     def _direction(self, share: float) -> tuple[FloatArray, FloatArray]:
         """The two entries of h that are not 0, for every entry of a row, and once for each."""

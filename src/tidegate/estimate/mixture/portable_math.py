@@ -49,7 +49,6 @@ def log(values: FloatArray) -> FloatArray:
 
 
 _FIXED = 80  # binary places of fixed-point numbers
-_FACTORIALS = (120, 24, 6, 2, 1, 1)  # (1/4096)^6/6! < 2^-81
 _UNCERTAIN = 1 << 11  # units in the last place, more than all roundings down together
 _FARTHEST = 700.0  # beyond, e^x or its reciprocal may not be a normal number
 
@@ -66,7 +65,9 @@ with localcontext(Context(prec=2 * _DIGITS)):
     _LN2_FIXED = _fixed_point(Decimal(2).ln())
     # e^x for multiples of 1/64, and of 1/4096 below that.
     _COARSE, _FINE = _exp_table(64), _exp_table(4096)
-_SERIES = [(1 << _FIXED) // each for each in _FACTORIALS]
+_ONE, _2ND, _3RD, _4TH, _5TH = ((1 << _FIXED) // each for each in (1, 2, 6, 24, 120))
+_BELOW_STEP = (1 << _FIXED - 12) - 1
+_MANTISSA = float(1 << 53)
 
 
 def one_exp(value: float) -> float:
@@ -76,14 +77,19 @@ def one_exp(value: float) -> float:
     2.718281828459045
     """
     if -_FARTHEST < value < _FARTHEST:
-        above, below = value.as_integer_ratio()
+        mantissa, exponent = math.frexp(value)
+        whole, places = int(mantissa * _MANTISSA), exponent + _FIXED - 53
+        fixed = whole << places if places >= 0 else whole >> -places
         # Off by a unit, and another for each doubling: less than 1,100 units.
-        doublings, rest = divmod((above << _FIXED) // below, _LN2_FIXED)
+        doublings, rest = divmod(fixed, _LN2_FIXED)
         step = rest >> _FIXED - 12
-        rest &= (1 << _FIXED - 12) - 1
-        series = 0
-        for term in _SERIES:
-            series = term + (rest * series >> _FIXED)
+        rest &= _BELOW_STEP
+        # Six terms of the series: (1/4096)^6/6! < 2^-81.
+        series = _4TH + (rest * _5TH >> _FIXED)
+        series = _3RD + (rest * series >> _FIXED)
+        series = _2ND + (rest * series >> _FIXED)
+        series = _ONE + (rest * series >> _FIXED)
+        series = _ONE + (rest * series >> _FIXED)
         found = (_COARSE[step >> 6] * _FINE[step & 63] >> _FIXED) * series >> _FIXED
         rounded = float(found + _UNCERTAIN)
         if rounded == float(found - _UNCERTAIN):

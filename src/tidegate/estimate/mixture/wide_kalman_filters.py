@@ -10,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.estimate.mixture.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.models import GROWING, INNER, LEAF, OUTER, SIZE, SWING, Transition
-from tidegate.lattice import FloatArray
+from tidegate.estimate.mixture.models import GROWING, OUTER, SIZE, SWING, Transition
 
-_add, _subtract, _multiply, _divide = np.add, np.subtract, np.multiply, np.divide
+_add, _multiply, _divide = np.add, np.multiply, np.divide
 
 
 class WideKalmanFilters(KalmanFilters):
@@ -43,33 +42,6 @@ class WideKalmanFilters(KalmanFilters):
         moved = augmented[:OUTER, :OUTER]  # the rest has no process noise
         _add(moved, over.process_noise[:OUTER, :OUTER], moved)
 
-    def update_along(
-        self,
-        wide: FloatArray,
-        narrow: FloatArray,
-        contrast: FloatArray,
-        measured: FloatArray | None,
-    ) -> None:
-        """`update` with h and r given: one for all filters, or one for each."""
-        augmented, gain, minus_innovation = self.augmented, self._gain, self._minus_innovation
-        variance = self._variance
-        _multiply(self._leaf_and_inner, wide, self._terms)
-        _add(self._other_term, self._term, self._projected)  # hᵀ·[P | m]
-        _multiply(self._projected_measured, narrow, self._pair)
-        _add(self._inner_part, self._leaf_part, variance)
-        _add(variance, contrast, variance)  # s = hᵀP·h + r
-        if measured is not None:
-            _subtract(minus_innovation, measured, minus_innovation)  # hᵀm − z
-            inner = self._means[INNER]
-            _subtract(inner, measured, inner)
-        _divide(self._projected, variance, gain)
-        _multiply(self._projected[:SIZE, np.newaxis], gain, self._first)
-        _subtract(augmented, self._first, augmented)
-        if measured is not None:
-            _multiply(minus_innovation, self._minus_scaled, self._squares)  # e²/s
-            _add(self.mahalanobis, self._squares, self.mahalanobis)
-            _multiply(self.determinant, variance, self.determinant)
-            np.frexp(self.determinant, self.determinant, self._exponents)
-            _add(self.exponent, self._exponents, self.exponent)
-        self._rows[LEAF].fill(0.0)
-        self._columns[LEAF].fill(0.0)
+    def _gain_of_projected(self) -> None:
+        _divide(self._projected, self._variance, self._gain)
+        _multiply(self._projected[:SIZE, np.newaxis], self._gain, self._first)

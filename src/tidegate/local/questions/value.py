@@ -77,7 +77,7 @@ class ValueQuestion:
             raise SettingError("weights", "must be at least two rows, as wide as the outputs")
         if len({sum(row) for row in self.weights}) != 1 or not 0 < self.total <= WORDS:
             raise SettingError("weights", "rows must have one total, of at most 2**32")
-        if any(weight <= 0 for row in self.weights for weight in row):
+        if min(map(min, self.weights)) <= 0:
             raise SettingError("weights", "must be greater than 0")
         if not all(abs(output) <= LARGEST for output in self.outputs):
             raise SettingError("outputs", f"must be from {-LARGEST:g} to {LARGEST:g}")
@@ -216,7 +216,7 @@ class ValueQuestion:
             raise SettingError("weights", "must be a list of rows")
         if not isinstance(outputs, list) or len(rows) * len(outputs) > MOST_CELLS:
             raise SettingError("outputs", f"must be a list, of at most {MOST_CELLS} cells")
-        if not all(_is_whole(weight) for row in rows for weight in row):
+        if not all(set(map(type, row)) <= {int} for row in rows):  # True is no number
             raise SettingError("weights", "must be whole numbers")
         question = cls(
             threshold=whole_field(plain, "threshold", 1, 2**53),
@@ -235,7 +235,3 @@ def _mean(row: Sequence[int], outputs: Sequence[float]) -> float:
     for weight, output in zip(row, outputs, strict=True):
         total += weight * output
     return total / sum(row)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
