@@ -96,8 +96,7 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
     ends = random.integers(0, prefix.size, size=(2, 60))
     first, last = ends.min(axis=0), ends.max(axis=0)
     expected = [left[i:j, i:j].sum() for i, j in zip(first.tolist(), last.tolist(), strict=True)]
-    of, at = back._together, back._first
-    misfit = of.misfits.between(np.zeros_like(first), of.ended[first + at], of.ended[last + at])
+    misfit = back.misfit(first, last)
     np.testing.assert_allclose(
         back.variances(first, last), np.array(expected) * misfit, rtol=0.02, atol=2e-3
     )

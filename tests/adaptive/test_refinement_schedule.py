@@ -10,7 +10,9 @@ import tidegate as tg
 from tests.adaptive.test_refined_release import growing
 from tests.laws.catalogue import bits
 from tidegate.estimate.mixture.outgrown_cap import CapWatch
+from tidegate.lattice import Lattice
 from tidegate.run.refinement import Refinement, first_length, later_length, warm_up_length
+from tidegate.threshold import TailQuantile
 
 
 def test_its_length_comes_from_public_settings() -> None:
@@ -88,3 +90,27 @@ def test_bursts_that_a_cap_does_not_cut_end_no_block_for_ever() -> None:
     assert full(95)  # most values lie at the cap
     watch.judge(right=False)
     assert full(70)
+
+
+def test_after_a_full_cap_chance_hardly_raises_it_and_growth_does() -> None:
+    """Candidates begin at the cap, so values can pay a steeper price than from one step on."""
+    lattice, cap, epsilon = Lattice(Fraction(10_000), Fraction(1)), 340, Fraction(1, 20)
+    stage = TailQuantile(
+        epsilon=epsilon, bound=10_000, holdout=2400, horizon=16 * 2400, stream_epsilon=2 * epsilon
+    )
+    random = np.random.default_rng(1)
+    burst, grown = random.poisson(200, 2400), random.exponential(700, 2400).astype(np.int64)
+
+    def chosen(values: np.ndarray, climbing_from: int) -> np.ndarray:
+        words = (tg.seeded(seed).new_epoch().keystream("test", b"") for seed in range(100))
+        facts = {"at_least": cap, "positive": 1200, "climbing_from": climbing_from}
+        return np.array([stage.choose(values, lattice, each, **facts) for each in words])
+
+    assert (
+        (chosen(burst, cap) > 1.6 * cap).mean()
+        <= 0.06
+        < 0.1
+        < (chosen(burst, 1) > 1.6 * cap).mean()
+    )
+    right = np.quantile(grown, 1 - float(stage.wanted) / 2400)
+    assert 0.8 * right < np.median(chosen(grown, cap)) < 1.25 * right

@@ -251,3 +251,19 @@ def test_follow_goes_with_now(tmp_path: Path) -> None:
         assert result.exit_code == 2
         assert "until" in result.stderr
     assert run(*words, "--until", "now-5min").exit_code == 0
+
+
+def test_a_finished_stream_may_go_on() -> None:
+    """What `finish` says: rows follow, with the θ that was chosen."""
+    readings = tg.adaptive(epsilon=1, bound=50, horizon=2000)
+    one, keyed = readings.start(tg.seeded(1)), tg.keyed(readings, keys=["a"]).start(tg.seeded(1))
+    for _ in range(2):
+        assert len(one.push(np.ones(30))) == len(keyed.push(["a"] * 30, np.ones(30)).values) == 30
+        one.finish()
+        keyed.finish()
+    assert one.position == keyed.position == 60
+    events = started()
+    events.push(["a"], ["2024-01-01T00:10"], [2.0])
+    assert len(events.finish("2024-01-01T05:00")) == 3 * 5
+    events.push(["a", "a"], ["2024-01-01T07:10", "2024-01-01T01:00"], [2.0, 3.0])
+    assert len(events.advance("2024-01-01T10:00")) == 3 * 5

@@ -71,6 +71,9 @@ def fill_cells(
     predictions = np.concatenate(([prediction], following))
     ends = np.cumsum(widths) - filled
     last = int(ends[-1])
-    out[:] = np.repeat(predictions, np.diff(ends, prepend=0, append=out.size))
+    counts = np.empty(ends.size + 1, dtype=np.int64)  # of values with each prediction
+    counts[0], counts[-1] = ends[0], out.size - last
+    np.subtract(ends[1:], ends[:-1], out=counts[1:-1])
+    out[:] = np.repeat(predictions, counts)
     out[ends - 1] = totals - (widths - 1) * predictions[:-1]
     return float(predictions[-1]), out.size - last

@@ -175,7 +175,10 @@ class KeyedRelease(ReadableKeyed):
         )
 
     def finish(self) -> None:
-        """End open warm-ups, from the rows that came: for streams that are over, all at once."""
+        """End open warm-ups, from the rows that came: for streams that are over, all at once.
+
+        More may be pushed, as after `Release.finish`.
+        """
         self._changing(lambda: None if self._engine is None else self._engine.finish())
 
     def ends_until(self, until: Moment) -> list[int]:

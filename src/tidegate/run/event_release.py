@@ -93,7 +93,8 @@ class EventRelease(Release):
     def finish(self, until: Moment | None = None) -> Rows:  # type: ignore[override]  # gives rows
         """`advance`, then end an open warm-up: for a log that is over.
 
-        Events after `until` are not part of it, and stay unreleased.
+        Events after `until` are not part of it, and stay unreleased; more may be pushed, and later
+        ticks released. Those of a tick that is over are late, and dropped.
         """
         end = self.position if until is None else self.ticks.complete(until)
         rows = self._released(end)

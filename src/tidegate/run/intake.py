@@ -123,8 +123,9 @@ class Intake(ReadableRelease):
         """End an open warm-up now, from the values that came: for a stream that is over.
 
         θ is chosen and the sum of these values is measured, both within the ε that they have. Their
-        rows are out, so the sum is in the record (`query`), and in the next rows if any follow. The
-        end of a stream is public; do not let values decide about it. Does nothing elsewhere.
+        rows are out, so the sum is in the record (`query`), and in the next rows if any follow: a
+        stream that goes on after all may be pushed to, with the θ that was chosen. The end of a
+        stream is public; do not let values decide about it. Does nothing elsewhere.
         """
         ownership, began = self._ownership, False
         try:

@@ -75,7 +75,8 @@ class Blocks:
         """Values of the open block, in units, up to the first leaf that outgrows an end.
 
         What the perturber has taken beyond such a leaf is used by nobody: another run follows, with
-        noise of its own.
+        noise of its own. The forecaster hears what was left in the tree, and publishes it with the
+        next sum that it measures.
         """
         perturber = self.perturber
         tree, place, leaf = perturber.tree, perturber.place, perturber.leaf
@@ -90,6 +91,9 @@ class Blocks:
             trace = self._publish(sums[:full], out[:before])
             outgrown.keep(sums.item(full) / (end - start), self._follower.mean, end - start)
             trace = trace.joined(self._publish(sums[full : full + 1], out[before:count]))
+            rest = perturber.rest(tree, leaf + full + 1)
+            if rest is not None:
+                self._follower.add_rest(tree, rest)
         if self.window is not None:
             self.window.add(units[:count])
         return Pushed(count, trace, outgrown)

@@ -205,7 +205,15 @@ class RefinementRun(RefinementState):
         sizes = np.abs(values) if self._signed else values
         # A cap was full: about half of the values, or more, lay near it.
         crowd = None if first or self._signed else count // 2
-        ends = Ends(stage.choose(sizes, grid, keystream, at_least=least, positive=crowd))
+        above = stage.choose(
+            sizes,
+            grid,
+            keystream,
+            at_least=least,
+            positive=crowd,
+            climbing_from=1 if crowd is None else least,
+        )
+        ends = Ends(above)
         if self._signed:
             keystream = self._keys.choice(self.number, count, "shape")
             cut = outside(values, [ends.above])[0]

@@ -170,7 +170,12 @@ class TailQuantile(Spec):
         return np.array(found, dtype=np.int64)
 
     def scores(
-        self, above: IntArray, lattice: Lattice, at_least: int = 1, positive: int | None = None
+        self,
+        above: IntArray,
+        lattice: Lattice,
+        at_least: int = 1,
+        positive: int | None = None,
+        climbing_from: int = 1,
     ) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers, and the common denominator of the scores."""
         grid = self.candidates(lattice)
@@ -178,14 +183,15 @@ class TailQuantile(Spec):
         target = round(self.target * _DENOMINATOR)
         counts = np.maximum(above[allowed] * (_DENOMINATOR // _PARTS), target)
         with localcontext(Context(prec=_DIGITS)):
-            each = _decimal(self._price(lattice, positive) * _DENOMINATOR)
+            each = _decimal(self._price(lattice, positive, climbing_from) * _DENOMINATOR)
             public = [round(each * _log(step)) for step in grid[allowed].tolist()]
         return grid[allowed], -(np.array(public, dtype=np.int64) + counts), _DENOMINATOR
 
-    def _price(self, lattice: Lattice, positive: int | None) -> Fraction:
+    def _price(self, lattice: Lattice, positive: int | None, climbing_from: int) -> Fraction:
         """The penalty of a θ that is e times larger, in values."""
         with localcontext(Context(prec=_DIGITS)):
-            length = Fraction(_log(max(lattice.top, 2)))
+            # Up to the bound; at least a factor of 2, as if the bound were as far.
+            length = Fraction(max(_log(max(lattice.top, 2)) - _log(climbing_from), _log(2)))
         if positive is None:
             affordable = AFFORDABLE * (self.holdout - self.target) / length
             return min(self.target, max(self.visible / self.epsilon, affordable))
@@ -200,14 +206,21 @@ class TailQuantile(Spec):
         *,
         at_least: int = 1,
         positive: int | None = None,
+        climbing_from: int = 1,
     ) -> int:
         """θ in lattice units.
 
         `at_least` is a public lower limit, such as a cap that released sums have shown to be full;
-        `positive` as in `choose_from`.
+        `positive` and `climbing_from` as in `choose_from`.
         """
-        above = self.above(values, lattice)
-        return self.choose_from(above, lattice, keystream, at_least=at_least, positive=positive)
+        return self.choose_from(
+            self.above(values, lattice),
+            lattice,
+            keystream,
+            at_least=at_least,
+            positive=positive,
+            climbing_from=climbing_from,
+        )
 
     def choose_from(
         self,
@@ -217,13 +230,17 @@ class TailQuantile(Spec):
         *,
         at_least: int = 1,
         positive: int | None = None,
+        climbing_from: int = 1,
     ) -> int:
         """Choose θ from counts instead of values.
 
         `positive` is how many of them are thought to lie above 0, a public number: half as many can
-        pay for the climb from the smallest candidate, which is why the price depends on it.
+        pay for the climb from the smallest candidate, which is why the price depends on it. That
+        candidate is about `climbing_from`: the nearer to the bound, the steeper a price they can
+        pay, and the rarer is a θ that is too high by chance.
         """
-        grid, scores, denominator = self.scores(above, lattice, at_least, positive)
+        facts = at_least, positive, climbing_from
+        grid, scores, denominator = self.scores(above, lattice, *facts)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return min(lattice.top, int(int(grid[best]) * self.extrapolation))
 

@@ -211,6 +211,11 @@ class CycleFilters:
         if share:
             response[OUTER] -= response[INNER]
 
+    def join_open_nodes(self) -> None:
+        """As `KalmanFilters.join_open_nodes`."""
+        self._response[INNER] += self._response[OUTER]
+        self._response[OUTER] = 0.0
+
     def fade(self, part: float) -> None:
         """As `KalmanFilters.fade`."""
         self._response[SUM] *= 1.0 - part

@@ -240,6 +240,12 @@ class KalmanFilters:
             rows[OUTER] -= rows[INNER]
             columns[OUTER] -= columns[INNER]
 
+    def join_open_nodes(self) -> None:
+        """Count the noise that is left in the open outer node to the inner one: between leaves."""
+        for parts in (self._rows, self._columns):
+            parts[INNER] += parts[OUTER]
+            parts[OUTER].fill(0.0)
+
     def subtract_published(self, amount: float | FloatArray) -> None:
         """Count the running sum from the amount that was published of it."""
         total = self._means[SUM]

@@ -82,6 +82,12 @@ class ModelSmoother:
         """Posterior variance of sums between edges `starts` and `ends` (indices), in θ²."""
         return variances_of_each([(self, starts, ends)])[0]
 
+    def misfit(self, starts: IntArray, ends: IntArray) -> FloatArray:
+        """The factor in these variances by which innovations were larger than expected."""
+        of, tasks = self._together, np.full(starts.size, self._number)
+        ended = (of.ended[edges + self._first] for edges in (starts, ends))
+        return of.misfits.between(tasks, *ended)
+
 
 Asked = tuple[ModelSmoother, IntArray, IntArray]  # and edges: where ranges start and end
 

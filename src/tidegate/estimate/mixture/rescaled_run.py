@@ -6,13 +6,16 @@ import math
 
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.estimate.mixture.kalman_filters import mixed
-from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.leaf_noise import Leaf, noise_path
 from tidegate.estimate.mixture.mixture_run import MixtureRun
-from tidegate.estimate.mixture.models import LEVEL, Transition
+from tidegate.estimate.mixture.models import INNER, LEVEL, Transition
 from tidegate.stages import Layout
 
 # The level after a cap was full, in the new θ: the old one says little about it.
 _NEW_MEAN, _NEW_VARIANCE = 0.2, 0.1
+
+# A measurement of all the noise that is left in a tree, and of nothing else.
+_REST = Leaf(outer=None, inner=None, inner_share=0.0, share=1.0, variance=0.0)
 
 # How much the level may move, as a share of itself, where θ is doubled or halved: more or less of
 # the values is cut off. Without it the step looks like a level that moves, and everything that
@@ -78,6 +81,25 @@ class RescaledRun(MixtureRun):
         filters.subtract_published((whole if published is None else published) / threshold)
         self._age = min(self._age + count, self._perturber.horizon)
         return whole
+
+    def add_rest(self, layout: Layout, rest: int) -> None:
+        """The open block is given up between two leaves, and so much noise was left in its tree.
+
+        A noiseless measurement of the noise that is left in the open nodes. Leaves so far are then
+        known as well as their coarsest node is; without it, what fine leaves had gathered by chance
+        would stay in the running sum for ever.
+        """
+        filters, cycle = self._filters, self._cycle
+        if len(layout.nodes) > 2:
+            filters.join_open_nodes()
+            if cycle is not None:
+                cycle.join_open_nodes()
+        if not (filters.covariance[INNER, INNER] > 0.0).all():
+            return  # noise so small that rounding has taken its variance
+        filters.update(_REST, rest / self._threshold)
+        if cycle is not None:
+            cycle.update(_REST, filters)
+        self._weigh()
 
     def _give_up_block(self) -> None:
         self._cells = None

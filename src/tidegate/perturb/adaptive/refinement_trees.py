@@ -22,7 +22,7 @@ from tidegate.perturb.adaptive.tree_shapes import BLIND, all_trees
 from tidegate.randomness import Keystream
 from tidegate.sealing import State
 from tidegate.settings import Epsilon
-from tidegate.stages import Layout
+from tidegate.stages import NO_SUMS, Layout
 
 if TYPE_CHECKING:
     from tidegate.perturb.adaptive.event_trees import EventTrees
@@ -180,7 +180,11 @@ class RefinementTreesRun(AdaptiveRun):
 
     Privacy: as `AdaptiveRun`, with Σ cap/scale ≤ part·ε. What follows is a run with another epoch,
     also if the last block is given up at the end of one of its leaves: its tree is drawn whole, and
-    publishing its leaves up to one that they decide themselves is post-processing.
+    publishing its leaves up to one that they decide themselves is post-processing. So is the `rest`
+    then: for a block that is given up after leaf k, the leaves up to k and the rest are a function
+    of the noisy tree of the same values up to there and zeros behind, which costs Σ cap/scale; and
+    whether k is the last leaf is read off those leaves alone, so that what is released has, for
+    each k, the probability that it has under that tree. Values behind k are in other pieces.
     """
 
     _COUNTS: ClassVar[tuple[str, ...]] = (*AdaptiveRun._COUNTS, "position")
@@ -204,6 +208,7 @@ class RefinementTreesRun(AdaptiveRun):
         known = state or {"position": position, "number": int(position % stage.horizon > 0)}
         counts = {**dict.fromkeys(self._COUNTS, 0), "choice": None, **known}
         self.position: int = counts["position"]  # where the open block begins
+        self._drawn: IntArray = NO_SUMS  # the noise of the leaves of the block that came last
         super().__init__(stage, threshold, ceiling, keystream, counts)
 
     def state(self) -> dict[str, Any]:
@@ -225,6 +230,21 @@ class RefinementTreesRun(AdaptiveRun):
     def first_number(self) -> int:
         """Where the options begin in `RefinementTrees.every_layout`."""
         return self._group[0]
+
+    def _leaf_noise(self, tree: Layout) -> IntArray:
+        self._drawn = super()._leaf_noise(tree)
+        return self._drawn
+
+    def rest(self, tree: Layout, leaves: int) -> int | None:
+        """What the tree of the last block adds to its first leaves if only zeros follow them.
+
+        That is, in the coarsest node that is open after so many `leaves`; None: none is open. The
+        leaves so far and this add up to what the coarsest node measured, whose noise is far less
+        than theirs.
+        """
+        width = tree.leaves // tree.nodes[0]
+        end = -(-leaves // width) * width
+        return int(self._drawn[leaves:end].sum()) if end > leaves else None
 
     def _end_block(self, tree: Layout) -> None:
         self.position += tree.length
