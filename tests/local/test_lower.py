@@ -142,22 +142,22 @@ def test_server_and_devices_speak_of_lower():
 
 
 def test_a_stored_collection_resumes(tmp_path):
-    topl, values = _topl(fleet=1000), _temperatures(1200)
+    topl, values = _topl(epsilon=4, fleet=400), _temperatures(600)
     clients = [topl.client(name=f"d{index}") for index in range(values.size)]
 
     def report(server, index):
         server.collect(clients[index].answer(server.announcement(), float(values[index])))
 
     with topl.server(tmp_path / "s.db") as server:
-        for index in range(700):
+        for index in range(350):
             report(server, index)
         before = server.collection.plain()
     with topl.server(tmp_path / "s.db") as server:
         assert server.collection.plain() == before
-        for index in range(700, 1200):
+        for index in range(350, 600):
             report(server, index)
         assert server.threshold is not None
-        assert server.query(0, 900).floor < 0
+        assert server.query(0, 450).floor < 0
 
 
 @pytest.mark.parametrize(
