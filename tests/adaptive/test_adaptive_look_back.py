@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from operator import itemgetter
+
 import numpy as np
 import pytest
 
@@ -106,8 +109,9 @@ class CellByCell:
 
     def misfit(self, first: int, last: int) -> float:
         """Reduced χ² over the leaves that end in a range and three to both sides, shrunk by two."""
-        begun = sum(edge <= first for edge, _ in self.misses)
-        ended = sum(edge <= last for edge, _ in self.misses)
+        begun, ended = (
+            bisect_right(self.misses, place, key=itemgetter(0)) for place in (first, last)
+        )
         near = [miss for _, miss in self.misses[max(begun - 3, 0) : ended + 3]]
         return max(1.0, (sum(near) + 2 * self.mean_misfit) / (len(near) + 2))
 

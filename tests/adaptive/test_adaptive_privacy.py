@@ -83,7 +83,7 @@ def test_audit_on_a_short_stream(nodes: tuple[int, ...] | None) -> None:
     Of a tree with one level the leaf alone is the most telling: 30 % less noise is seen. With two
     levels, which consistency mixes, a loss of 1.7 ε is.
     """
-    epsilon, runs = 1.0, 2500
+    epsilon, runs = 1.0, 1500
     pipeline = tg.Pipeline(
         threshold=tg.threshold.Fixed(4),
         perturber=AdaptiveTrees(epsilon=epsilon, horizon=40, nodes=nodes),

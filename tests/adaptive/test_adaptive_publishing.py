@@ -33,9 +33,9 @@ def test_ranges_are_better_than_by_the_expectation_of_the_running_sum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Same noise, same trees where the same is chosen; only what is made of them differs."""
-    ours = np.mean([errors_of_running_sums(seed).var() for seed in range(40)])
+    ours = np.mean([errors_of_running_sums(seed).var() for seed in range(20)])
     monkeypatch.setattr(KalmanFilters, "fade", lambda self, part: None)
-    expectation = np.mean([errors_of_running_sums(seed).var() for seed in range(40)])
+    expectation = np.mean([errors_of_running_sums(seed).var() for seed in range(20)])
     assert ours < expectation / 1.2
 
 

@@ -79,13 +79,13 @@ def coverage(kind: str, epsilon: str) -> np.ndarray:
     """
     pipeline = tg.Pipeline(
         threshold=tg.threshold.Fixed(60),
-        perturber=tg.perturb.AdaptiveTrees(epsilon=epsilon, horizon=HORIZON // 4),
+        perturber=tg.perturb.AdaptiveTrees(epsilon=epsilon, horizon=HORIZON // 2),
         estimator=tg.estimate.Mixture(),
     )
     random = np.random.default_rng(0)
     inside = []
     for seed in range(4):
-        values = course_of(kind, HORIZON // 4 * 13 // 10, random)
+        values = course_of(kind, HORIZON // 2 * 13 // 10, random)
         release = pipeline.start(tg.seeded(seed))
         release.push(values)
         trees = release.record.segments[0].layouts

@@ -162,6 +162,9 @@ def test_a_snapshot_in_the_middle_of_a_climb_goes_on_alike() -> None:
     np.testing.assert_array_equal(np.concatenate(found), expected)
 
 
+RUNS = 2000  # of each neighbour: a loss is known to about 0.05
+
+
 def test_audit_of_a_block_whose_cap_was_raised() -> None:
     """Two neighbours, the same earlier releases: the raised block gives away ε and no more."""
     stage = AdaptiveTrees(epsilon=1, horizon=64, nodes=(1,))
@@ -170,7 +173,7 @@ def test_audit_of_a_block_whose_cap_was_raised() -> None:
     for world, telling in enumerate((0, 10**6)):
         values = np.full(64, 3)
         values[5] = telling
-        for seed in range(4000):
+        for seed in range(RUNS):
             keystream = tg.seeded(2 * seed + world).new_epoch().keystream("perturb", b"")
             run = stage.start(4, 1000, keystream)
             run.begin(len(run.options) - 1)
@@ -178,7 +181,7 @@ def test_audit_of_a_block_whose_cap_was_raised() -> None:
     losses = []
     for cut in np.quantile(sums[0], np.linspace(0.5, 0.95, 10)):
         one, two = ((np.array(world) >= cut).mean() for world in sums)
-        noise = 3 * np.sqrt((1 - one) / (one * 4000)) + 3 * np.sqrt((1 - two) / (two * 4000))
+        noise = 3 * np.sqrt((1 - one) / (one * RUNS)) + 3 * np.sqrt((1 - two) / (two * RUNS))
         losses.append((np.log(two / one) - noise, np.log(two / one) + noise))
     assert max(low for low, _ in losses) <= 1
     assert max(high for _, high in losses) > 0.9  # nearly all of ε is used: the audit has power

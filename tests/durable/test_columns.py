@@ -9,7 +9,7 @@ import pytest
 import tidegate as tg
 from tests.durable.moments import scratch, traced
 from tests.laws.catalogue import bits
-from tidegate.durable import StateError
+from tidegate.durable import DurableRelease, StateError
 from tidegate.durable.durable_columns import DurableColumns, transfer_columns
 from tidegate.errors import QueryError, SettingError
 from tidegate.io import Batch, read_metadata, read_released
@@ -108,6 +108,19 @@ def test_a_column_by_itself_is_charged_with_all(tmp_path):
                 run.push(np.ones(50))
     with Ledger.open(tmp_path / "enough" / "ledger.jsonl", read_only=True) as ledger:
         assert [charge.guarantee.epsilon for charge in ledger.charges("trips")] == [total]
+
+
+def test_the_folder_of_one_column_takes_nothing(tmp_path):
+    """Its cost would be in its own ledger, and not in that of all columns."""
+    with DurableColumns.open(tmp_path, PIPELINES, source="trips") as columns:
+        for run in columns.runs.values():
+            run.push(np.ones(50))
+    for folder in (path for path in tmp_path.iterdir() if path.is_dir()):
+        with DurableRelease.existing(folder) as alone:
+            assert alone.seen == 50
+            with pytest.raises(StateError, match="one column of the state"):
+                alone.push(np.ones(10))
+            assert alone.seen == 50
 
 
 def test_a_new_epoch_is_charged_on_top(tmp_path):

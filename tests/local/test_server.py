@@ -449,9 +449,10 @@ def test_a_kill_anywhere_leaves_all_of_a_batch_or_nothing(tmp_path: Path) -> Non
 @pytest.mark.parametrize("scheme", ["adaptive", "published", "published-authors"])
 def test_devices_and_server_agree_on_everything_but_trust(scheme: str) -> None:
     """Every announcement of the server is accepted by a device with the same settings."""
-    topl = Topl(**{**ASKING, "epsilon": 3, "threshold_epsilon": 2, "scheme": scheme})
+    few = {"holdout": 300, "epsilon": 3, "threshold_epsilon": 2, "scheme": scheme}
+    topl = Topl(**{**ASKING, **few})
     server = topl.server()
-    for value in tg.synthetic.baskets(1200 if scheme == "adaptive" else 700, seed=3):
+    for value in tg.synthetic.baskets(600 if scheme == "adaptive" else 350, seed=3):
         client = topl.client(Memory.volatile())
         server.collect(client.answer(server.announcement().json(), value).json())
     assert server.rejected == {}

@@ -8,6 +8,7 @@ less likely, in exact fractions. (2) The law of what is published, summed up wit
 import itertools
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ STAGES = {
 }
 
 
-def noise_vectors(nodes, budget=1600):
+def noise_vectors(nodes, budget=800):
     """Every vector of the largest box around 0 that the budget allows, or a sample of them."""
     reach = 1
     while (2 * (reach + 1) + 1) ** nodes <= budget and reach < 6:
@@ -56,11 +57,14 @@ def noise_vectors(nodes, budget=1600):
         return itertools.product(range(-reach, reach + 1), repeat=nodes)
     rng = np.random.default_rng(4711)
     extremes = [(sign * 9,) * nodes for sign in (-1, 1)]  # attain the largest loss
-    return itertools.chain(extremes, rng.integers(-4, 5, size=(budget // 4, nodes)).tolist())
+    return itertools.chain(extremes, rng.integers(-4, 5, size=(budget // 3, nodes)).tolist())
 
 
-def worst_loss(forest: Forest, incidence) -> Fraction:
-    """The largest log-ratio over noise vectors, positions and changes; fails if an output moves."""
+def worst_loss(forest: Forest, incidence, enough: Fraction | None = None) -> Fraction:
+    """The largest log-ratio over noise vectors, positions and changes; fails if an output moves.
+
+    Where one beyond `enough` is all that is looked for, the first is given.
+    """
     counts = [forest.grove_leaves // forest.fanout**level for level in range(forest.levels)]
     starts = np.concatenate(([0], np.cumsum(counts)))
     worst = Fraction(0)
@@ -81,6 +85,8 @@ def worst_loss(forest: Forest, incidence) -> Fraction:
             assert np.array_equal(published, neighbour)
             assert carry == other_carry
             worst = max(worst, loss)
+        if enough is not None and worst > enough:
+            break
     return worst
 
 
@@ -109,7 +115,8 @@ def test_an_unaccounted_level_is_noticed(tools, plant_scales, name):
         )
 
     plant_scales(forgetful)
-    assert worst_loss(forest_of(stage), tools.incidence) > stage.guarantee.epsilon
+    epsilon = stage.guarantee.epsilon
+    assert worst_loss(forest_of(stage), tools.incidence, enough=epsilon) > epsilon
 
 
 @pytest.mark.parametrize("factor", [Fraction(1, 2), Fraction(9, 10), Fraction(999_999, 1_000_000)])
@@ -117,7 +124,8 @@ def test_too_little_noise_is_noticed(tools, plant_scales, factor):
     # The planted fault: all scales too small, down to one part in a million.
     plant_scales(lambda right, *spent: tuple(scale * factor for scale in right(*spent)))
     stage = STAGES["binary, 2 levels"]
-    assert worst_loss(forest_of(stage), tools.incidence) > stage.guarantee.epsilon
+    epsilon = stage.guarantee.epsilon
+    assert worst_loss(forest_of(stage), tools.incidence, enough=epsilon) > epsilon
 
 
 # -- the law of what is published ---------------------------------------------------------------
@@ -142,7 +150,8 @@ def published_law(forest: Forest, pmf, reach: int):
         ]
     )
 
-    def law(offset):
+    @cache
+    def law(*offset):
         leaves = np.asarray(offset) - phi  # one row per R
         mass = pmf(leaves, forest.scales[0]).prod(axis=1)
         below = leaves
@@ -191,7 +200,7 @@ def test_the_loss_of_the_published_law(tools, settings, reach, used, fault):
     width = range(-4, 5) if forest.tree_leaves == 2 else range(-1, 3)
     certain = possible = 0.0  # a loss that there is, and one that cannot be exceeded
     for offset in itertools.product(width, repeat=forest.tree_leaves):
-        here, there = law(offset), law(np.array(offset) - np.eye(len(offset), dtype=int)[0])
+        here, there = law(*offset), law(offset[0] - 1, *offset[1:])
         if min(here, there) > 100 * missing:
             certain = max(certain, math.log(max(here, there) / (min(here, there) + missing)))
             possible = max(possible, math.log((max(here, there) + missing) / min(here, there)))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
+from pathlib import Path
 
+from tidegate.durable.folder_lock import StateError
+from tidegate.durable.state_file import COLUMNS
 from tidegate.durable.store_contract import Anchors
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
@@ -91,6 +95,11 @@ class Charging:
         self._costs = islice(of(), charged, None)
         self._next = next(self._costs, None)
 
+    @property
+    def own(self) -> Charging:
+        """What charges for this release alone."""
+        return self
+
     def check(self, count: int) -> None:
         """Refuse with `CapExceeded` if the cap does not allow the first `count` values."""
         due = list(takewhile(lambda cost: cost.start < count, self._all()))
@@ -122,3 +131,56 @@ class Charging:
                 return cost.start - seen
             self._next = next(self._costs, None)
         return count
+
+
+def charging_in(folder: Path, own: Charging) -> Charging:
+    """What charges for the release in a folder: nothing, if it is one column of several."""
+    return OneColumn(own, folder) if (folder.parent / COLUMNS).exists() else own
+
+
+class OneColumn(Charging):
+    """Of a column of several that was opened by itself: it can be looked at, rekeyed, erased.
+
+    It takes no value: what it cost would be missing in the ledger of all columns.
+    """
+
+    def __init__(self, own: Charging, folder: Path) -> None:
+        self._own, self._folder = own, folder
+
+    @property
+    def own(self) -> Charging:
+        """What the column is charged by when all are open."""
+        return self._own
+
+    def check(self, count: int) -> None:
+        """Nothing is allowed."""
+        raise StateError(
+            f"{self._folder} is one column of the state in {self._folder.parent}, whose ledger "
+            "counts all of them: open that"
+        )
+
+    def charge(self, seen: int, count: int) -> int:
+        """Nothing is allowed."""
+        self.check(count)
+        return 0
+
+
+class WithAllColumns(Charging):
+    """Of one column: whoever pushes to it, the sum of all columns is charged first.
+
+    Without it a push to the run of a column went around the ledger of the columns, and its cap.
+    """
+
+    def __init__(self, alone: Charging, together: Charging, turn: threading.Lock) -> None:
+        self._own, self._together, self._turn = alone.own, together, turn
+
+    def check(self, count: int) -> None:
+        """Of both."""
+        self._together.check(count)
+        self._own.check(count)
+
+    def charge(self, seen: int, count: int) -> int:
+        """Of both; what is charged already costs nothing again."""
+        with self._turn:
+            allowed = self._together.charge(seen, count)
+        return self._own.charge(seen, allowed)

@@ -22,11 +22,11 @@ from typing import Any
 
 from tidegate import _atomic_files
 from tidegate._context_managers import Closed
-from tidegate.durable.charging import Charging, costs_together
+from tidegate.durable.charging import Charging, WithAllColumns, costs_together
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import FolderLock, StateError
 from tidegate.durable.output_writer import Output
-from tidegate.durable.state_file import refuse_other_states
+from tidegate.durable.state_file import COLUMNS, refuse_other_states
 from tidegate.durable.store import Store
 from tidegate.durable.transfer import Passage, Transferred
 from tidegate.errors import SettingError
@@ -36,8 +36,6 @@ from tidegate.ledger import Ledger
 from tidegate.run.column_budgets import checked_names, label, together
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
-
-_NAMES = "columns.json"
 
 
 class DurableColumns(Closed):
@@ -58,7 +56,7 @@ class DurableColumns(Closed):
         )
         turn = threading.Lock()  # columns may be pushed to by threads of their own
         for run in runs.values():
-            run._charging = _WithAll(run._charging, self._charging, turn)
+            run._charging = WithAllColumns(run._charging, self._charging, turn)
 
     @classmethod
     def open(
@@ -143,31 +141,10 @@ class DurableColumns(Closed):
         self._opened.close()
 
 
-class _WithAll(Charging):
-    """Of one column: whoever pushes to it, the sum of all columns is charged first.
-
-    Without it a push to the run of a column went around the ledger of the columns, and its cap.
-    """
-
-    def __init__(self, own: Charging, together: Charging, turn: threading.Lock) -> None:
-        self._own, self._together, self._turn = own, together, turn
-
-    def check(self, count: int) -> None:
-        """Of both."""
-        self._together.check(count)
-        self._own.check(count)
-
-    def charge(self, seen: int, count: int) -> int:
-        """Of both; what is charged already costs nothing again."""
-        with self._turn:
-            allowed = self._together.charge(seen, count)
-        return self._own.charge(seen, allowed)
-
-
 def _agree(folder: Path, names: list[str]) -> None:
     """The columns of a folder never change: another set would be other noise on the same rows."""
-    path = folder / _NAMES
-    refuse_other_states(folder, _NAMES)
+    path = folder / COLUMNS
+    refuse_other_states(folder, COLUMNS)
     if not path.exists():
         _atomic_files.replace_file(path, json.dumps(names).encode())
         return

@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate._context_managers import Closed
 from tidegate.durable.advance_ticks import EventTicks
-from tidegate.durable.charging import Charging, costs
+from tidegate.durable.charging import Charging, charging_in, costs
 from tidegate.durable.commit import Committer
 from tidegate.durable.committed_reading import AGAIN
 from tidegate.durable.folder_lock import StateError
@@ -48,14 +48,12 @@ class DurableRelease(EventTicks, Closed):
     Order of every step: charge the ledger (on the disk) → release in memory → commit journal, state
     and input digests in one transaction (on the disk) → hand the values out. So at any moment of a
     crash, a value that left is in the journal; it is emitted again from there and never computed
-    again. What was read but not committed was never released and may be read again: nobody has
-    seen its noise.
+    again. What was read but not committed was never released: nobody has seen its noise.
 
     There is no way around this order: the inner release is private, and one lock guards state,
     journal and ledger against other threads. A forked process cannot use it. After a push that was
-    interrupted everything is refused until the state has been opened again. `seen`, `position`,
-    `phases` and `threshold` never describe a push that was not completed.
-    A copy of the folder continues the same noise: use one copy, once.
+    interrupted everything is refused until the state is opened again; no fact here is of such a
+    push. A copy of the folder continues the same noise: use one copy, once.
     """
 
     def __init__(
@@ -97,17 +95,19 @@ class DurableRelease(EventTicks, Closed):
             source: the name of the source in the ledger; None: the name of the folder.
             cap: the most ε that the source may spend, over all epochs.
             new_epoch: give up the present state (or one that was lost), and release the input again
-                from its beginning with new noise. The ledger adds the cost to what was spent
-                before. It must be complete: it is compared with the anchors in the old state and
-                in the lock file, for which the old key is not needed.
+                with new noise, charged on top. The ledger must be complete: it is compared with
+                the anchors in the old state and in the lock file, without the old key.
         """
         store = Store(Path(folder))
         store.lock.acquire()
         try:
             if new_epoch:
-                return cls._anew(store, pipeline, key, source, cap)
-            store.open(create=True)
-            return cls.continued(store, pipeline, key=key, source=source, cap=cap)
+                run = cls._anew(store, pipeline, key, source, cap)
+            else:
+                store.open(create=True)
+                run = cls.continued(store, pipeline, key=key, source=source, cap=cap)
+            run._charging = charging_in(store.folder, run._charging)
+            return run
         except BaseException:
             store.close()
             raise

@@ -37,11 +37,12 @@ WAY_ON = (
     "restore it, or begin again with "
     "new_epoch=True (--new-epoch), which is charged (see the runbook)"
 )
+COLUMNS = "columns.json"
 _STATES = {
     "state.sqlite": "a release without keys",
     "keys.sqlite": "a release with keys",
     "service.sqlite": "a service",
-    "columns.json": "a release of several columns",
+    COLUMNS: "a release of several columns",
 }
 TABLES = ("facts", "state", "journal", "users", "inputs", "phases")
 # The floor of a phase is a fact of its own, and only where it is not 0: older states can be

@@ -228,6 +228,11 @@ class SampleAndHoldRun:
             return NO_CELLS
         numbers = np.where(noisy.marks, noisy.sums + self._below, 0)
         levels = self._filter.push(numbers, noisy.spans, noisy.marks) - self._below
+        if levels.size == out.size and not self._filled:  # every value is a leaf
+            totals = levels.astype(np.int64)
+            out[:] = totals
+            self.prediction = float(levels[-1])
+            return Cells(levels, totals, noisy.spans)
         before = np.concatenate(([self.prediction], levels[:-1]))
         totals = ((noisy.spans - 1) * before + levels).astype(np.int64)
         self.prediction, self._filled = fill_cells(
