@@ -37,7 +37,7 @@ from tidegate.estimate.mixture.wide_kalman_filters import WideKalmanFilters
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.sealing import State
 
-_CHUNK = 64  # streams that are moved on together
+_CHUNK = 128  # streams that are moved on together
 _GRAIN = 16  # a chunk is filled up to a multiple of this, so that few sizes of scratch are needed
 _ENTRIES = SIZE * (SIZE + 1)
 
