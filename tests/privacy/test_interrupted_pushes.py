@@ -53,7 +53,9 @@ PURE = (
 )
 # The end of a warm-up has thousands of lines of these. They change the filters' numbers, and are
 # interrupted line by line in the other adaptive cases.
-FILTERS = tuple(f"estimate/mixture/{name}.py" for name in ("kalman", "models", "portable_math"))
+FILTERS = tuple(
+    f"estimate/mixture/{name}.py" for name in ("kalman_filters", "models", "portable_math")
+)
 USER = tg.units.UserHorizon(most=1)
 
 

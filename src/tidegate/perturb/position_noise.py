@@ -48,6 +48,9 @@ class PositionNoise:
         self._drawn: list[IntArray] = []
         self._listed: tuple[int, list[int]] = (-1, [])
 
+    def __repr__(self) -> str:
+        return f"PositionNoise({len(self._scales)} kinds of draws)"
+
     def at(self, position: int) -> tuple[list[IntArray], int]:
         """Noise of each kind for the positions around this one, and the place of this one.
 
