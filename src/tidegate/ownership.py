@@ -148,8 +148,8 @@ class HeldOwnership(Ownership):
             self.check()
             if self._inside:  # a signal handler, or a callback
                 raise TidegateError(f"this {self._owner} is being changed: wait until that is over")
-            self._inside = True
             try:
+                self._inside = True  # inside: an interruption must not leave it behind
                 yield
             finally:
                 self._inside = False

@@ -19,8 +19,10 @@ from tidegate.durable import StateError, StorageError
 from tidegate.errors import InputError, TidegateError
 from tidegate.io import Batch
 from tidegate.io.batches import objects
+from tidegate.keyed.committed_release import changing
 from tidegate.keyed.durable_release import DurableKeyed
 from tidegate.keyed.store import KeyedStore
+from tidegate.ownership import HeldOwnership
 
 PIPELINE = tg.tops(epsilon=1, bound=9, holdout=8, horizon=64)
 SPECIFICATION = tg.keyed(PIPELINE, keys=["a", "b"])
@@ -191,3 +193,33 @@ def test_another_branch_of_the_state_is_refused(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "branch" / "keys.sqlite", tmp_path / "s" / "keys.sqlite")
     with pytest.raises(StateError, match="put back from a copy"):
         opened(tmp_path / "s")
+
+
+class Holder:
+    """Changes something, as `CommittedKeyed` does."""
+
+    def __init__(self) -> None:
+        self._ownership, self.settled = HeldOwnership(), True
+
+    @changing
+    def change(self) -> None:
+        self.settled = False
+        self._ownership.begin()
+        self._ownership.done()
+
+
+def test_no_interruption_of_the_holder_lets_others_in() -> None:
+    """A mark that the holder left behind would let a push through that nobody commits.
+
+    But for the yield itself: there the tracer ends a generator without its `finally`, which no
+    signal does.
+    """
+    let_in, closely, at = [], ("ownership.py", "keyed/committed_release.py"), 0
+    for at, holder in all_interruptions(Holder, Holder.change, bytecodes=closely):
+        try:
+            holder._ownership.begin()
+            let_in.append(at)
+        except TidegateError:
+            continue
+    assert len(let_in) <= 1
+    assert at > 50

@@ -135,8 +135,9 @@ def test_a_device_refuses_to_report_twice_within_a_window() -> None:
             devices.report(asked)
     devices.push(values)
     assert devices.report(asked).size == 2
-    with pytest.raises(RefusedError):
-        devices.report(np.array([3, 3]))
+    for twice_or_nobody in ([3, 3], [3, -1], [4]):
+        with pytest.raises(RefusedError):
+            devices.report(np.array(twice_or_nobody))
     assert scheme.guarantee.unit == "window of 3 consecutive values"
 
 

@@ -114,7 +114,7 @@ class PopulationDevices:
         Raises:
             RefusedError: one of them has reported within the window.
         """
-        if np.unique(users).size < users.size or np.any(
+        if not each_once(users, self._asked.size) or np.any(
             self._step - self._asked[users] < self._scheme.window
         ):
             raise RefusedError(
@@ -122,6 +122,12 @@ class PopulationDevices:
             )
         self._asked[users] = self._step
         return told(self._values[users], self._scheme.epsilon, self._words)
+
+
+def each_once(asked: IntArray, users: int) -> bool:
+    """Whether these are users, each once. Of an array −1 would be the last one a second time."""
+    known = (asked >= 0) & (asked < users)
+    return bool(known.all()) and np.unique(asked).size == asked.size
 
 
 def _bits(values: Bits, users: int) -> Bits:

@@ -7,6 +7,7 @@ import numpy as np
 from tidegate.errors import InputError, RefusedError
 from tidegate.lattice import IntArray
 from tidegate.local.series.coins import Bits
+from tidegate.local.series.devices import each_once
 from tidegate.local.series.schemes import REPORTS, Patterns
 from tidegate.randomness import WordSource
 
@@ -39,8 +40,11 @@ class PatternDevices:
             RefusedError: one of them would have reported too often.
         """
         now = self._reported[self._step % self._scheme.window]
-        before = self._reported[:, users].sum(axis=0)
-        if np.unique(users).size < users.size or np.any(now[users]) or np.any(before >= REPORTS):
+        if (
+            not each_once(users, self._values.size)
+            or np.any(now[users])
+            or np.any(self._reported[:, users].sum(axis=0) >= REPORTS)
+        ):
             raise RefusedError(
                 f"a user may report {REPORTS} times in {self._scheme.window} steps, once in each: "
                 "ask another one"
