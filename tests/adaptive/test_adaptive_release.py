@@ -106,8 +106,9 @@ def test_intervals_hold_the_truncated_sum() -> None:
     """Between 93 and 99 % in the mean over kinds.
 
     Ranges of one run err together: over 24 runs the coverage of one run has a standard deviation of
-    0.12, so that of a kind over four runs one of 0.06. Three of these are allowed for, of short
-    ranges too.
+    0.12, so that of a kind over four runs one of 0.06. Three of these are allowed for. Of short
+    ranges at least 90 % are held; but for stretches of zeros at ε = 0.1, where 24 runs hold 87 %:
+    intervals are too narrow where a stream falls silent.
     """
     found = {
         (kind, epsilon): coverage(kind, epsilon) for kind in KINDS for epsilon in ("1/10", "1")
@@ -116,6 +117,8 @@ def test_intervals_hold_the_truncated_sum() -> None:
     assert 0.93 <= any_length.mean() <= 0.99
     assert any_length.min() >= 0.76, found
     assert short.min() >= 0.76, found
+    others = [shares[1] for cell, shares in found.items() if cell != ("zeros", "1/10")]
+    assert min(others) >= 0.90, found
 
 
 def test_answers_as_of_then_are_those_given_then() -> None:
