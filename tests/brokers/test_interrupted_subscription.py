@@ -13,7 +13,7 @@ import tidegate as tg
 from tests.interruptions import all_interruptions
 from tests.keyed.test_keyed_ownership import HOME
 from tidegate.durable import DurableRelease
-from tidegate.durable.subscription import subscribe
+from tidegate.durable.broker_subscription import subscribe
 from tidegate.io.brokers import Message
 from tidegate.io.brokers.payloads import Payloads
 

@@ -17,7 +17,7 @@ from tidegate.stages.contracts import (
 )
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS, NoiseLaw, Noisy
-from tidegate.stages.recorded import (
+from tidegate.stages.recorded_and_posterior import (
     NO_AIM,
     NO_CELLS,
     NO_NUMBERS,
