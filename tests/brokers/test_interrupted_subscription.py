@@ -23,7 +23,7 @@ MESSAGES = [Message(str(number), b"[3, 4, null]" if number % 2 else b"5") for nu
 OTHERS = tuple(
     str(path.relative_to(HOME))
     for path in (*HOME.glob("*.py"), *HOME.glob("*/"), *HOME.glob("durable/*.py"))
-    if path.name not in ("__pycache__", "durable", "subscription.py")
+    if path.name not in ("__pycache__", "durable", "broker_subscription.py")
 )
 
 
