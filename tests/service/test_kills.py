@@ -19,7 +19,7 @@ from tidegate.service.database import Database
 from tidegate.service.gate import Gate
 from tidegate.service.pending_requests import Pending, WholeRows
 from tidegate.service.released_rows import Block, between
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 
 PIPELINE = tg.adaptive(epsilon=1, bound=100, horizon=1000)
 REQUEST = 10  # values

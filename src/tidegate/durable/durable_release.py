@@ -13,6 +13,7 @@ from tidegate.durable.charging import Charging, charging_in, costs
 from tidegate.durable.commit import Committer
 from tidegate.durable.committed_reading import AGAIN
 from tidegate.durable.folder_lock import StateError
+from tidegate.durable.folder_store import Store
 from tidegate.durable.resume_checks import (
     UNCHECKED,
     earlier,
@@ -23,7 +24,6 @@ from tidegate.durable.resume_checks import (
     source_of,
     trusted_ledger,
 )
-from tidegate.durable.store import Store
 from tidegate.durable.store_contract import StateStore
 from tidegate.errors import InputError, TidegateError
 from tidegate.lattice import FloatArray

@@ -19,12 +19,12 @@ from tidegate.guarantee import sequential
 from tidegate.service import problem_details
 from tidegate.service.access import Access
 from tidegate.service.gate import Gate
-from tidegate.service.new_stream import NewColumns
 from tidegate.service.pending_requests import Pending, WholeRows
 from tidegate.service.problem_details import PROBLEMS
 from tidegate.service.push_route import idempotency_key, idempotency_parameter, read_body
 from tidegate.service.request_bodies import ARROW, parsed_columns
 from tidegate.service.stored_stream import Stream
+from tidegate.service.stream_creation import NewColumns
 from tidegate.service.stream_kinds import clock_of
 from tidegate.service.stream_routes import Name
 

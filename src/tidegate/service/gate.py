@@ -25,8 +25,8 @@ from tidegate.ownership import Ownership
 from tidegate.service.database import Database
 from tidegate.service.open_streams import Run, Streams
 from tidegate.service.pending_requests import Busy, Fault, Pending, fulfil
+from tidegate.service.push_group import Group
 from tidegate.service.telemetry import Telemetry
-from tidegate.service.transaction_group import Group
 from tidegate.service.whole_rows import UnevenError
 
 Result = TypeVar("Result")
