@@ -14,7 +14,7 @@ from tidegate.errors import RefusedError
 from tidegate.ledger import CapExceeded
 from tidegate.service.pending_requests import Pending, WholeRows
 from tidegate.service.released_rows import between
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 
 __all__ = ["http"]  # a fixture
 
