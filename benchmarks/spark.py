@@ -37,8 +37,8 @@ from benchmarks.processor_time import processor_seconds
 from benchmarks.spark_cluster import cluster
 from benchmarks.spark_shard import adaptive, fixed
 from tidegate.run.pipeline import Pipeline
+from tidegate.spark.executor_settings import Plan
 from tidegate.spark.operators import STATE
-from tidegate.spark.plan import Plan
 from tidegate.spark.release import _schema
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import Shard, shard_of
@@ -150,7 +150,7 @@ def session(master: str) -> SparkSession:
 
 def state_bytes(plan: Plan, keys: int, each: int) -> float:
     """Of the sealed state of a shard, a key."""
-    from tidegate.spark.sequence import InputRows
+    from tidegate.spark.sequence_numbers import InputRows
 
     shard = Shard.begin(plan, 0, plan.secret.epoch("benchmark"))
     names = np.array([f"meter-{at:07}" for at in range(keys)], dtype=object)

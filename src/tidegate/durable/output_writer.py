@@ -12,7 +12,7 @@ from typing import Any, cast
 from tidegate._context_managers import uninterrupted
 from tidegate.clock import Clock
 from tidegate.durable.durable_release import DurableRelease
-from tidegate.durable.memory_run import MemoryRun
+from tidegate.durable.release_in_memory import MemoryRun
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import FunctionSink, Sink, SinkError, open_sink
 from tidegate.io.file_formats import is_standard

@@ -16,8 +16,8 @@ from tidegate.keyed.snapshot import resumed
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
 from tidegate.run.pipeline import Pipeline
-from tidegate.sealing import understood
 from tidegate.settings import digest
+from tidegate.state_as_bytes import understood
 from tidegate.units import UserHorizon
 
 PER_KEY, SHARED = "per key", "shared"

@@ -1,7 +1,7 @@
 """The contracts of the three stages, and the public data that they exchange.
 
-`noisy` is the privacy barrier, `layout` says how a block is measured, `recorded` what was released
-and what is known of it.
+`noisy` is the privacy barrier, `layout` says how a block is measured, `recorded_and_posterior` what
+was released and what is known of it.
 """
 
 from tidegate.stages.contracts import (
@@ -17,7 +17,7 @@ from tidegate.stages.contracts import (
 )
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS, NoiseLaw, Noisy
-from tidegate.stages.recorded import (
+from tidegate.stages.recorded_and_posterior import (
     NO_AIM,
     NO_CELLS,
     NO_NUMBERS,
