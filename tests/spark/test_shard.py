@@ -15,7 +15,7 @@ import tidegate as tg
 from tests.spark.streams import adaptive, alone, fixed, made_up
 from tidegate import perturb
 from tidegate.errors import MissingError, SettingError, SnapshotError
-from tidegate.keyed.noise_ahead import GroveNoise
+from tidegate.keyed.noise_of_many_keys import GroveNoise
 from tidegate.keyed.regroup import regrouped
 from tidegate.lattice import IntArray
 from tidegate.ledger import CapExceeded

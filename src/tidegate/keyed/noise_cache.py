@@ -13,8 +13,8 @@ from tidegate.keyed.noise_of_many_keys import GroveNoise, KeyedDraws
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.adaptive_run import consistent_rows, noise_place
 from tidegate.perturb.forest_geometry import Forest
-from tidegate.sealing import State
 from tidegate.stages import Layout
+from tidegate.state_as_bytes import State
 
 _SMALL = np.iinfo(np.int32)
 _NONE = np.zeros(0, dtype=np.int64)

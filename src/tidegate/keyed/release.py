@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.errors import InputError, SettingError, TidegateError
-from tidegate.keyed.array_engine import ArrayEngine
 from tidegate.keyed.engine_choice import Engine, engine
+from tidegate.keyed.fixed_array_engine import ArrayEngine
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.readable_release import ReadableKeyed
 from tidegate.keyed.rows import Groups, KeyedRows, Released
