@@ -16,6 +16,11 @@ from tidegate.ledger import Ledger
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import unseal
 
+UNCHECKED = (
+    "a new epoch, after the state and its lock file were lost: whether this ledger is complete "
+    "could not be checked"
+)
+
 
 class Earlier(NamedTuple):
     """What is known of the state that a new epoch replaces; its key may be lost."""
