@@ -110,8 +110,8 @@ class Took(NamedTuple):
     processor: float
 
 
-def seconds(frame: DataFrame, checkpoint: Path) -> Took:
-    """Of a batch, once the first one is over."""
+def batches_of(frame: DataFrame, checkpoint: Path) -> list[Took]:
+    """Of each batch but the first one."""
     shutil.rmtree(checkpoint, ignore_errors=True)
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start()
@@ -125,7 +125,13 @@ def seconds(frame: DataFrame, checkpoint: Path) -> Took:
     took = [
         one["durationMs"]["addBatch"] / 1000 for one in query.recentProgress if one["numInputRows"]
     ]
-    return Took(median(took[1:]), float(np.median(np.diff(worked))))
+    return [Took(*both) for both in zip(took[1:], np.diff(worked).tolist(), strict=False)]
+
+
+def middle(several: list[Took]) -> Took:
+    """The medians."""
+    clock, processor = zip(*several, strict=True)
+    return Took(median(clock), median(processor))
 
 
 def session(master: str) -> SparkSession:
@@ -188,7 +194,12 @@ def compare(
         rows, pipeline, key="key", order="n", value="value", keys_are_public=True, shards=shards,
         secret=f"file:{secret}",
     )  # fmt: skip
-    return seconds(passed, place / "a"), seconds(released, place / "b")
+    first: list[Took] = []
+    second: list[Took] = []
+    for _ in range(options.get("rounds", 1)):
+        first += batches_of(passed, place / "a")
+        second += batches_of(released, place / "b")
+    return middle(first), middle(second)
 
 
 def told(name: str, values: int, times: tuple[Took, Took]) -> None:
@@ -222,6 +233,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=20_000)
     parser.add_argument("--shards", type=int, help="64, and 16 for packed rows, too")
     parser.add_argument("--batches", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=1, help="both operators in turn, so often")
     given = parser.parse_args()
     parts, keys = given.parts or ["packed", "plain", "adaptive"], given.keys
     with ExitStack() as stack:
@@ -241,6 +253,7 @@ def main() -> None:
             pipeline, each, several, packed = cases[part]
             for shards in several if given.shards is None else (given.shards,):
                 settings = {"packed": packed, "shards": shards, "batches": given.batches}
+                settings["rounds"] = given.rounds
                 took = compare(spark, place, pipeline, keys, each, **settings)
                 told(f"{part}, {keys:,} keys, {shards} shards", keys * each, took)
             size = state_bytes(_plan(pipeline, place / "secret", 64, packed), 312, 256)
