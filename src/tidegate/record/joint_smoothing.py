@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidegate.lattice import IntArray
 from tidegate.record.record import Record
-from tidegate.stages import Ranges, SharedPosterior
+from tidegate.record.segment import Segment
+from tidegate.stages import Posterior, Ranges, SharedPosterior
 
 
 def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) -> None:
@@ -19,10 +21,23 @@ def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) ->
     for at, record in enumerate(records):
         for segment in record.segments:
             posterior = segment.posterior()
-            if isinstance(posterior, SharedPosterior):
-                shared, asked = kinds.setdefault(type(posterior), ([], []))
-                shared.append(posterior)
-                if ranges:
-                    asked.append(segment.part_of(*ranges[at])[1:])
+            if not isinstance(posterior, SharedPosterior):
+                continue
+            part = [segment.part_of(*ranges[at])[1:]] if ranges else []
+            if part and _answered(segment, posterior, *part[0]):
+                continue
+            shared, asked = kinds.setdefault(type(posterior), ([], []))
+            shared.append(posterior)
+            asked += part
     for (first, *others), asked in kinds.values():
         first.prepare(others, asked)
+
+
+def _answered(segment: Segment, posterior: Posterior, starts: IntArray, ends: IntArray) -> bool:
+    """Whether these sums were asked for last: the segment has kept them."""
+    last = segment.answered
+    return (
+        last is not None
+        and last[0] is posterior
+        and last[1][:2] == (starts.tobytes(), ends.tobytes())
+    )
